@@ -3,7 +3,8 @@ package docs
 
 import _ "embed"
 
-// OpenAPI is the description of the HTTP surface, served at /openapi.yaml and held against real answers by the tests.
+// OpenAPI is the description of the HTTP surface, served at /openapi.yaml and held against real
+// answers by the tests.
 //
 //go:embed openapi.yaml
 var OpenAPI []byte

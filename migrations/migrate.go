@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// SchemaTable is where the applied migrations are kept, under a name of our own beside other users of goose.
+// SchemaTable is where the applied migrations are kept, under a name of our own beside other users
+// of goose.
 const SchemaTable = "sendcode_schema"
 
 // Wrap adds to an error that it came from a migration; nil stays nil.
@@ -28,13 +29,15 @@ func Wrap(err error) error {
 
 type reportKey struct{}
 
-// WithReport returns a context with which Migrate calls report with the name of each file that it has applied.
+// WithReport returns a context with which Migrate calls report with the name of each file that it
+// has applied.
 func WithReport(ctx context.Context, report func(file string)) context.Context {
 	return context.WithValue(ctx, reportKey{}, report)
 }
 
-// Migrate applies the directory's migrations that have not been applied yet, and records their fingerprints. It fails with store.ErrSchema if
-// a migration was applied from another file than this program's.
+// Migrate applies the directory's migrations that have not been applied yet, and records their
+// fingerprints. It fails with store.ErrSchema if a migration was applied from another file than
+// this program's.
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
@@ -97,9 +100,11 @@ var anyFingerprintsSQL = map[goose.Dialect]string{
 }
 
 // errBeginAnew is of a database that no release made: migrations change until the first one.
-var errBeginAnew = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)", store.ErrSchema)
+var errBeginAnew = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
+	store.ErrSchema)
 
-// compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations that are not applied yet.
+// compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations
+// that are not applied yet.
 func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
 	var tables int
 	if err := db.QueryRowContext(ctx, anyFingerprintsSQL[dialect]).Scan(&tables); err != nil {
@@ -128,16 +133,19 @@ func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own 
 	return CheckFingerprints(own, applied)
 }
 
-// CheckFingerprints returns an error that wraps store.ErrSchema unless applied, what the database has, has all of the program's own
-// migrations as they are. It may have later ones: migrations only add.
+// CheckFingerprints returns an error that wraps store.ErrSchema unless applied, what the database
+// has, has all of the program's own migrations as they are. It may have later ones: migrations only
+// add.
 func CheckFingerprints(own, applied map[int64]string) error {
 	for _, version := range slices.Sorted(maps.Keys(own)) {
 		switch applied[version] {
 		case own[version]:
 		case "":
-			return fmt.Errorf("%w: migration %d of this program is not applied: run sendcode migrate", store.ErrSchema, version)
+			return fmt.Errorf("%w: migration %d of this program is not applied: run sendcode migrate",
+				store.ErrSchema, version)
 		default:
-			return fmt.Errorf("%w: migration %d was applied from another file than this program's, so another build made this schema",
+			return fmt.Errorf(
+				"%w: migration %d was applied from another file than this program's, so another build made this schema",
 				store.ErrSchema, version)
 		}
 	}

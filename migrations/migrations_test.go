@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// frozen has the lines of released.sha256: the migrations that a release has, which therefore never change. "sha256sum */*.sql" writes it.
+// frozen has the lines of released.sha256: the migrations that a release has, which therefore never
+// change. "sha256sum */*.sql" writes it.
 func frozen(t *testing.T) map[string]string {
 	text, err := os.ReadFile("released.sha256")
 	if err != nil {
@@ -25,7 +26,8 @@ func frozen(t *testing.T) map[string]string {
 	return sums
 }
 
-// A migration that a release has is as it was then; from the first release on, each release adds its own.
+// A migration that a release has is as it was then; from the first release on, each release adds
+// its own.
 func TestReleasedMigrationsStay(t *testing.T) {
 	sums := frozen(t)
 	for name, sum := range sums {

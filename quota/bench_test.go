@@ -25,8 +25,9 @@ type rival struct {
 	call   func(context.Context) error
 }
 
-// BenchmarkRivals decides the default policy in several ways by turns, so that other work on the machine slows all of them. It prints
-// decisions per second, the time of Redis's thread for one, and the ratio to the bare script of the same round: median, lowest, highest.
+// BenchmarkRivals decides the default policy in several ways by turns, so that other work on the
+// machine slows all of them. It prints decisions per second, the time of Redis's thread for one,
+// and the ratio to the bare script of the same round: median, lowest, highest.
 func BenchmarkRivals(b *testing.B) {
 	for _, outcome := range []string{"admitted", "refused"} {
 		for _, callers := range []int{1, 64, 256} {
@@ -48,7 +49,8 @@ func rivals(b *testing.B, fresh bool) []rival {
 		{"three calls of redis_rate", client, rates(redis_rate.NewLimiter(client), fresh)},
 	}
 	if !fresh {
-		all = append(all, rival{"the policy, with remembered refusals", client, taker(Remember(shared, time.Now), fresh)})
+		all = append(all, rival{"the policy, with remembered refusals", client,
+			taker(Remember(shared, time.Now), fresh)})
 	}
 	return all
 }
@@ -84,7 +86,8 @@ func rates(l *redis_rate.Limiter, fresh bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		recipient := next()
 		for _, r := range defaults {
-			if _, err := l.Allow(ctx, r.Name+recipient, redis_rate.Limit{Rate: r.Limit, Burst: r.Limit, Period: r.Window}); err != nil {
+			if _, err := l.Allow(ctx, r.Name+recipient,
+				redis_rate.Limit{Rate: r.Limit, Burst: r.Limit, Period: r.Window}); err != nil {
 				return err
 			}
 		}
@@ -100,7 +103,8 @@ func newID() string {
 
 func compete(b *testing.B, callers int, rivals []rival) {
 	const rounds, turn = 9, 80 * time.Millisecond
-	rates, costs := make([][]float64, len(rivals)), make([][]float64, len(rivals)) // decisions a second and µs, by round
+	// decisions a second and µs, by round
+	rates, costs := make([][]float64, len(rivals)), make([][]float64, len(rivals))
 	for b.Loop() {
 		for range rounds {
 			for i, r := range rivals {
@@ -118,7 +122,8 @@ func compete(b *testing.B, callers int, rivals []rival) {
 			ratio[round] = rates[i][round] / rates[0][round]
 		}
 		slices.Sort(ratio)
-		fmt.Fprintf(&table, "\n%-40s %8.0f/s %6.1f µs of Redis, %5.2f of the bare script (%.2f to %.2f)", r.name, median(rates[i]),
+		fmt.Fprintf(&table, "\n%-40s %8.0f/s %6.1f µs of Redis, %5.2f of the bare script (%.2f to %.2f)", r.name,
+			median(rates[i]),
 			median(costs[i]), median(ratio), ratio[0], ratio[len(ratio)-1])
 	}
 	b.ReportMetric(0, "ns/op") // of all together: means nothing
@@ -142,7 +147,8 @@ func threadTime(b *testing.B, client redis.UniversalClient) (sum float64) {
 }
 
 // together lets all callers call until the turn is over.
-func together(b *testing.B, callers int, turn time.Duration, call func(context.Context) error) (calls float64, took time.Duration) {
+func together(b *testing.B, callers int, turn time.Duration, call func(context.Context) error) (calls float64,
+	took time.Duration) {
 	if err := call(b.Context()); err != nil {
 		b.Fatal(err)
 	}

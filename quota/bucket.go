@@ -2,11 +2,12 @@ package quota
 
 import "strings"
 
-// escape makes the separators unambiguous, so that two different lists of parts never give the same bucket.
+// escape makes the separators unambiguous, so that two different lists of parts never give the same
+// bucket.
 var escape = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket. Different parts give different
-// names, even if a part is empty or contains the separator.
+// Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket.
+// Different parts give different names, even if a part is empty or contains the separator.
 func Bucket(parts ...string) string {
 	var b strings.Builder
 	size := len(parts)

@@ -13,15 +13,17 @@ const (
 	Month Period = "month"
 )
 
-// slack is how much longer than usual a period may be when a zone turns its clock back. No zone has turned its clock back by
-// more, except those that moved across the date line: their longer period is cut off.
+// slack is how much longer than usual a period may be when a zone turns its clock back. No zone has
+// turned its clock back by more, except those that moved across the date line: their longer period
+// is cut off.
 const slack = 4 * time.Hour
 
-// Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding window.
+// Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
+// window.
 func (r Rule) Calendar() bool { return r.Per != "" || r.Days != 0 }
 
-// Keep returns how long an event can count for the rule at most: its window, its longest possible calendar period, or its dates at
-// their longest.
+// Keep returns how long an event can count for the rule at most: its window, its longest possible
+// calendar period, or its dates at their longest.
 func (r Rule) Keep() time.Duration {
 	const day = 24 * time.Hour
 	longest := 31 * day
@@ -43,10 +45,12 @@ func (r Rule) Keep() time.Duration {
 	return longest + slack
 }
 
-// Period returns the span whose events a calendar rule counts at the instant now. With Per it is the hour, day, week or month around now;
-// with Days it is today and the Days-1 local dates before it. The end is exclusive. Bounds are local times of the rule's zone. Where a
-// clock change skips a local time, the bound is the instant of the change. Where a local time occurs twice, the first one is the bound. So
-// a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that the zone skipped counts as one of these dates all the same.
+// Period returns the span whose events a calendar rule counts at the instant now. With Per it is
+// the hour, day, week or month around now; with Days it is today and the Days-1 local dates before
+// it. The end is exclusive. Bounds are local times of the rule's zone. Where a clock change skips a
+// local time, the bound is the instant of the change. Where a local time occurs twice, the first
+// one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that
+// the zone skipped counts as one of these dates all the same.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)
@@ -60,8 +64,8 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 	return start, end
 }
 
-// asDaily returns a rule with Days as a rule of one calendar day, since its counted span moves when a date begins. Other rules are
-// returned unchanged.
+// asDaily returns a rule with Days as a rule of one calendar day, since its counted span moves when
+// a date begins. Other rules are returned unchanged.
 func (r Rule) asDaily() Rule {
 	if r.Days > 0 {
 		r.Per, r.Days = Day, 0
@@ -69,7 +73,8 @@ func (r Rule) asDaily() Rule {
 	return r
 }
 
-// expiryOf returns the instant from which a rule with Days no longer counts an event of at: the start of the date that is Days later.
+// expiryOf returns the instant from which a rule with Days no longer counts an event of at: the
+// start of the date that is Days later.
 func (r Rule) expiryOf(at time.Time) time.Time {
 	wall, _, _ := r.asDaily().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*wallDay, r.zone()), 0).UTC()
@@ -79,7 +84,8 @@ func (r Rule) expiryOf(at time.Time) time.Time {
 	return end
 }
 
-// periodAround returns the period around now, and the local time (wall) at which it began. It ignores Days.
+// periodAround returns the period around now, and the local time (wall) at which it began. It
+// ignores Days.
 func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	zone := r.zone()
 	wall = r.wallStart(now.In(zone))
@@ -99,8 +105,9 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	return wall, time.Unix(from, 0).UTC(), time.Unix(to, 0).UTC()
 }
 
-// periodStarts returns the starts of four periods: the one before now, the current one and the next two; for a rule with Days, the starts
-// of four dates. A script whose clock differs a little from now finds its own period between them.
+// periodStarts returns the starts of four periods: the one before now, the current one and the next
+// two; for a rule with Days, the starts of four dates. A script whose clock differs a little from
+// now finds its own period between them.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.asDaily()
 	start, end := one.Period(now)
@@ -125,7 +132,8 @@ func (r Rule) cutoff(now int64) int64 {
 	return start.UnixMicro() - 1
 }
 
-// A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A day has wallDay of them.
+// A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A
+// day has wallDay of them.
 
 const wallDay = 24 * 60 * 60
 
@@ -160,8 +168,9 @@ func (r Rule) nextWallStart(wall int64) int64 {
 	return t.Unix()
 }
 
-// firstInstantOf returns the first second since 1970 at which the zone's clock shows the wall time or a later one. It walks through the
-// zone's offset changes, since time.Date does not promise which of two instants it returns.
+// firstInstantOf returns the first second since 1970 at which the zone's clock shows the wall time
+// or a later one. It walks through the zone's offset changes, since time.Date does not promise
+// which of two instants it returns.
 func firstInstantOf(wall int64, zone *time.Location) int64 {
 	const ahead = 26 * 60 * 60 // more than any zone is ahead of UTC
 	for t := time.Unix(wall-ahead, 0).In(zone); ; {

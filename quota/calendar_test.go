@@ -40,23 +40,39 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 		per             Period
 		now, start, end string
 	}{
-		{"a plain day", "Asia/Shanghai", Day, "2026-11-20T23:59:59.999999+08:00", "2026-11-20T00:00+08:00", "2026-11-21T00:00+08:00"},
-		{"its first µs", "Asia/Shanghai", Day, "2026-11-21T00:00+08:00", "2026-11-21T00:00+08:00", "2026-11-22T00:00+08:00"},
+		{"a plain day", "Asia/Shanghai", Day, "2026-11-20T23:59:59.999999+08:00", "2026-11-20T00:00+08:00",
+			"2026-11-21T00:00+08:00"},
+		{"its first µs", "Asia/Shanghai", Day, "2026-11-21T00:00+08:00", "2026-11-21T00:00+08:00",
+			"2026-11-22T00:00+08:00"},
 		{"an hour on the half", "Asia/Kolkata", Hour, "2026-11-20T10:29:59Z", "2026-11-20T09:30Z", "2026-11-20T10:30Z"},
-		{"a week from Monday", "Asia/Shanghai", Week, "2026-11-22T12:00+08:00", "2026-11-16T00:00+08:00", "2026-11-23T00:00+08:00"},
-		{"a month", "Asia/Shanghai", Month, "2028-02-29T23:59:59+08:00", "2028-02-01T00:00+08:00", "2028-03-01T00:00+08:00"},
-		{"Berlin, 31 days and an hour", "Europe/Berlin", Month, "2026-10-31T12:00+01:00", "2026-10-01T00:00+02:00", "2026-11-01T00:00+01:00"},
-		{"Berlin, 23 hours", "Europe/Berlin", Day, "2026-03-29T12:00+02:00", "2026-03-29T00:00+01:00", "2026-03-30T00:00+02:00"},
-		{"Berlin, 25 hours", "Europe/Berlin", Day, "2026-10-25T12:00+01:00", "2026-10-25T00:00+02:00", "2026-10-26T00:00+01:00"},
-		{"Berlin, before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00+01:00", "2026-03-29T03:00+02:00"},
-		{"Berlin, an hour that comes twice", "Europe/Berlin", Hour, "2026-10-25T02:10+01:00", "2026-10-25T02:00+02:00", "2026-10-25T03:00+01:00"},
-		{"Cairo, no midnight", "Africa/Cairo", Day, "2026-04-24T01:00+03:00", "2026-04-24T01:00+03:00", "2026-04-25T00:00+03:00"},
-		{"Cairo, the day before that", "Africa/Cairo", Day, "2026-04-23T23:59:59+02:00", "2026-04-23T00:00+02:00", "2026-04-24T01:00+03:00"},
-		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30+02:00", "2026-10-29T00:00+03:00", "2026-10-30T00:00+02:00"},
-		{"Lord Howe, 24 h 30 min", "Australia/Lord_Howe", Day, "2026-04-05T12:00+10:30", "2026-04-05T00:00+11:00", "2026-04-06T00:00+10:30"},
-		{"Lord Howe, 30 minutes", "Australia/Lord_Howe", Hour, "2026-10-04T02:30+11:00", "2026-10-04T02:30+11:00", "2026-10-04T03:00+11:00"},
-		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30-03:30", "2009-11-01T00:00-02:30", "2009-11-02T00:00-03:30"},
-		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00+14:00", "2011-12-31T00:00+14:00", "2012-01-01T00:00+14:00"},
+		{"a week from Monday", "Asia/Shanghai", Week, "2026-11-22T12:00+08:00", "2026-11-16T00:00+08:00",
+			"2026-11-23T00:00+08:00"},
+		{"a month", "Asia/Shanghai", Month, "2028-02-29T23:59:59+08:00", "2028-02-01T00:00+08:00",
+			"2028-03-01T00:00+08:00"},
+		{"Berlin, 31 days and an hour", "Europe/Berlin", Month, "2026-10-31T12:00+01:00", "2026-10-01T00:00+02:00",
+			"2026-11-01T00:00+01:00"},
+		{"Berlin, 23 hours", "Europe/Berlin", Day, "2026-03-29T12:00+02:00", "2026-03-29T00:00+01:00",
+			"2026-03-30T00:00+02:00"},
+		{"Berlin, 25 hours", "Europe/Berlin", Day, "2026-10-25T12:00+01:00", "2026-10-25T00:00+02:00",
+			"2026-10-26T00:00+01:00"},
+		{"Berlin, before the gap", "Europe/Berlin", Hour, "2026-03-29T01:59:59+01:00", "2026-03-29T01:00+01:00",
+			"2026-03-29T03:00+02:00"},
+		{"Berlin, an hour that comes twice", "Europe/Berlin", Hour, "2026-10-25T02:10+01:00", "2026-10-25T02:00+02:00",
+			"2026-10-25T03:00+01:00"},
+		{"Cairo, no midnight", "Africa/Cairo", Day, "2026-04-24T01:00+03:00", "2026-04-24T01:00+03:00",
+			"2026-04-25T00:00+03:00"},
+		{"Cairo, the day before that", "Africa/Cairo", Day, "2026-04-23T23:59:59+02:00", "2026-04-23T00:00+02:00",
+			"2026-04-24T01:00+03:00"},
+		{"Cairo, the last hour twice", "Africa/Cairo", Day, "2026-10-29T23:30+02:00", "2026-10-29T00:00+03:00",
+			"2026-10-30T00:00+02:00"},
+		{"Lord Howe, 24 h 30 min", "Australia/Lord_Howe", Day, "2026-04-05T12:00+10:30", "2026-04-05T00:00+11:00",
+			"2026-04-06T00:00+10:30"},
+		{"Lord Howe, 30 minutes", "Australia/Lord_Howe", Hour, "2026-10-04T02:30+11:00", "2026-10-04T02:30+11:00",
+			"2026-10-04T03:00+11:00"},
+		{"St. John's, back over midnight", "America/St_Johns", Day, "2009-10-31T23:30-03:30", "2009-11-01T00:00-02:30",
+			"2009-11-02T00:00-03:30"},
+		{"Samoa, a day left out", "Pacific/Apia", Day, "2011-12-31T00:00+14:00", "2011-12-31T00:00+14:00",
+			"2012-01-01T00:00+14:00"},
 	} {
 		rule := calendar(1, c.per, zone(t, c.zone))
 		start, end := rule.Period(parse(t, c.now))
@@ -68,13 +84,17 @@ func TestQuota18PeriodsAreHalfOpenLocalTimes(t *testing.T) {
 	}
 }
 
-// Every period begins where the one before it ended, contains its own instants, and lasts no longer than its events are kept.
+// Every period begins where the one before it ended, contains its own instants, and lasts no longer
+// than its events are kept.
 func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
-	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai", "America/St_Johns",
+	for _, name := range []string{"Europe/Berlin", "Africa/Cairo", "Australia/Lord_Howe", "Asia/Shanghai",
+		"America/St_Johns",
 		"Antarctica/Casey", "Pacific/Apia", "Pacific/Kwajalein"} {
 		for _, per := range []Period{Hour, Day, Week, Month} {
 			r, from, months := calendar(1, per, zone(t, name)), "2009-01-01T00:00Z", 48
-			if name == "Pacific/Kwajalein" { // went back by 23 hours on 30 September: a day that is cut when its events are kept no longer
+			// went back by 23 hours on 30 September: a day that is cut when its events are kept no
+			// longer
+			if name == "Pacific/Kwajalein" {
 				from, months = "1969-09-01T00:00Z", 2
 			} else if per == Hour { // all but Cairo change their clocks
 				from, months = "2011-09-20T00:00Z", 4
@@ -97,7 +117,8 @@ func TestQuota18PeriodsLeaveNoGap(t *testing.T) {
 	}
 }
 
-// The script decides by its own clock which period or dates count, whatever instant the limiter saw last.
+// The script decides by its own clock which period or dates count, whatever instant the limiter saw
+// last.
 func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 	w := redisWorld(t)
 	limiter := w.Limiter.(*Redis)
@@ -136,7 +157,8 @@ func TestQuota18ThePeriodIsThatOfRedisClock(t *testing.T) {
 // A clock that leaves the periods at each call admits nothing, and no bucket counts the event.
 func TestQuota18AClockThatRunsAwayAdmitsNothing(t *testing.T) {
 	client := newClient(t, servertest.Redis(t).URL())
-	const clock = "local function clock() return redis.call('INCRBY', 'now', '100000000000') end\n" // 27 hours further each time
+	// 27 hours further each time
+	const clock = "local function clock() return redis.call('INCRBY', 'now', '100000000000') end\n"
 	r := newRedis(client, "q:", clock)
 	rules := []Rule{calendar(1, Hour, nil), sliding(IP, 1, time.Minute)}
 	_, err := r.Take(t.Context(), request("id", rules...))
@@ -151,25 +173,34 @@ func dates(limit, days int, z *time.Location) Rule {
 	return Rule{Name: "dates", Scope: Recipient, Limit: limit, Days: days, Zone: z}
 }
 
-// A rule with Days counts from the beginning of its first date to the end of today. An event leaves when the date begins that is so
-// many after its own.
+// A rule with Days counts from the beginning of its first date to the end of today. An event leaves
+// when the date begins that is so many after its own.
 func TestDatesAreLocal(t *testing.T) {
 	for _, c := range []struct {
 		about, zone             string
 		days                    int
 		now, start, end, leaves string // leaves: an event of now
 	}{
-		{"a week", "Asia/Shanghai", 7, "2026-11-20T23:59+08:00", "2026-11-14T00:00+08:00", "2026-11-21T00:00+08:00", "2026-11-27T00:00+08:00"},
-		{"then", "Asia/Shanghai", 7, "2026-11-21T00:00+08:00", "2026-11-15T00:00+08:00", "2026-11-22T00:00+08:00", "2026-11-28T00:00+08:00"},
-		{"UTC, over the end of February", "UTC", 3, "2028-03-01T12:00Z", "2028-02-28T00:00Z", "2028-03-02T00:00Z", "2028-03-04T00:00Z"},
+		{"a week", "Asia/Shanghai", 7, "2026-11-20T23:59+08:00", "2026-11-14T00:00+08:00", "2026-11-21T00:00+08:00",
+			"2026-11-27T00:00+08:00"},
+		{"then", "Asia/Shanghai", 7, "2026-11-21T00:00+08:00", "2026-11-15T00:00+08:00", "2026-11-22T00:00+08:00",
+			"2026-11-28T00:00+08:00"},
+		{"UTC, over the end of February", "UTC", 3, "2028-03-01T12:00Z", "2028-02-28T00:00Z", "2028-03-02T00:00Z",
+			"2028-03-04T00:00Z"},
 		{"31 dates", "UTC", 31, "2026-01-30T12:00Z", "2025-12-31T00:00Z", "2026-01-31T00:00Z", "2026-03-02T00:00Z"},
-		{"spring", "America/New_York", 7, "2026-03-10T12:00-04:00", "2026-03-04T00:00-05:00", "2026-03-11T00:00-04:00", "2026-03-17T00:00-04:00"},
-		{"autumn", "America/New_York", 7, "2026-11-03T12:00-05:00", "2026-10-28T00:00-04:00", "2026-11-04T00:00-05:00", "2026-11-10T00:00-05:00"},
-		{"23 hours", "Europe/Berlin", 3, "2026-03-30T00:00+02:00", "2026-03-28T00:00+01:00", "2026-03-31T00:00+02:00", "2026-04-02T00:00+02:00"},
-		{"no 0:00", "Africa/Cairo", 2, "2026-04-25T12:00+03:00", "2026-04-24T01:00+03:00", "2026-04-26T00:00+03:00", "2026-04-27T00:00+03:00"},
-		{"with a skipped date", "Pacific/Apia", 3, "2011-12-31T12:00+14:00", "2011-12-29T00:00-10:00", "2012-01-01T00:00+14:00",
+		{"spring", "America/New_York", 7, "2026-03-10T12:00-04:00", "2026-03-04T00:00-05:00", "2026-03-11T00:00-04:00",
+			"2026-03-17T00:00-04:00"},
+		{"autumn", "America/New_York", 7, "2026-11-03T12:00-05:00", "2026-10-28T00:00-04:00", "2026-11-04T00:00-05:00",
+			"2026-11-10T00:00-05:00"},
+		{"23 hours", "Europe/Berlin", 3, "2026-03-30T00:00+02:00", "2026-03-28T00:00+01:00", "2026-03-31T00:00+02:00",
+			"2026-04-02T00:00+02:00"},
+		{"no 0:00", "Africa/Cairo", 2, "2026-04-25T12:00+03:00", "2026-04-24T01:00+03:00", "2026-04-26T00:00+03:00",
+			"2026-04-27T00:00+03:00"},
+		{"with a skipped date", "Pacific/Apia", 3, "2011-12-31T12:00+14:00", "2011-12-29T00:00-10:00",
+			"2012-01-01T00:00+14:00",
 			"2012-01-03T00:00+14:00"},
-		{"skipped", "Pacific/Apia", 3, "2011-12-27T12:00-10:00", "2011-12-25T00:00-10:00", "2011-12-28T00:00-10:00", "2011-12-31T00:00+14:00"},
+		{"skipped", "Pacific/Apia", 3, "2011-12-27T12:00-10:00", "2011-12-25T00:00-10:00", "2011-12-28T00:00-10:00",
+			"2011-12-31T00:00+14:00"},
 	} {
 		r, now := dates(1, c.days, zone(t, c.zone)), parse(t, c.now)
 		start, end := r.Period(now)
@@ -183,14 +214,17 @@ func TestDatesAreLocal(t *testing.T) {
 	}
 }
 
-// What counts is computed again from the dates alone that the zone's clock shows at the event and now. In Kwajalein, which had a date twice
-// on 30 September 1969, an event only leaves when expiryOf says, and counts for no longer than it is kept.
+// What counts is computed again from the dates alone that the zone's clock shows at the event and
+// now. In Kwajalein, which had a date twice on 30 September 1969, an event only leaves when
+// expiryOf says, and counts for no longer than it is kept.
 func TestDatesOfManyInstants(t *testing.T) {
 	dice := rand.New(rand.NewPCG(21, 0))
 	for name, from := range map[string]string{
-		"America/New_York": "2026-02-20T00:00Z", "Europe/Berlin": "2026-10-10T00:00Z", "Asia/Shanghai": "2026-05-01T00:00Z",
-		"Pacific/Apia": "2011-12-15T00:00Z", "Africa/Cairo": "2026-04-10T00:00Z", "Australia/Lord_Howe": "2026-03-20T00:00Z",
-		"Pacific/Kwajalein": "1969-09-20T00:00Z",
+		"America/New_York": "2026-02-20T00:00Z", "Europe/Berlin": "2026-10-10T00:00Z",
+		"Asia/Shanghai": "2026-05-01T00:00Z",
+		"Pacific/Apia":  "2011-12-15T00:00Z", "Africa/Cairo": "2026-04-10T00:00Z",
+		"Australia/Lord_Howe": "2026-03-20T00:00Z",
+		"Pacific/Kwajalein":   "1969-09-20T00:00Z",
 	} {
 		z, began, twice := zone(t, name), parse(t, from), name == "Pacific/Kwajalein"
 		date := func(at time.Time) int64 {

@@ -57,7 +57,8 @@ func TestClusterThatBreaks(t *testing.T) {
 		same(t, "ping", errors.Is(limiter.Ping(ctx), ErrUnavailable), true)
 		must(t, node(0).Do(ctx, "cluster", "addslots", 0).Err())
 	})
-	t.Run("a slot that moves to another master", func(t *testing.T) { // its bucket stays exact: MOVED and ASK are followed
+	// its bucket stays exact: MOVED and ASK are followed
+	t.Run("a slot that moves to another master", func(t *testing.T) {
 		whole(t)
 		key := limiter.Key(home[2])
 		from, to := node(2), node(0)
@@ -92,12 +93,15 @@ func TestClusterThatBreaks(t *testing.T) {
 		cluster.Nodes[1].Stop()
 		for _, req := range []Request{one("a", home[1]), two("b", home[0], home[1]), two("c", home[1], home[2])} {
 			d, err := limiter.Take(ctx, req)
-			same(t, "unavailable, alone", errors.Is(err, ErrUnavailable) && errors.Is(err, ErrPartly) && !d.Admitted, true)
+			same(t, "unavailable, alone", errors.Is(err, ErrUnavailable) && errors.Is(err, ErrPartly) &&
+				!d.Admitted, true)
 		}
 		allAre(t, ErrUnavailable, map[string]error{
-			"peek": second(limiter.Peek(ctx, two("", home[0], home[1]))), "refund": limiter.Refund(ctx, "x", home[0], home[1]),
-			"reset": limiter.Reset(ctx, home[0], home[1]), "record": limiter.Record(ctx, home[1], time.Hour, []Event{{"x", time.Now()}}),
-			"ping": limiter.Ping(ctx),
+			"peek":   second(limiter.Peek(ctx, two("", home[0], home[1]))),
+			"refund": limiter.Refund(ctx, "x", home[0], home[1]),
+			"reset":  limiter.Reset(ctx, home[0], home[1]),
+			"record": limiter.Record(ctx, home[1], time.Hour, []Event{{"x", time.Now()}}),
+			"ping":   limiter.Ping(ctx),
 		})
 		same(t, "ping says that others answer", errors.Is(limiter.Ping(ctx), ErrPartly), true)
 		d, err := limiter.Take(ctx, two("d", home[0], home[2]))
@@ -121,6 +125,7 @@ func TestClusterThatBreaks(t *testing.T) {
 			same(t, name+" says that others answer", errors.Is(err, ErrPartly), false)
 		}
 		must(t, cluster.Nodes[1].Start())
-		servertest.Await(t, "takes to go on", func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
+		servertest.Await(t, "takes to go on",
+			func() bool { d, err := limiter.Take(ctx, one("a", home[1])); return err == nil && d.Admitted })
 	})
 }

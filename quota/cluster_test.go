@@ -15,7 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// between calls do for each script: with its number, from 1, and with what runs it. The error that do returns becomes the script's.
+// between calls do for each script: with its number, from 1, and with what runs it. The error that
+// do returns becomes the script's.
 func between(do func(n int, run func() error) error) hook {
 	var n atomic.Int64
 	return func(_ context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error {
@@ -30,7 +31,8 @@ func between(do func(n int, run func() error) error) hook {
 
 var errKilled = errors.New("killed")
 
-// Two buckets whose rules admit two events each. A take of one ID runs four scripts: it looks at both, and takes in both.
+// Two buckets whose rules admit two events each. A take of one ID runs four scripts: it looks at
+// both, and takes in both.
 var (
 	twice      = []Rule{sliding(Recipient, 2, time.Hour), sliding(IP, 2, time.Hour)}
 	takeSteps  = 4
@@ -38,7 +40,8 @@ var (
 	clusterFor = slices.Sorted(maps.Values(buckets("ann", "office")))
 )
 
-// clusterLimiter makes a limiter that calls do for each script, and another one on the same cluster. All nodes know the scripts.
+// clusterLimiter makes a limiter that calls do for each script, and another one on the same
+// cluster. All nodes know the scripts.
 func clusterLimiter(t *testing.T, do func(n int, run func() error) error) (limiter, others *Redis) {
 	hooked, client := newClient(t, sharedCluster(t)), newClient(t, sharedCluster(t))
 	hooked.AddHook(between(do))
@@ -66,8 +69,8 @@ func counted(t *testing.T, r *Redis, bucket string) []string {
 	return ids
 }
 
-// Whichever script dies, before or after it has run, nothing is admitted; a repeated Take admits the ID and counts it once, and a refund
-// removes all of it.
+// Whichever script dies, before or after it has run, nothing is admitted; a repeated Take admits
+// the ID and counts it once, and a refund removes all of it.
 func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	for n := 1; n <= takeSteps; n++ {
 		for _, reaches := range []bool{false, true} {
@@ -87,7 +90,8 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 				}
 				d, err := broken.Take(ctx, request("one", twice...))
 				same(t, "unavailable", errors.Is(err, ErrUnavailable) && errors.Is(err, errKilled) && !d.Admitted, true)
-				same(t, "places taken", len(counted(t, whole, clusterFor[0]))+len(counted(t, whole, clusterFor[1])), want)
+				same(t, "places taken", len(counted(t, whole, clusterFor[0]))+len(counted(t, whole, clusterFor[1])),
+					want)
 				again, err := whole.Take(ctx, request("one", twice...))
 				must(t, err)
 				same(t, "admitted when repeated", again.Admitted, true)
@@ -103,21 +107,24 @@ func TestQuota10WhateverFailsBetweenTwoSlotsGivesNothingAway(t *testing.T) {
 	}
 }
 
-// refusedLate makes a limiter whose take of twice is refused in the second bucket: two other events are counted there between its
-// look and its take. after is called when the script of that take has run.
+// refusedLate makes a limiter whose take of twice is refused in the second bucket: two other events
+// are counted there between its look and its take. after is called when the script of that take has
+// run.
 func refusedLate(t *testing.T, after func(others *Redis)) (limiter, others *Redis) {
 	limiter, others = clusterLimiter(t, func(n int, run func() error) error {
 		if n != takeSteps {
 			return run()
 		}
-		must(t, others.Record(t.Context(), clusterFor[1], time.Hour, []Event{{"rival", time.Now()}, {"other", time.Now()}}))
+		must(t, others.Record(t.Context(), clusterFor[1], time.Hour,
+			[]Event{{"rival", time.Now()}, {"other", time.Now()}}))
 		defer after(others)
 		return run()
 	})
 	return limiter, others
 }
 
-// What the first bucket counted is refunded, also when the caller has gone, and the answer is that of the second.
+// What the first bucket counted is refunded, also when the caller has gone, and the answer is that
+// of the second.
 func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	limiter, others := refusedLate(t, func(*Redis) { leave() })
@@ -131,13 +138,15 @@ func TestQuota10ALateRefusalIsRefunded(t *testing.T) {
 	sameList(t, "used", []int{look.Rules[0].Used, look.Rules[1].Used}, []int{2, 0})
 
 	must(t, others.Refund(t.Context(), "rival", clusterFor[1]))
-	same(t, "the ID is refunded", errors.Is(second(others.Take(t.Context(), request("late", twice...))), ErrRefunded), true)
+	same(t, "the ID is refunded", errors.Is(second(others.Take(t.Context(), request("late", twice...))), ErrRefunded),
+		true)
 	d, err = others.Take(t.Context(), request("new", twice...))
 	must(t, err)
 	same(t, "another is admitted", d.Admitted, true)
 }
 
-// A copy of a call that is being refused is not admitted in between: it would rely on a place that is about to be refunded.
+// A copy of a call that is being refused is not admitted in between: it would rely on a place that
+// is about to be refunded.
 func TestQuota10ACopyOfARefusedCallIsNotAdmitted(t *testing.T) {
 	limiter, _ := refusedLate(t, func(others *Redis) {
 		must(t, others.Refund(t.Context(), "rival", clusterFor[1])) // so that there is a place again
@@ -198,8 +207,8 @@ func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
 	}
 }
 
-// On Cluster a bucket that is only read is asked once, before anything is counted: a late refusal would need a tombstone there, and a
-// bucket that is only read ignores IDs.
+// On Cluster a bucket that is only read is asked once, before anything is counted: a late refusal
+// would need a tombstone there, and a bucket that is only read ignores IDs.
 func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	var steps atomic.Int64
 	limiter, others := clusterLimiter(t, func(_ int, run func() error) error {
@@ -207,7 +216,8 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 		return run()
 	})
 	rules := []Rule{sliding(Recipient, 2, time.Hour), {Name: "failures", Scope: Failures, Limit: 1, Window: time.Hour}}
-	req := Request{ID: "one", Rules: rules, Buckets: map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}}
+	req := Request{ID: "one", Rules: rules,
+		Buckets: map[Scope]string{Recipient: ann(), Failures: Bucket("failures", "ann")}}
 	for range 2 { // the same again, too
 		d, err := limiter.Take(t.Context(), req)
 		must(t, err)
@@ -224,8 +234,9 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 	sameList(t, "violated", d.Violated(), []string{"failures"})
 }
 
-// Of many callers some have the same ID at the same time, and every tenth script dies before or after it ran. An ID that was admitted to
-// one of them counts in all its buckets, and no bucket has more of them than its limit.
+// Of many callers some have the same ID at the same time, and every tenth script dies before or
+// after it ran. An ID that was admitted to one of them counts in all its buckets, and no bucket has
+// more of them than its limit.
 func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 	const callers, calls, limit = 16, 40, 5
 	rules := []Rule{sliding(Recipient, limit, time.Hour), sliding(IP, limit, time.Hour), sliding(App, limit, time.Hour)}
@@ -246,8 +257,10 @@ func TestQuota10NothingIsAdmittedOverTheLimitWhateverFails(t *testing.T) {
 		wg.Go(func() {
 			for range calls {
 				n := rand.IntN(callers * calls / 4)
-				req := Request{ID: fmt.Sprint(n), Rules: rules, Buckets: map[Scope]string{ // a repeated ID has the same buckets
-					Recipient: Bucket("r", fmt.Sprint(n%6)), IP: Bucket("ip", fmt.Sprint(n/6%6)), App: Bucket("app", fmt.Sprint(n/36)),
+				// a repeated ID has the same buckets
+				req := Request{ID: fmt.Sprint(n), Rules: rules, Buckets: map[Scope]string{
+					Recipient: Bucket("r", fmt.Sprint(n%6)), IP: Bucket("ip", fmt.Sprint(n/6%6)),
+					App: Bucket("app", fmt.Sprint(n/36)),
 				}}
 				d, err := limiter.Take(t.Context(), req)
 				if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, ErrRefunded) {

@@ -65,8 +65,9 @@ func TestQuota7RefusalsMoveNoDeadline(t *testing.T) {
 	})
 }
 
-// Callers with two limits share a bucket: whatever their order, those with the lower one are let in only below it, and all together never
-// over the higher one. What is left is never negative, and a caller that waits as told is admitted.
+// Callers with two limits share a bucket: whatever their order, those with the lower one are let in
+// only below it, and all together never over the higher one. What is left is never negative, and a
+// caller that waits as told is admitted.
 func TestReserveInAnyOrder(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		all := sliding(Recipient, 5, time.Minute)
@@ -102,7 +103,8 @@ func sameDecision(t tester, got, want Decision) {
 	got.Clock, want.Clock = "", ""
 	got.Rules = slices.Clone(got.Rules)
 	for i := range got.Rules {
-		if got.Rules[i].Ages == Unsummed && i < len(want.Rules) { // with tombstones and old events there are more than 16 members
+		// with tombstones and old events there are more than 16 members
+		if got.Rules[i].Ages == Unsummed && i < len(want.Rules) {
 			got.Rules[i].Ages = want.Rules[i].Ages
 		}
 	}
@@ -111,7 +113,8 @@ func sameDecision(t tester, got, want Decision) {
 	}
 }
 
-// A step back frees nothing, and each wait that is told after it is true, whichever call sees the events of the future first.
+// A step back frees nothing, and each wait that is told after it is true, whichever call sees the
+// events of the future first.
 func TestQuota4AStepBackOfTheClockFreesNothing(t *testing.T) {
 	for name, see := range map[string]func(w *world, r Rule) State{
 		"a take": func(w *world, r Rule) State { return w.admits(false, r).Rules[0] },
@@ -323,8 +326,10 @@ func TestRecord(t *testing.T) {
 		events, now, err := w.Events(t.Context(), ann())
 		must(t, err)
 		same(t, "the limiter's time", now, w.now)
-		same(t, "events, the newest first", fmt.Sprint(ages(events, now)), "[{ahead 0s} {taken 5s} {fresh 30s} {edge 59.999999s}]")
-		must(t, w.Record(t.Context(), ann(), time.Minute, []Event{{"fresh", w.now.Add(-50 * time.Second)}, {"taken", w.now.Add(-time.Minute)}}))
+		same(t, "events, the newest first", fmt.Sprint(ages(events, now)),
+			"[{ahead 0s} {taken 5s} {fresh 30s} {edge 59.999999s}]")
+		must(t, w.Record(t.Context(), ann(), time.Minute,
+			[]Event{{"fresh", w.now.Add(-50 * time.Second)}, {"taken", w.now.Add(-time.Minute)}}))
 		events, now, err = w.Events(t.Context(), ann())
 		must(t, err)
 		same(t, "moved, and taken out", fmt.Sprint(ages(events, now)), "[{ahead 0s} {fresh 50s} {edge 59.999999s}]")
@@ -335,7 +340,8 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-// A record, too, sets events from the future to now: those that it adds, and those that lie there since the clock was set back.
+// A record, too, sets events from the future to now: those that it adds, and those that lie there
+// since the clock was set back.
 func TestWhatIsRecordedFromTheFutureCountsFromNow(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		w.takeID("taken", perHour)
@@ -346,8 +352,9 @@ func TestWhatIsRecordedFromTheFutureCountsFromNow(t *testing.T) {
 	})
 }
 
-// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events leave earlier, if other events are
-// added, and if the clock steps back before another ID is refunded or the bucket is read.
+// A refunded ID is refused for exactly a minute: also if it never was taken, if the bucket's events
+// leave earlier, if other events are added, and if the clock steps back before another ID is
+// refunded or the bucket is read.
 func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 	second := sliding(Recipient, 9, time.Second)
 	for name, c := range map[string]struct {
@@ -355,15 +362,17 @@ func TestARefundedIDStaysRefundedForAMinute(t *testing.T) {
 		before, after func(w *world)
 		rest          time.Duration // of the minute, after that
 	}{
-		"never taken":     {perHour, func(*world) {}, func(*world) {}, time.Minute},
-		"taken":           {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
-		"beside an event": {perHour, func(w *world) { w.take(perHour) }, func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
-		"events leave":    {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
+		"never taken": {perHour, func(*world) {}, func(*world) {}, time.Minute},
+		"taken":       {perHour, func(w *world) { w.takeID("refunded", perHour) }, func(*world) {}, time.Minute},
+		"beside an event": {perHour, func(w *world) { w.take(perHour) },
+			func(w *world) { w.pass(time.Minute - µs); w.take(perHour) }, µs},
+		"events leave": {second, func(w *world) { w.take(second) }, func(*world) {}, time.Minute},
 		"a step back": {perHour, func(*world) {}, func(w *world) {
 			w.pass(-30 * time.Second)
 			must(w.t, w.Refund(w.t.Context(), "second", ann()))
 		}, 90 * time.Second},
-		"events come back": {second, func(w *world) { w.take(second) }, func(w *world) { w.pass(-30 * time.Second); w.peek(second) }, 90 * time.Second},
+		"events come back": {second, func(w *world) { w.take(second) },
+			func(w *world) { w.pass(-30 * time.Second); w.peek(second) }, 90 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both(t, func(t *testing.T, w *world) {
@@ -416,7 +425,8 @@ func TestAReadBucketRefusesNoID(t *testing.T) {
 	})
 }
 
-// An ID that is admitted elsewhere after its refund counts: a tombstone keeps out what is not younger than itself.
+// An ID that is admitted elsewhere after its refund counts: a tombstone keeps out what is not
+// younger than itself.
 func TestAnEventAfterItsRefundCounts(t *testing.T) {
 	both(t, func(t *testing.T, w *world) {
 		record := func(at time.Time, want int) {
@@ -430,7 +440,8 @@ func TestAnEventAfterItsRefundCounts(t *testing.T) {
 			gone := w.now
 			w.pass(20 * time.Second)
 			record(gone, 0)
-			must(t, w.Record(t.Context(), ann(), time.Second, []Event{{"again", gone.Add(µs)}})) // later, and too old for the bucket
+			// later, and too old for the bucket
+			must(t, w.Record(t.Context(), ann(), time.Second, []Event{{"again", gone.Add(µs)}}))
 			_, err := w.Take(t.Context(), request("again", perHour))
 			same(t, "refused", errors.Is(err, ErrRefunded), true)
 			record(gone.Add(µs), 1)

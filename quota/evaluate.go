@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Cutoffs returns the cutoff of each rule at now, in the order of the rules: an event counts if and only if it is later.
+// Cutoffs returns the cutoff of each rule at now, in the order of the rules: an event counts if and
+// only if it is later.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -15,9 +16,9 @@ func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	return cutoffs
 }
 
-// Evaluate computes the state of each rule at now from the events of its scope, in any order; a scope missing from history has no
-// events. It counts nothing: Decision.Allowed reports whether one more event would be admitted. All instants must be of one clock;
-// the caller sets Decision.Clock.
+// Evaluate computes the state of each rule at now from the events of its scope, in any order; a
+// scope missing from history has no events. It counts nothing: Decision.Allowed reports whether one
+// more event would be admitted. All instants must be of one clock; the caller sets Decision.Clock.
 func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	at := now.UnixMicro()
 	d := Decision{At: instant(at), Rules: make([]State, len(rules))}
@@ -33,7 +34,8 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	return d
 }
 
-// LongestKeep returns how long the events of these rules must be kept: the longest Keep; 0 without rules.
+// LongestKeep returns how long the events of these rules must be kept: the longest Keep; 0 without
+// rules.
 func LongestKeep(rules []Rule) time.Duration {
 	var longest time.Duration
 	for _, r := range rules {
@@ -47,7 +49,8 @@ func OfScope(rules []Rule, scope Scope) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return r.Scope != scope })
 }
 
-// Seconds returns d in whole seconds, rounded up, so that a client never comes back too early; 0 if d is 0 or negative.
+// Seconds returns d in whole seconds, rounded up, so that a client never comes back too early; 0 if
+// d is 0 or negative.
 func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 
 // Milliseconds returns d in whole milliseconds, rounded up as Seconds does.
@@ -72,15 +75,19 @@ func ascending(events []Event) []int64 {
 	return times
 }
 
-// tally summarizes the events that a rule counts; instants are µs since 1970. take.lua computes the same numbers.
+// tally summarizes the events that a rule counts; instants are µs since 1970. take.lua computes the
+// same numbers.
 type tally struct {
 	used   int
 	oldest int64 // oldest counted event, if used > 0
-	pivot  int64 // if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event is admitted
-	ages   int64 // sum of the ages of the counted events; Unsummed if there are more than 16
+	// if used ≥ limit: the (used-limit+1)-th oldest counted event; when it leaves, one more event
+	// is admitted
+	pivot int64
+	ages  int64 // sum of the ages of the counted events; Unsummed if there are more than 16
 }
 
-// Unsummed is State.Ages of a rule that counts more than 16 events, or in Redis whose bucket has more members.
+// Unsummed is State.Ages of a rule that counts more than 16 events, or in Redis whose bucket has
+// more members.
 const Unsummed time.Duration = -1
 
 // tally counts the events of an ascending history.
@@ -104,7 +111,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the database's answers too, use this function.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the database's
+// answers too, use this function.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used, Ages: Unsummed}
 	if t.ages >= 0 {
@@ -125,7 +133,8 @@ func (t tally) state(r Rule, now int64) State {
 	return s
 }
 
-// withPeriodWaits fills in the window and waits of a calendar rule: all its events leave together, when the period ends.
+// withPeriodWaits fills in the window and waits of a calendar rule: all its events leave together,
+// when the period ends.
 func (s State) withPeriodWaits(now int64) State {
 	start, end := s.Period(instant(now))
 	s.Window = end.Sub(start)
@@ -139,7 +148,8 @@ func (s State) withPeriodWaits(now int64) State {
 	return s
 }
 
-// datesState fills in the window and waits of a rule with Days: the events of one date leave together, when a later date begins.
+// datesState fills in the window and waits of a rule with Days: the events of one date leave
+// together, when a later date begins.
 func (t tally) datesState(s State, now int64) State {
 	start, end := s.Period(instant(now))
 	wait := func(at int64) time.Duration { return s.expiryOf(instant(min(at, now))).Sub(instant(now)) }
@@ -153,7 +163,8 @@ func (t tally) datesState(s State, now int64) State {
 	return s
 }
 
-// timeLeft returns how long an event still counts. After the clock was set back, an event may lie in the future: its age is then 0.
+// timeLeft returns how long an event still counts. After the clock was set back, an event may lie
+// in the future: its age is then 0.
 func timeLeft(at int64, window time.Duration, now int64) time.Duration {
 	return window - time.Duration(max(0, now-at))*time.Microsecond
 }

@@ -90,7 +90,8 @@ func TestRoundingUp(t *testing.T) {
 		ms int64
 	}{
 		{0, 0, 0}, {-time.Second, 0, 0}, {1, 1, 1}, {time.Millisecond, 1, 1}, {time.Millisecond + 1, 1, 2},
-		{time.Second - 1, 1, 1000}, {time.Second, 1, 1000}, {time.Second + 1, 2, 1001}, {41713 * time.Millisecond, 42, 41713},
+		{time.Second - 1, 1, 1000}, {time.Second, 1, 1000}, {time.Second + 1, 2, 1001},
+		{41713 * time.Millisecond, 42, 41713},
 		{math.MaxInt64, 9223372037, 9223372036855},
 	} {
 		same(t, fmt.Sprintf("%v in s", c.d), Seconds(c.d), c.s)
@@ -110,7 +111,8 @@ func TestLongestAndOfScope(t *testing.T) {
 // An event in the future, as after the clock was set back, is as old as one of now.
 func TestEvaluateBoundsTheWait(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	d := Evaluate([]Rule{sliding(Recipient, 1, time.Hour)}, map[Scope][]Event{Recipient: {{"early", now.Add(time.Minute)}}}, now)
+	d := Evaluate([]Rule{sliding(Recipient, 1, time.Hour)},
+		map[Scope][]Event{Recipient: {{"early", now.Add(time.Minute)}}}, now)
 	same(t, "wait", d.RetryAfter(), time.Hour)
 }
 

@@ -8,7 +8,8 @@ import (
 	"sendcode/quota"
 )
 
-// The policies of docs/policies.md, each on a clock that the example moves. The page shows lines from here.
+// The policies of docs/policies.md, each on a clock that the example moves. The page shows lines
+// from here.
 
 // at makes a clock that starts at noon in UTC, and what moves it.
 func at() (now func() time.Time, pass func(time.Duration)) {
@@ -16,7 +17,8 @@ func at() (now func() time.Time, pass func(time.Duration)) {
 	return func() time.Time { return t }, func(d time.Duration) { t = t.Add(d) }
 }
 
-// 1 per 60 s, 5 per hour and 10 per 24 h for an address; the answer says which limit it was, and how many ms remain.
+// 1 per 60 s, 5 per hour and 10 per 24 h for an address; the answer says which limit it was, and
+// how many ms remain.
 func ExampleMemory_Take_codes() {
 	ctx := context.Background()
 	now, pass := at()
@@ -52,7 +54,8 @@ func ExampleMemory_Take_codes() {
 	// true true hour 3341713 <nil>
 }
 
-// 1,000 in any second for a route key: look without counting (Peek), count without looking (Record), or both (Take).
+// 1,000 in any second for a route key: look without counting (Peek), count without looking
+// (Record), or both (Take).
 func ExampleMemory_Record_gateway() {
 	ctx := context.Background()
 	now, pass := at()
@@ -120,7 +123,8 @@ func ExampleRule_dates() {
 	// false [week] 52h0m0s <nil>
 }
 
-// 3 per clock hour, which admits six around its turn; and 3 in any 60 minutes, which never admits a fourth.
+// 3 per clock hour, which admits six around its turn; and 3 in any 60 minutes, which never admits a
+// fourth.
 func ExampleRule_hours() {
 	ctx := context.Background()
 	now, pass := at()

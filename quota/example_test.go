@@ -14,11 +14,13 @@ var policy = quota.Policy{Name: "default", Rules: []quota.Rule{
 	{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour},
 }}
 
-// A send that failed for good gives its place back, once; a late copy of its Take cannot spend it again.
+// A send that failed for good gives its place back, once; a late copy of its Take cannot spend it
+// again.
 func ExampleMemory_Refund() {
 	ctx, limiter := context.Background(), quota.NewMemory(time.Now, "process")
 	bucket := quota.Bucket("recipient", "ann")
-	request := quota.Request{ID: "send 1", Rules: policy.Rules, Buckets: map[quota.Scope]string{quota.Recipient: bucket}}
+	request := quota.Request{ID: "send 1", Rules: policy.Rules,
+		Buckets: map[quota.Scope]string{quota.Recipient: bucket}}
 	if _, err := limiter.Take(ctx, request); err != nil {
 		fmt.Println(err)
 	}
@@ -38,7 +40,8 @@ func ExampleMemory_Refund() {
 // Evaluate explains a history that was found elsewhere, such as in the log of what was sent.
 func ExampleEvaluate() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	history := []quota.Event{{ID: "send 1", At: now.Add(-50 * time.Minute)}, {ID: "send 2", At: now.Add(-18287 * time.Millisecond)}}
+	history := []quota.Event{{ID: "send 1", At: now.Add(-50 * time.Minute)},
+		{ID: "send 2", At: now.Add(-18287 * time.Millisecond)}}
 	d := quota.Evaluate(policy.Rules, map[quota.Scope][]quota.Event{quota.Recipient: history}, now)
 	blocking, _ := d.Blocking()
 	fmt.Println(d.Allowed(), blocking.Name, quota.Seconds(d.RetryAfter()), quota.Milliseconds(d.RetryAfter()))
@@ -57,7 +60,8 @@ func ExampleValidate() {
 	// rule 2 ("Hour"): window 90ms is not whole seconds within 1 s and 31 days
 }
 
-// A queue lets callers wait for a place, in the order of their arrival. A caller that cannot be admitted in time is refused at once.
+// A queue lets callers wait for a place, in the order of their arrival. A caller that cannot be
+// admitted in time is refused at once.
 func ExampleQueue_Wait() {
 	limiter, queue := quota.NewMemory(time.Now, "process"), quota.NewQueue()
 	request := quota.Request{

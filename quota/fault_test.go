@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// calls makes every call of a limiter, after as many takes, and returns their errors. 31 takes make it run every command of every script:
-// on a bucket of more events than are read at once, full, refunded, recorded and reset.
+// calls makes every call of a limiter, after as many takes, and returns their errors. 31 takes make
+// it run every command of every script: on a bucket of more events than are read at once, full,
+// refunded, recorded and reset.
 func calls(t *testing.T, r *Redis, takes int) map[string]error {
 	t.Helper()
 	ctx, rule, errs := t.Context(), sliding(Recipient, 30, time.Hour), map[string]error{}
@@ -58,9 +59,10 @@ func TestQuota14ARedisThatMayNotWriteAdmitsNothing(t *testing.T) {
 	must(t, second(limiter.Take(ctx, request("one", defaults...))))
 	before := snapshot(t, client)
 	for name, fault := range map[string]struct{ begin, end []any }{
-		"OOM":        {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
-		"READONLY":   {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
-		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"}, []any{"config", "set", "min-replicas-to-write", "0"}},
+		"OOM":      {[]any{"config", "set", "maxmemory", "1"}, []any{"config", "set", "maxmemory", "0"}},
+		"READONLY": {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"NOREPLICAS": {[]any{"config", "set", "min-replicas-to-write", "1"},
+			[]any{"config", "set", "min-replicas-to-write", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, client.Do(ctx, fault.begin...).Err())
@@ -91,7 +93,8 @@ func TestQuota14ARedisThatIsAwayAdmitsNothingAndComesBack(t *testing.T) {
 	})
 }
 
-// A call ends within its budget when Redis stops answering; its ID tells afterwards whether it counted.
+// A call ends within its budget when Redis stops answering; its ID tells afterwards whether it
+// counted.
 func TestQuota14ARedisThatIsSilentAdmitsNothing(t *testing.T) {
 	server := servertest.Redis(t)
 	limiter := NewRedis(newClient(t, server.URL()), "q:")
@@ -137,7 +140,8 @@ func TestQuota14WhateverRedisSaysInsteadOfAnAnswerAdmitsNothing(t *testing.T) {
 	}
 	for _, reply = range []any{
 		errors.New("LOADING Redis is loading the dataset in memory"), errors.New("CLUSTERDOWN The cluster is down"),
-		errors.New("CROSSSLOT Keys in request don't hash to the same slot"), errors.New("BUSY Redis is busy running a script"),
+		errors.New("CROSSSLOT Keys in request don't hash to the same slot"),
+		errors.New("BUSY Redis is busy running a script"),
 		redis.Nil, io.ErrUnexpectedEOF, int64(1), nil, "OK", list(), list(1),
 		list(1, 5), list(0, 5), list(1, 5, 1, 1, 0), // too short for a rule
 		list(3, 5, 0, 0, 0, 0), list(-1, 5, 0, 0, 0, 0), // no such outcome
@@ -165,9 +169,11 @@ func TestWarnings(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"safe":   {[]string{"--appendonly", "yes"}, nil},
-		"unsafe": {[]string{"--maxmemory-policy", "allkeys-lru"}, []string{"maxmemory-policy is allkeys-lru", "appendonly is no"}},
-		"hidden": {[]string{"--rename-command", "CONFIG", ""}, []string{"maxmemory-policy is unknown", "appendonly is unknown"}},
+		"safe": {[]string{"--appendonly", "yes"}, nil},
+		"unsafe": {[]string{"--maxmemory-policy", "allkeys-lru"},
+			[]string{"maxmemory-policy is allkeys-lru", "appendonly is no"}},
+		"hidden": {[]string{"--rename-command", "CONFIG", ""},
+			[]string{"maxmemory-policy is unknown", "appendonly is unknown"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := NewRedis(newClient(t, servertest.Redis(t, server.args...).URL()), "q:").Warnings(t.Context())
@@ -205,14 +211,18 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	for _, server := range []redis.UniversalClient{first, second} {
 		setUser(t, server, "plain", documented(t, operations, limiterRights))
 	}
-	limiter := NewRedis(newClient(t, asPlain(sentinel.URL())+"?sentinel_username=watcher&sentinel_password=secret"), "sendcode")
+	limiter := NewRedis(newClient(t, asPlain(sentinel.URL())+"?sentinel_username=watcher&sentinel_password=secret"),
+		"sendcode")
 	d, err := limiter.Take(t.Context(), request("one", defaults...))
 	must(t, err)
 	same(t, "admitted", d.Admitted, true)
 
-	servertest.Await(t, "the replica to have it", func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
-	servertest.Await(t, "the failover to begin", func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
-	servertest.Await(t, "the replica to be promoted", func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
+	servertest.Await(t, "the replica to have it",
+		func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
+	servertest.Await(t, "the failover to begin",
+		func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
+	servertest.Await(t, "the replica to be promoted",
+		func() bool { return NewRedis(second, "q:").Ping(t.Context()) == nil })
 	primary.Stop()
 	servertest.Await(t, "the limiter to follow", func() bool { return limiter.Ping(t.Context()) == nil })
 

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A bucket expires with its newest event, after the longest window of its rules, and not before its last tombstone ends.
+// A bucket expires with its newest event, after the longest window of its rules, and not before its
+// last tombstone ends.
 func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 	for name, w := range map[string]*world{"memory": memoryWorld(t), "redis": redisWorld(t)} {
 		ctx, both := t.Context(), buckets("ann", "office")
@@ -30,7 +31,8 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 			}
 			same(t, name+": "+what, Milliseconds(end), Milliseconds(wantEnd)) // Redis rounds up to ms
 		}
-		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour), sliding(IP, 9, time.Second))
+		w.takeID("one", sliding(Recipient, 9, time.Minute), sliding(Recipient, 9, time.Hour),
+			sliding(IP, 9, time.Second))
 		lasts("longest window", Recipient, time.Hour)
 		lasts("its own longest window", IP, time.Second)
 		w.takeID("two", sliding(Recipient, 9, time.Minute))
@@ -58,10 +60,12 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 func TestAKeyShowsNothing(t *testing.T) {
 	limiter, client := real(t)
 	secret := Bucket("shop", "email", "default", "recipient", "ann@example.com")
-	must(t, second(limiter.Take(t.Context(), Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
+	must(t, second(limiter.Take(t.Context(),
+		Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
 	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.Key(secret)})
 	key, other := limiter.Key(secret), limiter.Key(secret+"2")
-	same(t, "a hash of fixed length in braces", len(key) == len("q:{}")+20 && len(other) == len(key) && key != other, true)
+	same(t, "a hash of fixed length in braces", len(key) == len("q:{}")+20 && len(other) == len(key) &&
+		key != other, true)
 	same(t, "the recipient is in the key", strings.Contains(key, "ann"), false)
 }
 
@@ -138,7 +142,8 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 		w.now = w.now.Add(time.Second) // the key stays: its events are dropped one by one
 	}
 	bytes := limiter.client.Do(t.Context(), "memory", "usage", key, "samples", 0).Val().(int64)
-	// Redis draws the levels of an event at random: 119 bytes, with a deviation of 0.5 in the mean of 500. A longer ID would cost 16 more.
+	// Redis draws the levels of an event at random: 119 bytes, with a deviation of 0.5 in the mean
+	// of 500. A longer ID would cost 16 more.
 	if each := bytes / limiter.client.ZCard(t.Context(), key).Val(); each > 125 {
 		t.Errorf("%d bytes for each event", each)
 	}
@@ -180,6 +185,7 @@ func FuzzBucket(f *testing.F) {
 }
 
 func TestBucket(t *testing.T) {
-	same(t, "bucket", Bucket("shop", "email", "default", "ip", "2001:db8::/64"), "shop:email:default:ip:2001%3Adb8%3A%3A/64")
+	same(t, "bucket", Bucket("shop", "email", "default", "ip", "2001:db8::/64"),
+		"shop:email:default:ip:2001%3Adb8%3A%3A/64")
 	same(t, "escaped", Bucket("100%", ""), "100%25:")
 }

@@ -12,8 +12,9 @@ import (
 // shards is the number of shards of a Memory; each has its own lock.
 const shards = 64
 
-// Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as a rule can need it, and loses
-// everything when the process ends. It never returns ErrUnavailable. Safe for concurrent use.
+// Memory is the in-process limiter. Tests compare Redis with it. It keeps each event for as long as
+// a rule can need it, and loses everything when the process ends. It never returns ErrUnavailable.
+// Safe for concurrent use.
 type Memory struct {
 	now    func() time.Time
 	clock  string
@@ -39,7 +40,8 @@ func NewMemory(now func() time.Time, clock string) *Memory {
 	return m
 }
 
-// NewBoundedMemory is NewMemory with at most about so many buckets, at least 64: a new one then replaces another one at random.
+// NewBoundedMemory is NewMemory with at most about so many buckets, at least 64: a new one then
+// replaces another one at random.
 func NewBoundedMemory(now func() time.Time, clock string, buckets int) *Memory {
 	m := NewMemory(now, clock)
 	m.most = max(1, buckets/shards)
@@ -110,13 +112,15 @@ func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 // Reset deletes the events of the buckets; see [Limiter].
 func (m *Memory) Reset(_ context.Context, buckets ...string) error {
 	return m.updateEach(buckets, func(name string, _ int64) {
-		if b := m.shards[m.shardOf(name)].buckets[name]; b != nil { // also an expired one: it would return if the clock is set back
+		// also an expired one: it would return if the clock is set back
+		if b := m.shards[m.shardOf(name)].buckets[name]; b != nil {
 			b.reset()
 		}
 	})
 }
 
-// updateEach calls do for every bucket, with all their shards locked and the same now. Error: ErrBadRequest for an empty name.
+// updateEach calls do for every bucket, with all their shards locked and the same now. Error:
+// ErrBadRequest for an empty name.
 func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
@@ -129,7 +133,8 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 	return nil
 }
 
-// bringBack sets the events of the buckets that lie in the future, since the clock was set back, to now.
+// bringBack sets the events of the buckets that lie in the future, since the clock was set back, to
+// now.
 func (m *Memory) bringBack(buckets []string, now int64) {
 	for _, name := range buckets {
 		m.find(name, now).bringBack(now)
@@ -144,8 +149,8 @@ func (m *Memory) states(p plan, now int64) Decision {
 	return d
 }
 
-// lock locks the shards of the buckets, in ascending order so that callers cannot deadlock. It returns the function that unlocks
-// them.
+// lock locks the shards of the buckets, in ascending order so that callers cannot deadlock. It
+// returns the function that unlocks them.
 func (m *Memory) lock(buckets []string) (unlock func()) {
 	order := make([]uint64, len(buckets))
 	for i, name := range buckets {
@@ -165,8 +170,8 @@ func (m *Memory) lock(buckets []string) (unlock func()) {
 
 func (m *Memory) shardOf(name string) uint64 { return maphash.String(m.seed, name) % shards }
 
-// find returns the bucket with this name, or nil if there is none or it has expired. A nil bucket reads as empty. The caller holds the lock
-// of the bucket's shard.
+// find returns the bucket with this name, or nil if there is none or it has expired. A nil bucket
+// reads as empty. The caller holds the lock of the bucket's shard.
 func (m *Memory) find(name string, now int64) *bucket {
 	b := m.shards[m.shardOf(name)].buckets[name]
 	if b == nil || b.expiresAt <= now {
@@ -192,9 +197,10 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweep deletes the expired buckets of the shard, if a sweep is due: when the buckets added since the last sweep are half of the map (at
-// least 64), or after a minute plus one for each sweepRate buckets. So the cost for each added bucket is small, and after a rush expired
-// buckets are deleted even if few new ones follow.
+// sweep deletes the expired buckets of the shard, if a sweep is due: when the buckets added since
+// the last sweep are half of the map (at least 64), or after a minute plus one for each sweepRate
+// buckets. So the cost for each added bucket is small, and after a rush expired buckets are deleted
+// even if few new ones follow.
 func (s *shard) sweep(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

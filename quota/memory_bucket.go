@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// bucket holds the events of one bucket, oldest first. Instants are µs since 1970. A nil bucket reads as empty.
+// bucket holds the events of one bucket, oldest first. Instants are µs since 1970. A nil bucket
+// reads as empty.
 type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
@@ -14,8 +15,8 @@ type bucket struct {
 	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
 }
 
-// bringBack sets the events that lie in the future, since the clock was set back, to now. The bucket expires as much earlier, but not
-// before its tombstones end.
+// bringBack sets the events that lie in the future, since the clock was set back, to now. The
+// bucket expires as much earlier, but not before its tombstones end.
 func (b *bucket) bringBack(now int64) {
 	times := b.history()
 	last := len(times) - 1
@@ -125,8 +126,8 @@ func (b *bucket) reset() {
 	b.setExpiry(0)
 }
 
-// setExpiry sets when the bucket expires: keep after its newest event, and not before its last tombstone ends. While the bucket has events,
-// setExpiry only moves the expiry to a later instant.
+// setExpiry sets when the bucket expires: keep after its newest event, and not before its last
+// tombstone ends. While the bucket has events, setExpiry only moves the expiry to a later instant.
 func (b *bucket) setExpiry(keep time.Duration) {
 	if last := len(b.times) - 1; last >= 0 {
 		b.expiresAt = max(b.expiresAt, b.times[last]+keep.Microseconds())

@@ -25,8 +25,8 @@ func (w *world) kept() (buckets, events int) {
 	return buckets, events
 }
 
-// A sweep visits every bucket of its shard, so it runs only after many new buckets. After a rush, few new buckets are enough to delete the
-// expired ones and to shrink their maps.
+// A sweep visits every bucket of its shard, so it runs only after many new buckets. After a rush,
+// few new buckets are enough to delete the expired ones and to shrink their maps.
 func TestMemoryForgetsARush(t *testing.T) {
 	const rush, later = 300 * shards, 60 * shards // some 300 and 60 in each shard, by a random hash
 	w, sweeps := memoryWorld(t), 0
@@ -68,11 +68,13 @@ func TestMemoryForgetsARush(t *testing.T) {
 	}
 }
 
-// Among many recipients, with rules of a second to a day, bursts and lulls, each decision is that of Evaluate over all events.
+// Among many recipients, with rules of a second to a day, bursts and lulls, each decision is that
+// of Evaluate over all events.
 func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 	w, random := memoryWorld(t), rand.New(rand.NewPCG(1, 2))
 	rules := [][]Rule{
-		{sliding(Recipient, 2, time.Second)}, {sliding(Recipient, 3, time.Minute), {Name: "day", Scope: Recipient, Limit: 5, Per: Day}},
+		{sliding(Recipient, 2, time.Second)},
+		{sliding(Recipient, 3, time.Minute), {Name: "day", Scope: Recipient, Limit: 5, Per: Day}},
 		{{Name: "hour", Scope: Recipient, Limit: 2, Per: Hour}}, {sliding(Recipient, 4, time.Hour)},
 	}
 	history := map[string][]Event{}
@@ -84,12 +86,14 @@ func TestMemoryDropsNothingThatARuleNeeds(t *testing.T) {
 		d, err := w.Take(t.Context(), Request{ID: id, Rules: its, Buckets: map[Scope]string{Recipient: name}})
 		must(t, err)
 		if d.Admitted != want.Allowed() || !d.Admitted && d.RetryAfter() != want.RetryAfter() {
-			t.Fatalf("step %d: admitted %v for %v, want %v for %v", step, d.Admitted, d.RetryAfter(), want.Allowed(), want.RetryAfter())
+			t.Fatalf("step %d: admitted %v for %v, want %v for %v", step, d.Admitted, d.RetryAfter(), want.Allowed(),
+				want.RetryAfter())
 		}
 		if d.Admitted {
 			history[name] = append(history[name], Event{id, d.At})
 		}
-		w.pass(time.Duration(random.Int64N(int64([]time.Duration{time.Millisecond, time.Second, 20 * time.Second}[step/1250%3]))))
+		w.pass(time.Duration(random.Int64N(int64([]time.Duration{time.Millisecond, time.Second,
+			20 * time.Second}[step/1250%3]))))
 	}
 }
 

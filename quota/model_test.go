@@ -30,7 +30,8 @@ func (n *naive) holds(name, id string, now time.Time, keep time.Duration) bool {
 	return ok && now.Sub(at) < keep
 }
 
-// hourly and threeDates are the calendar rules of the schedules. India is ahead of UTC by five and a half hours, all year long.
+// hourly and threeDates are the calendar rules of the schedules. India is ahead of UTC by five and
+// a half hours, all year long.
 func hourly(limit int) Rule {
 	return Rule{Name: "hourly", Scope: App, Limit: limit, Per: Hour, Zone: time.FixedZone("India", 19800)}
 }
@@ -125,7 +126,8 @@ func (n *naive) take(req Request, now time.Time) (Decision, error) {
 	return d, nil
 }
 
-// observed returns the observing rules that would refuse the request, and whether no bucket has counted it yet.
+// observed returns the observing rules that would refuse the request, and whether no bucket has
+// counted it yet.
 func (n *naive) observed(req Request, now time.Time) (names []string, first bool) {
 	first = true
 	for _, r := range req.Rules {

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pitfallCall is a call of a limiter: when, by which clock of the caller, and with which member of the sorted set.
+// pitfallCall is a call of a limiter: when, by which clock of the caller, and with which member of
+// the sorted set.
 type pitfallCall struct {
 	at     time.Duration // since the case began
 	ahead  time.Duration // of the caller's clock
@@ -32,7 +33,8 @@ func berlin(t *testing.T) *time.Location {
 	return zone
 }
 
-// Each script of docs/SIX-LIMITERS.md lets through what the page says, beside ours, in both languages.
+// Each script of docs/SIX-LIMITERS.md lets through what the page says, beside ours, in both
+// languages.
 func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 	pages := map[string]string{}
 	for _, name := range []string{"SIX-LIMITERS.md", "SIX-LIMITERS.zh-CN.md"} {
@@ -60,11 +62,14 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 		{0, 0, inARow(1, 0), defaults, epoch, "arithmetic on"},
 		{0, 1, []pitfallCall{{ahead: time.Minute, member: "a"}}, defaults, epoch, ""},
 		{1, 0, []pitfallCall{{}, {}, {}, {}, {}}, []Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
-		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"}, pitfallCall{at: time.Minute, member: "y"}),
+		{1, 0, append(inARow(3, 0), pitfallCall{at: time.Minute, member: "x"},
+			pitfallCall{at: time.Minute, member: "y"}),
 			[]Rule{sliding(Recipient, 3, time.Second)}, epoch, ""},
-		{2, 0, []pitfallCall{{member: "a"}, {at: 24 * time.Hour, member: "b"}, {at: 48 * time.Hour, member: "c"}, {at: 168*time.Hour + 40*time.Minute, member: "d"}},
+		{2, 0, []pitfallCall{{member: "a"}, {at: 24 * time.Hour, member: "b"}, {at: 48 * time.Hour, member: "c"},
+			{at: 168*time.Hour + 40*time.Minute, member: "d"}},
 			[]Rule{{Name: "week", Scope: Recipient, Limit: 3, Days: 7, Zone: zone}}, monday, ""},
-		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)}, epoch.Truncate(time.Second), ""},
+		{3, 0, inARow(200, 250*time.Microsecond), []Rule{sliding(Recipient, 100, time.Minute)},
+			epoch.Truncate(time.Second), ""},
 		{4, 0, inARow(3, 0), []Rule{{Name: "hour", Scope: Recipient, Limit: 3, Per: Hour}}, epoch, ""},
 		{5, 0, inARow(4, time.Minute), []Rule{sliding(Recipient, 3, time.Hour)}, epoch, ""},
 	} {
@@ -77,7 +82,8 @@ func TestSixLimitersLetThroughWhatThePageSays(t *testing.T) {
 		}
 		for n, call := range c.calls {
 			w.set(c.begin.Add(call.at))
-			said, err := client.Eval(t.Context(), shown[c.script][1], []string{"theirs"}, w.now.Add(call.ahead).UnixMilli(), call.member).Int()
+			said, err := client.Eval(t.Context(), shown[c.script][1], []string{"theirs"},
+				w.now.Add(call.ahead).UnixMilli(), call.member).Int()
 			if (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Fatalf("script %d: %v", c.script, err)
 			}

@@ -15,15 +15,19 @@ func TestValidate(t *testing.T) {
 		rule   Rule
 		fields string // that are wrong
 	}{
-		{rule("a", IP, 1, time.Second), ""}, {rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},
+		{rule("a", IP, 1, time.Second), ""},
+		{rule("z234567890123456789012345678901_", Recipient, 100_000, 744*time.Hour), ""},
 		{rule("a-b", IP, 2, 90*time.Second), ""},
 		{rule("a", "planet", 0, time.Minute), "scope limit "}, {rule("a", IP, 100_001, time.Second-1), "limit window "},
-		{rule("", "", -1, 0), "name scope limit window "}, {rule("1st", Recipient, 1, 744*time.Hour+time.Second), "name window "},
+		{rule("", "", -1, 0), "name scope limit window "},
+		{rule("1st", Recipient, 1, 744*time.Hour+time.Second), "name window "},
 		{rule("a23456789012345678901234567890123", Recipient, 1, 1500*time.Millisecond), "name window "},
 		{rule("new\nline", Recipient, 1, -time.Minute), "name window "},
-		{by(Rule{Per: Month, Zone: time.UTC}), ""}, {by(Rule{Per: Week}), ""}, {by(Rule{Days: 1}), ""}, {by(Rule{Days: 31, Zone: time.UTC}), ""},
+		{by(Rule{Per: Month, Zone: time.UTC}), ""}, {by(Rule{Per: Week}), ""}, {by(Rule{Days: 1}), ""},
+		{by(Rule{Days: 31, Zone: time.UTC}), ""},
 		{by(Rule{Per: "fortnight"}), "per "}, {by(Rule{Per: Day, Window: time.Hour}), "window "},
-		{by(Rule{Window: time.Hour, Zone: time.UTC}), "time_zone "}, {by(Rule{Days: 32}), "days "}, {by(Rule{Days: -1}), "days "},
+		{by(Rule{Window: time.Hour, Zone: time.UTC}), "time_zone "}, {by(Rule{Days: 32}), "days "},
+		{by(Rule{Days: -1}), "days "},
 		{by(Rule{Days: 7, Per: Day}), "per "}, {by(Rule{Days: 7, Window: time.Hour}), "window "},
 	} {
 		got := ""

@@ -11,23 +11,29 @@ import (
 )
 
 const (
-	// MaxWaiting is how many callers of a Queue wait at once, in all lines together. Tenants share these places; see Queue.
+	// MaxWaiting is how many callers of a Queue wait at once, in all lines together. Tenants share
+	// these places; see Queue.
 	MaxWaiting = 1000
-	// recheck is how long the first of a line sleeps at most: a place may come back before its window ends, by a refund or a reset.
+	// recheck is how long the first of a line sleeps at most: a place may come back before its
+	// window ends, by a refund or a reset.
 	recheck = 5 * time.Second
-	// grace is how long a caller whose wait has ended stays in line for a place that is free: those before it take theirs.
+	// grace is how long a caller whose wait has ended stays in line for a place that is free: those
+	// before it take theirs.
 	grace = time.Second
-	// least is the shortest sleep after a refusal. A Cluster may refuse without a wait, while another call is under way.
+	// least is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
+	// another call is under way.
 	least = time.Millisecond
 )
 
-// Queue lets callers wait for a place, first come, first served. Requests with the same buckets stand in one line. Only the first of a line
-// asks the limiter, and sleeps until the wait that it was told has passed; then the next one asks. The others are refused as soon as the
-// limiter's last answer shows that they cannot be admitted before the deadline of their context. Callers of other processes do not stand
-// in line. Safe for concurrent use.
+// Queue lets callers wait for a place, first come, first served. Requests with the same buckets
+// stand in one line. Only the first of a line asks the limiter, and sleeps until the wait that it
+// was told has passed; then the next one asks. The others are refused as soon as the limiter's last
+// answer shows that they cannot be admitted before the deadline of their context. Callers of other
+// processes do not stand in line. Safe for concurrent use.
 //
-// A tenant (Request.Tenant) may have all MaxWaiting places while no other wants one. A caller of another tenant then takes the place of the
-// newest caller of the tenant that has most, until both have the same number. The wait of a caller that loses its place ends.
+// A tenant (Request.Tenant) may have all MaxWaiting places while no other wants one. A caller of
+// another tenant then takes the place of the newest caller of the tenant that has most, until both
+// have the same number. The wait of a caller that loses its place ends.
 type Queue struct {
 	mu      sync.Mutex
 	lines   map[string]*line
@@ -39,7 +45,8 @@ type Queue struct {
 
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
-	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, turns: map[event]*turn{}, ended: make(chan struct{})}
+	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, turns: map[event]*turn{},
+		ended: make(chan struct{})}
 }
 
 // place is one of the MaxWaiting places of a caller that waits.
@@ -73,24 +80,27 @@ type waiter struct {
 	refused  chan Decision // gets the refusal when it is removed since it cannot be admitted in time
 }
 
-// Take is take without waiting: of a [Limiter], or a function that calls it. If callers that wait will need all places that are left, the
-// request is refused without a call, with the wait until those callers and then this one can be admitted; a Repeated one is never.
-// Errors: of take.
-func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
+// Take is take without waiting: of a [Limiter], or a function that calls it. If callers that wait
+// will need all places that are left, the request is refused without a call, with the wait until
+// those callers and then this one can be admitted; a Repeated one is never. Errors: of take.
+func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
+	error) {
 	if d, refused := q.refusal(req); refused && !req.Repeated {
 		return d, nil
 	}
 	return take(ctx, req)
 }
 
-// Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing, as soon as it is clear that the event
-// cannot be admitted before the deadline of ctx, and at the deadline; at once if there is no place for the caller, or after End. The end of
-// ctx interrupts no call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID for each call. Errors:
-// of take; ErrUnavailable if ctx is canceled, when nothing is counted.
+// Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing,
+// as soon as it is clear that the event cannot be admitted before the deadline of ctx, and at the
+// deadline; at once if there is no place for the caller, or after End. The end of ctx interrupts no
+// call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID
+// for each call. Errors: of take; ErrUnavailable if ctx is canceled, when nothing is counted.
 //
-// A Repeated request whose event another request waits for gets that one's place in line: it is admitted when that one is. If that one
-// leaves without being admitted, it waits by itself.
-func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision, error) {
+// A Repeated request whose event another request waits for gets that one's place in line: it is
+// admitted when that one is. If that one leaves without being admitted, it waits by itself.
+func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
+	error) {
 	key := lineKey(req)
 	if !req.Repeated {
 		return q.wait(ctx, key, req, take)
@@ -116,8 +126,8 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	}
 }
 
-// follow waits for the end of a turn, and reports whether it is over. false: the caller's own time is over, or it has no place. Error:
-// ErrUnavailable if ctx is canceled.
+// follow waits for the end of a turn, and reports whether it is over. false: the caller's own time
+// is over, or it has no place. Error: ErrUnavailable if ctx is canceled.
 func (q *Queue) follow(ctx context.Context, tenant string, t *turn) (over bool, err error) {
 	q.mu.Lock()
 	p := q.occupy(tenant)
@@ -140,7 +150,8 @@ func (q *Queue) follow(ctx context.Context, tenant string, t *turn) (over bool, 
 	}
 }
 
-// turnOf returns the turn of an event, and whether the caller is the first: then it must call endTurn.
+// turnOf returns the turn of an event, and whether the caller is the first: then it must call
+// endTurn.
 func (q *Queue) turnOf(e event) (t *turn, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -216,8 +227,8 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 	}
 }
 
-// End makes the first of each line return with the limiter's answer, so one after the other all, and no other caller wait from now on. Call
-// it once.
+// End makes the first of each line return with the limiter's answer, so one after the other all,
+// and no other caller wait from now on. Call it once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -253,8 +264,9 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	return w
 }
 
-// occupy takes a place for a caller of a tenant. If all are taken, it takes that of the newest caller of the tenant with most, if this one
-// then has at least as many as the other. nil: there is no place. The caller holds the lock.
+// occupy takes a place for a caller of a tenant. If all are taken, it takes that of the newest
+// caller of the tenant with most, if this one then has at least as many as the other. nil: there is
+// no place. The caller holds the lock.
 func (q *Queue) occupy(tenant string) *place {
 	if q.waiting == MaxWaiting {
 		most := tenant
@@ -310,8 +322,8 @@ func (q *Queue) leave(key string, w *waiter) {
 	}
 }
 
-// learn takes the answer that the first of a line got, and refuses all that cannot be admitted in time after it. It reports whether the
-// first one has left, with this answer.
+// learn takes the answer that the first of a line got, and refuses all that cannot be admitted in
+// time after it. It reports whether the first one has left, with this answer.
 func (q *Queue) learn(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -346,7 +358,8 @@ func (q *Queue) pause(key string) time.Duration {
 	return pause
 }
 
-// refusal returns the refusal of a caller that does not wait, if those that wait need all places that are left.
+// refusal returns the refusal of a caller that does not wait, if those that wait need all places
+// that are left.
 func (q *Queue) refusal(req Request) (Decision, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -360,7 +373,8 @@ func (q *Queue) refusal(req Request) (Decision, bool) {
 	return l.behind(len(l.waiters)), true
 }
 
-// giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last answer does not refuse it.
+// giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last
+// answer does not refuse it.
 func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
 	if err := canceled(ctx); err != nil {
 		return d, true, err
@@ -390,7 +404,8 @@ func (l *line) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.wait(ahead) > time.Until(w.deadline)
 }
 
-// wait returns the shortest time until a caller with so many before it can be admitted; 0 if the limiter has not answered yet.
+// wait returns the shortest time until a caller with so many before it can be admitted; 0 if the
+// limiter has not answered yet.
 func (l *line) wait(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
@@ -416,8 +431,9 @@ func (l *line) behind(ahead int) Decision {
 	return d
 }
 
-// earliest returns the shortest time from now, the instant of the decision, until the rule admits an event before which so many others
-// are admitted. No limit of them lies within one window, so each further limit of them adds a window.
+// earliest returns the shortest time from now, the instant of the decision, until the rule admits
+// an event before which so many others are admitted. No limit of them lies within one window, so
+// each further limit of them adds a window.
 func (s State) earliest(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {

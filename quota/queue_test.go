@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// waiters are callers of a queue before a limiter in a bubble. All arrive at once, in the order of their numbers.
+// waiters are callers of a queue before a limiter in a bubble. All arrive at once, in the order of
+// their numbers.
 type waiters struct {
 	*testing.T
 	*Queue
@@ -32,8 +33,9 @@ type waiters struct {
 func queued(t *testing.T, limit int, window time.Duration, test func(w *waiters)) {
 	t.Helper()
 	servertest.Bubble(t, func(t *testing.T) {
-		test(&waiters{T: t, Queue: NewQueue(), Memory: NewMemory(time.Now, "test"), began: time.Now(), refused: map[time.Duration]int{},
-			rules: []Rule{{Name: "only", Scope: "key:user", Limit: limit, Window: window}}})
+		test(&waiters{T: t, Queue: NewQueue(), Memory: NewMemory(time.Now, "test"), began: time.Now(),
+			refused: map[time.Duration]int{},
+			rules:   []Rule{{Name: "only", Scope: "key:user", Limit: limit, Window: window}}})
 	})
 }
 
@@ -124,8 +126,8 @@ func TestQueueOfFiveHundredOnTenASecond(t *testing.T) {
 	})
 }
 
-// A caller that leaves frees its turn: those behind move up. One that asks without waiting is refused while others wait for the place, and
-// a repeated ID is answered at once.
+// A caller that leaves frees its turn: those behind move up. One that asks without waiting is
+// refused while others wait for the place, and a repeated ID is answered at once.
 func TestQueueFreesTheTurnOfACallerThatLeaves(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -174,7 +176,8 @@ func TestQueueRefusesAsSoonAsItIsClear(t *testing.T) {
 	})
 }
 
-// An answer that admits the first leaves its places to those right behind it, whose time ends before a second window does.
+// An answer that admits the first leaves its places to those right behind it, whose time ends
+// before a second window does.
 func TestQueueAdmitsAsManyAsThereArePlaces(t *testing.T) {
 	queued(t, 3, 20*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 3, 0)
@@ -205,11 +208,13 @@ func TestQueueIsBoundedAndEnds(t *testing.T) {
 	})
 }
 
-// When all places are taken, a caller of a tenant with fewer takes that of the newest caller of the tenant with most, until they have the
-// same. It does not matter whether all wait in one line or each in its own; and a caller whose place is taken hears its wait.
+// When all places are taken, a caller of a tenant with fewer takes that of the newest caller of the
+// tenant with most, until they have the same. It does not matter whether all wait in one line or
+// each in its own; and a caller whose place is taken hears its wait.
 func TestQueueSharesItsPlacesAmongTenants(t *testing.T) {
 	for lines, bucket := range map[string]func(i int) string{
-		"one line": func(int) string { return "full" }, "a line each": func(i int) string { return fmt.Sprint("full", i) },
+		"one line":    func(int) string { return "full" },
+		"a line each": func(i int) string { return fmt.Sprint("full", i) },
 	} {
 		queued(t, 1, 20*time.Second, func(w *waiters) {
 			lost, heard := map[string][]int{}, map[string]int{}
@@ -271,7 +276,8 @@ func TestQueueSharesItsPlacesAmongTenants(t *testing.T) {
 	}
 }
 
-// A repeated ID that waits while the first one does gets its answer, when it comes, and counts once. It has no turn of its own.
+// A repeated ID that waits while the first one does gets its answer, when it comes, and counts
+// once. It has no turn of its own.
 func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -289,7 +295,8 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 				if len(d.Rules) > 0 {
 					told[&d.Rules[0]] = true
 				}
-				answers = append(answers, fmt.Sprint(id, " ", d.Admitted, " at ", time.Since(w.began), " ", errors.Is(err, context.Canceled)))
+				answers = append(answers, fmt.Sprint(id, " ", d.Admitted, " at ", time.Since(w.began), " ",
+					errors.Is(err, context.Canceled)))
 			})
 			synctest.Wait()
 		}
@@ -304,14 +311,16 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 		leave()
 		w.all.Wait()
 		slices.Sort(answers)
-		same(w.T, "answers", fmt.Sprintf("%q", answers), `["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
+		same(w.T, "answers", fmt.Sprintf("%q", answers),
+			`["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
 		same(w.T, "calls", w.count(&w.calls)-calls < 10, true)
 		same(w.T, "answers of their own", len(told), 4)
 		same(w.T, "kept", len(w.lines)+len(w.places)+len(w.turns)+w.waiting, 0)
 	})
 }
 
-// A repetition goes on by itself when the first one leaves without a place, and needs a place of the queue.
+// A repetition goes on by itself when the first one leaves without a place, and needs a place of
+// the queue.
 func TestQueueLetsARepeatedIDGoOn(t *testing.T) {
 	queued(t, 1, 10*time.Second, func(w *waiters) {
 		w.come(w.Context(), 0, 1, 0)
@@ -385,7 +394,8 @@ func TestQueueBoundsRepetitions(t *testing.T) {
 	})
 }
 
-// Each rule tells how long a caller waits at least behind others: as long as it does if they are all that come.
+// Each rule tells how long a caller waits at least behind others: as long as it does if they are
+// all that come.
 func TestWaitBehindOthers(t *testing.T) {
 	now := time.Date(2030, 3, 1, 12, 59, 0, 0, time.UTC)
 	sliding, hourly := Rule{Limit: 3, Window: time.Minute}, Rule{Limit: 3, Per: Hour}
@@ -405,7 +415,8 @@ func TestWaitBehindOthers(t *testing.T) {
 		{State{Rule: hourly, Used: 3, ResetAfter: time.Minute, RetryAfter: time.Minute}, 3, 61 * time.Minute},
 		{State{Rule: hourly}, 3, time.Minute},
 		{State{Rule: dates}, 1, 35*time.Hour + time.Minute},
-		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9, time.Second},
+		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9,
+			time.Second},
 	} {
 		if got := c.state.earliest(c.ahead, now); got != c.want {
 			t.Errorf("%+v behind %d: %v, want %v", c.state, c.ahead, got, c.want)

@@ -1,16 +1,19 @@
-// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy, over all their scopes, admit one
-// more event, and tells exactly how long to wait if they do not.
+// Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy,
+// over all their scopes, admit one more event, and tells exactly how long to wait if they do not.
 //
-// In sendcode, Take runs before anything is written or rendered, and only a send that it admits goes on to the database. This package knows
-// nothing of mail, SMS or HTTP.
+// In sendcode, Take runs before anything is written or rendered, and only a send that it admits
+// goes on to the database. This package knows nothing of mail, SMS or HTTP.
 //
-// A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding window an event at t counts while
-// now−t < Window, so it stops counting exactly at t+Window. By the calendar, the events since the start of the current hour,
-// day, week or month count, until its end; or those of today and of some dates before. Times are whole microseconds on the
-// limiter's own clock. If that is set back, an event that lies in the future is moved, once, to the instant at which a call first sees it.
+// A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding
+// window an event at t counts while now−t < Window, so it stops counting exactly at t+Window. By
+// the calendar, the events since the start of the current hour, day, week or month count, until its
+// end; or those of today and of some dates before. Times are whole microseconds on the limiter's
+// own clock. If that is set back, an event that lies in the future is moved, once, to the instant
+// at which a call first sees it.
 //
-// Evaluate computes decisions for any list of events. Memory keeps events in one process and uses the same functions. Redis keeps
-// them for all replicas and decides in take.lua; tests compare it with Memory.
+// Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
+// the same functions. Redis keeps them for all replicas and decides in take.lua; tests compare it
+// with Memory.
 package quota
 
 import (
@@ -33,18 +36,21 @@ const (
 	Country   Scope = "country"   // one country of phone numbers
 	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
-	Failures  Scope = "failures"  // sends to one mailbox or phone that failed since its address takes no messages; see Counted
+	// sends to one mailbox or phone that failed since its address takes no messages; see Counted
+	Failures Scope = "failures"
 
-	FailedChecks Scope = "checks"  // failed checks, that is wrong codes; see Counted
-	Backoff      Scope = "backoff" // sends to one mailbox or phone that failed for another reason than its address; see Counted
+	FailedChecks Scope = "checks" // failed checks, that is wrong codes; see Counted
+	// sends to one mailbox or phone that failed for another reason than its address; see Counted
+	Backoff Scope = "backoff"
 )
 
-// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures, FailedChecks and Backoff: their rules
-// decide like all others, but their events are added by Record, after something failed.
+// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures,
+// FailedChecks and Backoff: their rules decide like all others, but their events are added by
+// Record, after something failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
-// Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period (Per), or on the last Days dates.
-// Exactly one of the three is set.
+// Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period
+// (Per), or on the last Days dates. Exactly one of the three is set.
 type Rule struct {
 	Name    string         // unique within its policy; appears in answers and headers
 	Scope   Scope          //
@@ -70,22 +76,28 @@ type Event struct {
 
 // Request names one event and the buckets that it falls into.
 type Request struct {
-	ID       string           // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
-	Rules    []Rule           // all of them decide, or nothing is spent
-	Buckets  map[Scope]string // bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
-	Repeated bool             // another process may have taken the ID before; [Remembering] then always asks its limiter
-	Tenant   string           // the customer or app that asks, or empty; only a [Queue] reads it: tenants share its places
+	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
+	Rules []Rule // all of them decide, or nothing is spent
+	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
+	Buckets map[Scope]string
+	// another process may have taken the ID before; [Remembering] then always asks its limiter
+	Repeated bool
+	// the customer or app that asks, or empty; only a [Queue] reads it: tenants share its places
+	Tenant string
 }
 
-// State is the state of one rule at the instant of a decision. For a calendar rule, Window is the length of the current period, and
-// all events leave at its end. For a rule with Days, Window is the length of all counted dates, and the events of one date leave
-// together, when a later date begins.
+// State is the state of one rule at the instant of a decision. For a calendar rule, Window is the
+// length of the current period, and all events leave at its end. For a rule with Days, Window is
+// the length of all counted dates, and the events of one date leave together, when a later date
+// begins.
 type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
 	RetryAfter time.Duration // until Used is below Limit; 0 if it is now. An observing rule refuses nothing meanwhile
-	Ages       time.Duration // sum of the ages of the counted events, which tells other events from these; Unsummed: not computed
+	// sum of the ages of the counted events, which tells other events from these; Unsummed: not
+	// computed
+	Ages time.Duration
 }
 
 // Remaining returns how many more events the rule admits now, never negative.
@@ -94,7 +106,8 @@ func (s State) Remaining() int { return max(0, s.Limit-s.Used) }
 // blocks reports whether the rule refuses the next event.
 func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 
-// Decision is a limiter's answer. A refusal is a Decision too, not an error. Rules are the states after the decision.
+// Decision is a limiter's answer. A refusal is a Decision too, not an error. Rules are the states
+// after the decision.
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs
@@ -111,7 +124,8 @@ func (d Decision) RetryAfter() time.Duration {
 	return s.RetryAfter
 }
 
-// Blocking returns the rule that blocks longest, and false if none blocks. A rule that observes blocks nothing.
+// Blocking returns the rule that blocks longest, and false if none blocks. A rule that observes
+// blocks nothing.
 func (d Decision) Blocking() (State, bool) {
 	var worst State
 	for _, s := range d.Rules {
@@ -133,8 +147,9 @@ func (d Decision) Violated() []string {
 	return names
 }
 
-// Public returns the decision without the rules that clients must not see: those that observe, and those of a scope that is not
-// Counted unless they block. If nothing is removed, Rules is shared with d.
+// Public returns the decision without the rules that clients must not see: those that observe, and
+// those of a scope that is not Counted unless they block. If nothing is removed, Rules is shared
+// with d.
 func (d Decision) Public() Decision {
 	hidden := func(s State) bool { return s.Observe || !s.Scope.Counted() && !s.blocks() }
 	if slices.ContainsFunc(d.Rules, hidden) {
@@ -143,9 +158,9 @@ func (d Decision) Public() Decision {
 	return d
 }
 
-// Observed returns the names of the observing rules that would have refused the event, in the order of the request: their limit was
-// reached before it was counted. If it was not counted, they are the rules that would refuse it now. For a repeated Take, the
-// counts at the repetition decide.
+// Observed returns the names of the observing rules that would have refused the event, in the order
+// of the request: their limit was reached before it was counted. If it was not counted, they are
+// the rules that would refuse it now. For a repeated Take, the counts at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -160,33 +175,41 @@ func (d Decision) Observed() []string {
 	return names
 }
 
-// Limiter is implemented by [Memory], [Redis] and [Remembering]. One contract suite tests Memory and Redis.
+// Limiter is implemented by [Memory], [Redis] and [Remembering]. One contract suite tests Memory
+// and Redis.
 type Limiter interface {
-	// Take counts the event in every bucket of the request if all rules admit it, else in none. An observing rule never refuses,
-	// but its bucket counts. A rule of a scope that is not Counted decides, but its bucket is not changed. A bucket that counts
-	// the ID already neither decides nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. An
-	// ID older than the longest rule of a bucket is new to it. Errors: ErrBadRequest, ErrRefunded, ErrUnavailable.
+	// Take counts the event in every bucket of the request if all rules admit it, else in none. An
+	// observing rule never refuses, but its bucket counts. A rule of a scope that is not Counted
+	// decides, but its bucket is not changed. A bucket that counts the ID already neither decides
+	// nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. An ID
+	// older than the longest rule of a bucket is new to it. Errors: ErrBadRequest, ErrRefunded,
+	// ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
-	// Peek returns the state of each rule that has a bucket. It counts nothing, sets no Admitted and needs no ID.
-	// Errors: ErrBadRequest, ErrUnavailable.
+	// Peek returns the state of each rule that has a bucket. It counts nothing, sets no Admitted
+	// and needs no ID. Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
-	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket that never had the ID. Meanwhile
-	// Take returns ErrRefunded for the ID and Record skips its events of before the refund, so a late copy of its Take cannot count it again.
-	// Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket
+	// that never had the ID. Meanwhile Take returns ErrRefunded for the ID and Record skips its
+	// events of before the refund, so a late copy of its Take cannot count it again. Repeating is
+	// harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
-	// Events returns the newest events of a bucket, at most MaxEvents, the newest first, and the limiter's time. Some may be too old to
-	// count. It writes nothing. Errors: ErrBadRequest, ErrUnavailable.
+	// Events returns the newest events of a bucket, at most MaxEvents, the newest first, and the
+	// limiter's time. Some may be too old to count. It writes nothing. Errors: ErrBadRequest,
+	// ErrUnavailable.
 	Events(ctx context.Context, bucket string) ([]Event, time.Time, error)
 
-	// Record sets the instants of events in a bucket, without a decision, so the bucket may exceed a limit. An ID that is new to the bucket
-	// is added. keep is LongestKeep of the bucket's rules: an event that is older is taken out. Events older than their refund are skipped,
-	// and an event from the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// Record sets the instants of events in a bucket, without a decision, so the bucket may exceed
+	// a limit. An ID that is new to the bucket is added. keep is LongestKeep of the bucket's rules:
+	// an event that is older is taken out. Events older than their refund are skipped, and an event
+	// from the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest,
+	// ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
-	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest, ErrUnavailable.
+	// Reset deletes the events of the buckets. A refunded ID stays refunded. Errors: ErrBadRequest,
+	// ErrUnavailable.
 	Reset(ctx context.Context, buckets ...string) error
 }
 
@@ -199,12 +222,15 @@ var (
 // MaxEvents is how many events of a bucket Events returns at most.
 const MaxEvents = 1000
 
-// ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not admitted, although it may have been
-// counted: refund its ID, or repeat the Take, which counts it once.
+// ErrUnavailable wraps every failure to reach a decision. The caller must treat the event as not
+// admitted, although it may have been counted: refund its ID, or repeat the Take, which counts it
+// once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
-// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, as by a late copy of a finished call.
+// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, as by a late
+// copy of a finished call.
 var ErrRefunded = errors.New("quota: event was refunded")
 
-// ErrBadRequest wraps errors of the caller: no ID, no rules, a rule without a bucket, a limit or a window out of bounds.
+// ErrBadRequest wraps errors of the caller: no ID, no rules, a rule without a bucket, a limit or a
+// window out of bounds.
 var ErrBadRequest = errors.New("quota: bad request")

@@ -20,16 +20,19 @@ import (
 //	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
 //	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
 //
-// It connects at first use, to primaries only. Query parameters are those of go-redis: see redis.ParseURL, and for Cluster
-// redis.ParseClusterURL, without those that read from replicas; for Sentinel only sentinel_username and sentinel_password. No
-// parameter extends the Budget of a call. With TLS, ca=/path.pem names the certificate authorities to trust instead of the
-// system's. Error: the URL is invalid; the message never shows it.
+// It connects at first use, to primaries only. Query parameters are those of go-redis: see
+// redis.ParseURL, and for Cluster redis.ParseClusterURL, without those that read from replicas; for
+// Sentinel only sentinel_username and sentinel_password. No parameter extends the Budget of a call.
+// With TLS, ca=/path.pem names the certificate authorities to trust instead of the system's. Error:
+// the URL is invalid; the message never shows it.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
-// Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later, atomically and on the server's
-// clock; on Cluster, one script for each bucket. Every failure of Redis is ErrUnavailable. Safe for concurrent use.
+// Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later,
+// atomically and on the server's clock; on Cluster, one script for each bucket. Every failure of
+// Redis is ErrUnavailable. Safe for concurrent use.
 type Redis struct {
-	// Budget bounds a call with its retries, whatever the client's own timeouts. Set it before the first call.
+	// Budget bounds a call with its retries, whatever the client's own timeouts. Set it before the
+	// first call.
 	Budget time.Duration // 2 s
 
 	client  redis.UniversalClient
@@ -42,17 +45,19 @@ type Redis struct {
 	take, refund, record, events, reset, probe *redis.Script
 }
 
-// NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get the client from [OpenRedis], or
-// set ContextTimeoutEnabled in the client's options and let it send nothing to replicas. The caller closes the client.
+// NewRedis makes a limiter whose keys start with prefix; keep it short, since every key has it. Get
+// the client from [OpenRedis], or set ContextTimeoutEnabled in the client's options and let it send
+// nothing to replicas. The caller closes the client.
 func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return newRedis(client, prefix, clockScript)
 }
 
-// newRedis takes the Lua source of the clock, so that tests can set the time. Production scripts accept no time from outside.
+// newRedis takes the Lua source of the clock, so that tests can set the time. Production scripts
+// accept no time from outside.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
-	// With this first line, Redis rejects the whole script if it could not write: on a replica, out of memory, with a failing
-	// disk. Without it, a stale replica could answer a Peek, or a Take that refuses.
-	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
+	// With this first line, Redis rejects the whole script if it could not write: on a replica, out
+	// of memory, with a failing disk. Without it, a stale replica could answer a Peek, or a Take
+	// that refuses. https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	cluster, _ := client.(*redis.ClusterClient)
@@ -67,8 +72,8 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	return r
 }
 
-// Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not reveal the name. The braces make
-// the hash the hash tag of the key.
+// Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not
+// reveal the name. The braces make the hash the hash tag of the key.
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 func (r *Redis) Key(bucket string) string {
 	const size = 15    // bytes: 20 characters, long enough to exclude collisions
@@ -109,7 +114,8 @@ func (r *Redis) withBudget(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, r.Budget)
 }
 
-// Peek returns the states of the rules and counts nothing; see [Limiter]. It runs take.lua in the mode "look", without an ID.
+// Peek returns the states of the rules and counts nothing; see [Limiter]. It runs take.lua in the
+// mode "look", without an ID.
 func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	p, err := planPeek(req)
 	if err != nil {
@@ -161,8 +167,9 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	return err
 }
 
-// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a tombstone; 0: none. It repeats the script, up
-// to tries times, while the server's clock is outside of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
+// runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a
+// tombstone; 0: none. It repeats the script, up to tries times, while the server's clock is outside
+// of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range tries {
 		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
@@ -180,16 +187,19 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
-// tries is how often runTake runs the script for a calendar rule: the second time with the periods around the server's own instant,
-// the third in case its clock was set meanwhile.
+// tries is how often runTake runs the script for a calendar rule: the second time with the periods
+// around the server's own instant, the third in case its clock was set meanwhile.
 const tries = 3
 
-// errOutside says that the server's clock is in none of the calendar periods that were sent to the script.
+// errOutside says that the server's clock is in none of the calendar periods that were sent to the
+// script.
 var errOutside = errors.New("quota: the clock is outside of the periods")
 
-// run runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in its own, since one dead node would delay
-// calls to the others. The client may retry it: every script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
-func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd, err error) {
+// run runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in its
+// own, since one dead node would delay calls to the others. The client may retry it: every script
+// may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
+func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
+	err error) {
 	switch {
 	case r.pipe != nil:
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)

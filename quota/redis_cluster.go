@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is split into parts of one bucket each,
-// and each part is decided on the clock of its node.
+// On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is
+// split into parts of one bucket each, and each part is decided on the clock of its node.
 
 // part is the part of a plan that concerns one bucket.
 type part struct {
@@ -30,13 +30,15 @@ func (p plan) split() []part {
 	}
 	for i, b := range p.bucketOf {
 		one := &parts[b]
-		one.rules, one.bucketOf, one.ruleIndexes = append(one.rules, p.rules[i]), append(one.bucketOf, 0), append(one.ruleIndexes, i)
+		one.rules, one.bucketOf, one.ruleIndexes = append(one.rules, p.rules[i]), append(one.bucketOf, 0),
+			append(one.ruleIndexes, i)
 	}
 	return parts
 }
 
-// merge combines the answers of the parts to one Decision with Admitted false. Its instant is that of the recipient's bucket, since
-// the database compares it with the recipient's other events; without a recipient, that of the first rule's bucket.
+// merge combines the answers of the parts to one Decision with Admitted false. Its instant is that
+// of the recipient's bucket, since the database compares it with the recipient's other events;
+// without a recipient, that of the first rule's bucket.
 func (p plan) merge(parts []part, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}
@@ -51,12 +53,14 @@ func (p plan) merge(parts []part, answers []answer) Decision {
 	return d
 }
 
-// takeEach counts the event in all buckets or, as far as callers can see, in none. It first looks at all buckets, so that most
-// refusals write nothing, and then takes them one after the other, in the order that all callers use.
+// takeEach counts the event in all buckets or, as far as callers can see, in none. It first looks
+// at all buckets, so that most refusals write nothing, and then takes them one after the other, in
+// the order that all callers use.
 //
-// If a bucket refuses after all, since other events came first, takeEach refunds the buckets that it took before. The refusal itself
-// leaves a tombstone in its bucket in the same step: so no other call with this ID can be admitted there while its other
-// buckets are refunded. After an error nothing is refunded: the caller repeats the Take, or refunds the ID.
+// If a bucket refuses after all, since other events came first, takeEach refunds the buckets that
+// it took before. The refusal itself leaves a tombstone in its bucket in the same step: so no other
+// call with this ID can be admitted there while its other buckets are refunded. After an error
+// nothing is refunded: the caller repeats the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // also when the caller has gone
 	defer cancel()
@@ -112,7 +116,8 @@ func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer,
 // nodePause is how long a node that could not be reached is not called.
 const nodePause = time.Second
 
-// nodes remembers which nodes of a Cluster answer, by address, so that the buckets of one that is away do not delay those of the others.
+// nodes remembers which nodes of a Cluster answer, by address, so that the buckets of one that is
+// away do not delay those of the others.
 type nodes struct {
 	mu sync.Mutex
 	at map[string]node
@@ -136,7 +141,8 @@ func (n *nodes) state(addr string) (paused, others bool) {
 // note remembers the outcome of a call.
 func (n *nodes) note(addr string, err error) {
 	x := node{answers: err == nil}
-	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) || redis.HasErrorPrefix(err, "CLUSTERDOWN") {
+	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||
+		redis.HasErrorPrefix(err, "CLUSTERDOWN") {
 		x.paused = time.Now().Add(nodePause)
 	}
 	n.mu.Lock()
@@ -147,9 +153,10 @@ func (n *nodes) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An error wraps ErrPartly while another
-// node answers.
-func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd, err error) {
+// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An
+// error wraps ErrPartly while another node answers.
+func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
+	err error) {
 	master, err := r.cluster.MasterForKey(ctx, keys[0])
 	if err != nil {
 		return nil, err

@@ -13,16 +13,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on its keys. Errors that wrap it wrap
-// ErrUnavailable too.
+// ErrNotPermitted says that the Redis user may not run the limiter's commands, or not on its keys.
+// Errors that wrap it wrap ErrUnavailable too.
 var ErrNotPermitted = errors.New("the user of Redis has too few rights")
 
-// ErrPartly says that some nodes of a Cluster do not answer, and others do. Errors that wrap it wrap ErrUnavailable too.
+// ErrPartly says that some nodes of a Cluster do not answer, and others do. Errors that wrap it
+// wrap ErrUnavailable too.
 var ErrPartly = errors.New("a part of the Redis Cluster is away")
 
-// Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a replica, if Redis cannot write (out of
-// memory, failing disk), if its user lacks rights, and on Cluster if a slot has no master. It writes nothing. Errors:
-// ErrUnavailable, and ErrNotPermitted or ErrPartly with it.
+// Ping returns nil if a Take could be decided now. Unlike the command PING it also fails on a
+// replica, if Redis cannot write (out of memory, failing disk), if its user lacks rights, and on
+// Cluster if a slot has no master. It writes nothing. Errors: ErrUnavailable, and ErrNotPermitted
+// or ErrPartly with it.
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -47,19 +49,21 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return nil
 }
 
-// permissionError returns ErrNotPermitted if the probe was denied itself, or reported denied commands; else err.
+// permissionError returns ErrNotPermitted if the probe was denied itself, or reported denied
+// commands; else err.
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		return fmt.Errorf("%w: it may not run eval and evalsha: %w", ErrNotPermitted, err)
 	case len(denied) > 0:
-		return fmt.Errorf("%w: it may not run %s on keys that begin with %s", ErrNotPermitted, strings.Join(denied, ", "), prefix)
+		return fmt.Errorf("%w: it may not run %s on keys that begin with %s", ErrNotPermitted,
+			strings.Join(denied, ", "), prefix)
 	}
 	return err
 }
 
-// checkSlots returns whether the node serves its slots, and an error if it sees slots of the cluster that no node serves. The probe does
-// not notice them, since it has no keys.
+// checkSlots returns whether the node serves its slots, and an error if it sees slots of the
+// cluster that no node serves. The probe does not notice them, since it has no keys.
 func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err error) {
 	info, err := node.ClusterInfo(ctx).Result()
 	up = strings.Contains(info, "cluster_state:ok")
@@ -76,8 +80,8 @@ func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redi
 	return r.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return do(ctx, c) })
 }
 
-// Warnings reads settings of Redis and returns a sentence for each that may lose events; none if all is well. On Cluster it asks all
-// masters and removes duplicates.
+// Warnings reads settings of Redis and returns a sentence for each that may lose events; none if
+// all is well. On Cluster it asks all masters and removes duplicates.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
@@ -107,7 +111,8 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 	} {
 		settings, err := client.ConfigGet(ctx, s.name).Result()
 		if got, ok := settings[s.name]; err != nil || !ok {
-			all = append(all, fmt.Sprintf("Redis setting %s is unknown, since Redis does not tell it; it should be %s.", s.name, s.want))
+			all = append(all, fmt.Sprintf("Redis setting %s is unknown, since Redis does not tell it; it should be %s.",
+				s.name, s.want))
 		} else if got != s.want {
 			all = append(all, fmt.Sprintf("Redis setting %s is %s. %s", s.name, got, s.else_))
 		}
@@ -115,8 +120,9 @@ func warnings(ctx context.Context, client redis.UniversalClient) (all []string) 
 	return all
 }
 
-// Size returns how many keys Redis holds and how many bytes of memory it has in use, on Cluster of all masters together. Its user needs the
-// rights +dbsize and +info. Errors: ErrUnavailable, and ErrNotPermitted with it.
+// Size returns how many keys Redis holds and how many bytes of memory it has in use, on Cluster of
+// all masters together. Its user needs the rights +dbsize and +info. Errors: ErrUnavailable, and
+// ErrNotPermitted with it.
 func (r *Redis) Size(ctx context.Context) (keys, bytes int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()

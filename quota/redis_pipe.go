@@ -9,15 +9,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of the other; if one hangs, the other
-// still works.
+// Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of
+// the other; if one hangs, the other still works.
 const (
 	lanes     = 2   // round trips at once
 	maxShared = 256 // calls in one round trip
 )
 
-// pipe batches calls: those that arrive while all lanes are busy share the next round trip. With a free lane, a call runs at once;
-// it never waits for others to join.
+// pipe batches calls: those that arrive while all lanes are busy share the next round trip. With a
+// free lane, a call runs at once; it never waits for others to join.
 type pipe struct {
 	client redis.UniversalClient
 	budget *time.Duration // of each round trip: that of its Redis
@@ -37,8 +37,8 @@ type call struct {
 	done   chan struct{} // closed when the answer is there
 }
 
-// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first, a script that is under way may
-// still run; one that is waiting does not.
+// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
+// a script that is under way may still run; one that is waiting does not.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -67,7 +67,8 @@ func (p *pipe) takeLaneOrQueue(ctx context.Context, script *redis.Script, keys [
 	return x
 }
 
-// releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued meanwhile. It does not block.
+// releaseLane releases the lane, or keeps it in a new goroutine to run the calls that were queued
+// meanwhile. It does not block.
 func (p *pipe) releaseLane() {
 	if batch := p.nextBatch(); batch != nil {
 		go func() {
@@ -78,7 +79,8 @@ func (p *pipe) releaseLane() {
 	}
 }
 
-// nextBatch removes the next batch from the queue, oldest first. With an empty queue it releases the lane and returns nil.
+// nextBatch removes the next batch from the queue, oldest first. With an empty queue it releases
+// the lane and returns nil.
 func (p *pipe) nextBatch() []*call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,10 +96,11 @@ func (p *pipe) nextBatch() []*call {
 	return batch
 }
 
-// runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that Redis did not know are loaded and run
-// again. It skips calls whose context has ended.
+// runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
+// Redis did not know are loaded and run again. It skips calls whose context has ended.
 func (p *pipe) runBatch(batch []*call) {
-	oldest := context.WithoutCancel(batch[0].ctx) // of whose trace the trip is a part; each caller has its own deadline too
+	// of whose trace the trip is a part; each caller has its own deadline too
+	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, *p.budget)
 	defer cancel()
 	batch = slices.DeleteFunc(batch, (*call).canceled)
@@ -114,7 +117,8 @@ func (p *pipe) runBatch(batch []*call) {
 	}
 }
 
-// roundTrip runs the calls in one round trip and stores their answers. It returns those whose script Redis did not know.
+// roundTrip runs the calls in one round trip and stores their answers. It returns those whose
+// script Redis did not know.
 func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
 	if len(batch) == 0 {
 		return nil

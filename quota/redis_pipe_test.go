@@ -68,7 +68,8 @@ func (c *crowd) awaitWaiting(n int) {
 }
 
 func recipientRequest(id, name string) Request {
-	return Request{ID: id, Rules: []Rule{sliding(Recipient, 9, time.Hour)}, Buckets: map[Scope]string{Recipient: Bucket("r", name)}}
+	return Request{ID: id, Rules: []Rule{sliding(Recipient, 9, time.Hour)},
+		Buckets: map[Scope]string{Recipient: Bucket("r", name)}}
 }
 
 func (c *crowd) take(id string) error {
@@ -117,7 +118,8 @@ func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {
 	}
 }
 
-// A shared trip has the values of its oldest caller's context, to whose trace it so belongs, also if that one leaves meanwhile.
+// A shared trip has the values of its oldest caller's context, to whose trace it so belongs, also
+// if that one leaves meanwhile.
 func TestASharedRoundTripBelongsToItsOldestCaller(t *testing.T) {
 	c := newCrowd(t)
 	ctx, leave := context.WithCancel(context.WithValue(t.Context(), c, "oldest"))

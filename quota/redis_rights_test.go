@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// limiterRights finds the ACL rule of the limiter's user in a file. besideOnCluster and ofSentinel find what operations.md adds.
+// limiterRights finds the ACL rule of the limiter's user in a file. besideOnCluster and ofSentinel
+// find what operations.md adds.
 const (
 	operations      = "../docs/operations.md"
 	limiterRights   = `(~sendcode\* -@all [^\n'"]*)`
@@ -34,7 +35,8 @@ func documented(t *testing.T, file, pattern string) []string {
 	return strings.Fields(rights[1])
 }
 
-// The documented rights, which are those of compose.yaml, are enough for every call, and the probe finds each missing one.
+// The documented rights, which are those of compose.yaml, are enough for every call, and the probe
+// finds each missing one.
 func TestTheDocumentedRightsAreEnough(t *testing.T) {
 	rights := documented(t, operations, limiterRights)
 	sameList(t, "those of compose.yaml", documented(t, "../deploy/redis/start.sh", limiterRights), rights)
@@ -52,10 +54,12 @@ func TestTheDocumentedRightsAreEnough(t *testing.T) {
 		t.Errorf("without +dbsize: %v", err)
 	}
 	for _, right := range rights[2:] {
-		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights), func(r string) bool { return r == right })).Ping(t.Context())
+		err := limiterOf(t, server, slices.DeleteFunc(slices.Clone(rights),
+			func(r string) bool { return r == right })).Ping(t.Context())
 		if slices.Contains([]string{"+ping", "+config|get", "+dbsize", "+info"}, right) {
 			must(t, err)
-		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), right[1:]) {
+		} else if !errors.Is(err, ErrNotPermitted) || !errors.Is(err, ErrUnavailable) ||
+			!strings.Contains(err.Error(), right[1:]) {
 			t.Errorf("without %s: %v", right, err)
 		}
 	}
@@ -85,7 +89,8 @@ func TestTheProbeKnowsEveryCommand(t *testing.T) {
 	asked = slices.DeleteFunc(asked, func(c string) bool { return strings.HasPrefix(c, "EVAL") })
 	slices.Sort(asked)
 	sameList(t, "commands", asked,
-		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, eventsScript, resetScript))
+		commandsIn(`call\('([A-Z]+)'`, clockScript, commonScript, takeScript, refundScript, recordScript, eventsScript,
+			resetScript))
 }
 
 func commandsIn(pattern string, scripts ...string) (names []string) {

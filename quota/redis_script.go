@@ -34,8 +34,9 @@ const (
 	take = "take"
 )
 
-// scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a tombstone; 0: none. near is a guess of the
-// server's time: the script gets the calendar periods around near, and finds the current one by its own clock.
+// scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a
+// tombstone; 0: none. near is a guess of the server's time: the script gets the calendar periods
+// around near, and finds the current one by its own clock.
 func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Time) []any {
 	numbers := make([]int64, 0, 1+len(p.keeps)+10*len(p.rules))
 	numbers = append(numbers, tombstone.Microseconds())
@@ -57,11 +58,12 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 	return args
 }
 
-// byDates stands in take.lua's arguments in place of the window of a rule with Days; 0 stands there for other calendar rules.
+// byDates stands in take.lua's arguments in place of the window of a rule with Days; 0 stands there
+// for other calendar rules.
 const byDates = -1
 
-// appendCutoffs appends the rule's window, or 0 or byDates and the calendar instants from which the script finds the cutoff by its
-// own clock.
+// appendCutoffs appends the rule's window, or 0 or byDates and the calendar instants from which the
+// script finds the cutoff by its own clock.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
@@ -99,7 +101,8 @@ type answer struct {
 	added bool
 }
 
-// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's instant in At, ErrUnavailable.
+// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's
+// instant in At, ErrUnavailable.
 func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
@@ -113,7 +116,8 @@ func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 		return answer{}, ErrRefunded
 	}
 	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
-		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers), len(p.rules))
+		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers),
+			len(p.rules))
 	}
 	now := numbers[1]
 	d := Decision{Admitted: numbers[0] != refused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}

@@ -14,7 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// real returns a limiter as in production, on the server's clock, and another client of that server.
+// real returns a limiter as in production, on the server's clock, and another client of that
+// server.
 func real(t *testing.T) (*Redis, redis.UniversalClient) {
 	client := newClient(t, sharedRedis(t))
 	flushAll(t, client)
@@ -117,7 +118,8 @@ func TestALongHistoryIsRecordedInSteps(t *testing.T) {
 	same(t, "steps", evalshas(t, client)-calls, 2)
 }
 
-// lossyConn is a connection that can lose one answer, and then closes: the server ran the command, but the client gets no answer.
+// lossyConn is a connection that can lose one answer, and then closes: the server ran the command,
+// but the client gets no answer.
 type lossyConn struct {
 	net.Conn
 	lose *atomic.Bool
@@ -137,11 +139,13 @@ func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 	limiter, direct := real(t)
 	patient(limiter)
 	lose := new(atomic.Bool)
-	limiter.client.(*redis.Client).Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	limiter.client.(*redis.Client).Options().Dialer = func(ctx context.Context, network, addr string) (net.Conn,
+		error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 		return lossyConn{conn, lose}, err
 	}
-	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour))))) // the script is known, the connection open
+	// the script is known, the connection open
+	must(t, second(limiter.Take(t.Context(), request("warm", sliding(IP, 9, time.Hour)))))
 	calls := evalshas(t, direct)
 	lose.Store(true)
 	d, err := limiter.Take(t.Context(), request("one", sliding(Recipient, 9, time.Hour)))

@@ -19,14 +19,15 @@ const (
 	bucketVersions = 4096                   // version counters; buckets share them by hash
 )
 
-// Remembering is a limiter that caches the refusals of another limiter: a client that is refused ten thousand times a second does
-// not cost ten thousand calls. Safe for concurrent use.
+// Remembering is a limiter that caches the refusals of another limiter: a client that is refused
+// ten thousand times a second does not cost ten thousand calls. Safe for concurrent use.
 type Remembering struct {
 	limiter Limiter
 	now     func() time.Time
 	seed    maphash.Seed
 	shards  [cacheShards]cacheShard
-	// by hash of a bucket's name; increased whenever a call of this Remembering may have changed the bucket
+	// by hash of a bucket's name; increased whenever a call of this Remembering may have changed
+	// the bucket
 	versions [bucketVersions]atomic.Uint64
 }
 
@@ -36,7 +37,8 @@ type cacheShard struct {
 	ids      generations[bool]
 }
 
-// refusal is a cached refusal for one list of rules and their buckets. It stays in the cache after it has expired.
+// refusal is a cached refusal for one list of rules and their buckets. It stays in the cache after
+// it has expired.
 type refusal struct {
 	rules    []Rule
 	buckets  []string // of each rule
@@ -47,12 +49,15 @@ type refusal struct {
 	renewing chan struct{} // closed when the call that renews it has ended; nil if none is under way
 }
 
-// Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first event leaves, and at most 250 ms. Meanwhile
-// Take returns it for the same rules and buckets, with waits reduced by the time that has passed on the monotonic clock of now. When it has expired, one caller asks the limiter again and the others wait for its answer.
+// Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first
+// event leaves, and at most 250 ms. Meanwhile Take returns it for the same rules and buckets, with
+// waits reduced by the time that has passed on the monotonic clock of now. When it has expired, one
+// caller asks the limiter again and the others wait for its answer.
 //
-// Changes to the buckets by calls of this Remembering take effect at once; those by other processes within 250 ms. An ID that this
-// Remembering saw admitted, refunded, recorded or with an error gets no cached refusal, while it is among the newest 60,000 or so. If
-// another process may have taken the ID before, set Request.Repeated: else it may be refused for 250 ms although the limiter would
+// Changes to the buckets by calls of this Remembering take effect at once; those by other processes
+// within 250 ms. An ID that this Remembering saw admitted, refunded, recorded or with an error gets
+// no cached refusal, while it is among the newest 60,000 or so. If another process may have taken
+// the ID before, set Request.Repeated: else it may be refused for 250 ms although the limiter would
 // admit it again. At most 16,384 refusals are cached. Peek is never cached.
 func Remember(limiter Limiter, now func() time.Time) *Remembering {
 	m := &Remembering{limiter: limiter, now: now, seed: maphash.MakeSeed()}
@@ -86,8 +91,8 @@ func (m *Remembering) Take(ctx context.Context, req Request) (Decision, error) {
 	return m.takeUncached(ctx, req, key)
 }
 
-// takeUncached calls the limiter's Take. It caches a refusal under key, unless key is 0. After an admission or an error it remembers the ID
-// and invalidates the cached refusals of the buckets.
+// takeUncached calls the limiter's Take. It caches a refusal under key, unless key is 0. After an
+// admission or an error it remembers the ID and invalidates the cached refusals of the buckets.
 func (m *Remembering) takeUncached(ctx context.Context, req Request, key uint64) (Decision, error) {
 	version := m.version(req)
 	asked := m.now()
@@ -143,7 +148,8 @@ func (m *Remembering) Reset(ctx context.Context, buckets ...string) error {
 	return m.limiter.Reset(ctx, buckets...)
 }
 
-// cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends, at most rememberFor.
+// cacheFor returns how long a refusal may be cached: until the first event leaves or a period ends,
+// at most rememberFor.
 func (d Decision) cacheFor() time.Duration {
 	life := rememberFor
 	if d.Allowed() {

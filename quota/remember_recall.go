@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// lookUp looks up a cached refusal of the request. Exactly one result is not nil, or none if nothing is cached. d: the refusal is valid.
-// lead: the refusal has expired, and this caller must ask the limiter and then call endRenewal. wait: another caller is doing that;
-// wait is closed when it has ended.
+// lookUp looks up a cached refusal of the request. Exactly one result is not nil, or none if
+// nothing is cached. d: the refusal is valid. lead: the refusal has expired, and this caller must
+// ask the limiter and then call endRenewal. wait: another caller is doing that; wait is closed when
+// it has ended.
 func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
 	part := &m.shards[key%cacheShards]
@@ -74,8 +75,9 @@ func bucketsOfRules(req Request) []string {
 	return all
 }
 
-// key returns a hash of the names and buckets of the request's rules. Different requests can have the same key, so sameRequest compares
-// them too. It never returns 0, which stands for "remember nothing".
+// key returns a hash of the names and buckets of the request's rules. Different requests can have
+// the same key, so sameRequest compares them too. It never returns 0, which stands for "remember
+// nothing".
 func (m *Remembering) key(req Request) uint64 {
 	var h maphash.Hash
 	h.SetSeed(m.seed)
@@ -111,7 +113,8 @@ func (m *Remembering) invalidate(buckets ...string) {
 	}
 }
 
-// version returns the sum of the buckets' version counters. Counters only grow, so any change of a bucket changes the sum.
+// version returns the sum of the buckets' version counters. Counters only grow, so any change of a
+// bucket changes the sum.
 func (m *Remembering) version(req Request) (sum uint64) {
 	for _, r := range req.Rules {
 		sum += m.versions[maphash.String(m.seed, req.Buckets[r.Scope])%bucketVersions].Load()
@@ -119,8 +122,8 @@ func (m *Remembering) version(req Request) (sum uint64) {
 	return sum
 }
 
-// generations is a cache of the entries used last, in two generations of at most capacity entries each. When the young one is full, it
-// becomes the old one, and the old one is dropped.
+// generations is a cache of the entries used last, in two generations of at most capacity entries
+// each. When the young one is full, it becomes the old one, and the old one is dropped.
 type generations[V any] struct {
 	capacity   int
 	young, old map[uint64]V

@@ -69,7 +69,8 @@ func TestARememberedRefusalIsAnsweredAsTheLimiterWould(t *testing.T) {
 	behind.asked(t, "when the clock was set back", 1)
 }
 
-// A refusal is forgotten when the first event of any of its rules leaves, also of one that does not refuse, and when a period ends.
+// A refusal is forgotten when the first event of any of its rules leaves, also of one that does not
+// refuse, and when a period ends.
 func TestARefusalIsForgottenWhenAnAnswerChanges(t *testing.T) {
 	second, hour := sliding(IP, 9, time.Second), calendar(1, Hour, nil)
 	hour.Scope = IP // it counts no event, so only its period changes
@@ -77,8 +78,9 @@ func TestARefusalIsForgottenWhenAnAnswerChanges(t *testing.T) {
 		rules []Rule
 		begin func(w *world) // sets the clock to 100 ms before the end
 	}{
-		"its event leaves":     {[]Rule{minute}, func(w *world) { w.pass(59*time.Second - 100*time.Millisecond) }},
-		"another event leaves": {[]Rule{minute, second}, func(w *world) { w.takeID("two", second); w.pass(900 * time.Millisecond) }},
+		"its event leaves": {[]Rule{minute}, func(w *world) { w.pass(59*time.Second - 100*time.Millisecond) }},
+		"another event leaves": {[]Rule{minute, second},
+			func(w *world) { w.takeID("two", second); w.pass(900 * time.Millisecond) }},
 		"a period ends": {[]Rule{minute, hour}, func(w *world) {
 			w.set(w.now.Truncate(time.Hour).Add(time.Hour - 101*time.Millisecond))
 			w.takeID("again", minute)
@@ -223,7 +225,8 @@ func TestCallersShareOneQuestionWhenTheMemoryRunsOut(t *testing.T) {
 		synctest.Wait()
 		go func() { _ = take(t.Context(), 4) }()
 		synctest.Wait()
-		must(t, m.Record(t.Context(), ann(), time.Minute, []Event{{"more", time.Now()}})) // makes the first one's answer outdated
+		// makes the first one's answer outdated
+		must(t, m.Record(t.Context(), ann(), time.Minute, []Event{{"more", time.Now()}}))
 		time.Sleep(behind.slow)
 		synctest.Wait()
 		must(t, take(t.Context(), 5)) // the second one asks now; this one goes on
@@ -246,7 +249,8 @@ func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
 	for i := range 18_000 {
 		name := Bucket("r", fmt.Sprint(i))
 		must(t, behind.Record(t.Context(), name, time.Minute, []Event{{"x", w.now.Add(-time.Second)}}))
-		d, err := m.Take(t.Context(), Request{ID: fmt.Sprint("x", i), Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: name}})
+		d, err := m.Take(t.Context(), Request{ID: fmt.Sprint("x", i), Rules: []Rule{minute},
+			Buckets: map[Scope]string{Recipient: name}})
 		must(t, err)
 		same(t, "admitted", d.Admitted, false)
 	}
@@ -259,6 +263,7 @@ func TestTheMemoryOfRefusalsIsBounded(t *testing.T) {
 		t.Errorf("%d refusals, %d IDs", refusals, ids)
 	}
 	behind.takes.Store(0)
-	must(t, second(m.Take(t.Context(), Request{ID: "z", Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: Bucket("r", "17999")}})))
+	must(t, second(m.Take(t.Context(),
+		Request{ID: "z", Rules: []Rule{minute}, Buckets: map[Scope]string{Recipient: Bucket("r", "17999")}})))
 	behind.asked(t, "the newest", 0)
 }

@@ -8,10 +8,12 @@ import (
 
 const maxID = 64 // bytes
 
-// tombstone is how long a refunded ID cannot be counted again: longer than any copy of a call can be under way.
+// tombstone is how long a refunded ID cannot be counted again: longer than any copy of a call can
+// be under way.
 const tombstone = time.Minute
 
-// maxExact is the largest instant, in µs since 1970, that a double and so a Redis score holds exactly; it is in 2255.
+// maxExact is the largest instant, in µs since 1970, that a double and so a Redis score holds
+// exactly; it is in 2255.
 const maxExact = int64(1) << 53
 
 // plan is a checked request, with its buckets sorted and deduplicated.
@@ -22,7 +24,8 @@ type plan struct {
 	bucketOf []int           // for each rule, the index of its bucket
 }
 
-// planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error: ErrBadRequest.
+// planTake makes the plan of a Take. Unlike planPeek it fails if a rule has no bucket. Error:
+// ErrBadRequest.
 func planTake(req Request) (plan, error) {
 	if err := checkID(req.ID); err != nil {
 		return plan{}, err
@@ -49,7 +52,8 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 	for i, r := range rules {
 		var err error
 		r.checkBounds(func(field, problem string) {
-			err = fmt.Errorf("%w: %w", ErrBadRequest, &RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
+			err = fmt.Errorf("%w: %w", ErrBadRequest,
+				&RuleError{Index: i, Rule: r.Name, Field: field, Problem: problem})
 		})
 		if err != nil {
 			return plan{}, err
@@ -83,8 +87,8 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record. It rejects instants after maxExact, which would block a bucket for ever.
-// Error: ErrBadRequest.
+// checkRecord checks the arguments of Record. It rejects instants after maxExact, which would block
+// a bucket for ever. Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
 	if keep < MinWindow || keep > MaxWindow+slack {
 		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+slack)

@@ -51,7 +51,8 @@ func (s *schedule) step() {
 	s.events()
 }
 
-// move sets the clock to an instant at which something changes, or a ms or µs beside it: whole seconds and the ends of waits.
+// move sets the clock to an instant at which something changes, or a ms or µs beside it: whole
+// seconds and the ends of waits.
 func (s *schedule) move() {
 	var jump time.Duration
 	switch n := s.dice(10); {
@@ -80,8 +81,8 @@ func (s *schedule) move() {
 	}
 }
 
-// revives reports whether a step back to now makes events count again that had left before. A limiter may have deleted them, while the
-// model keeps them.
+// revives reports whether a step back to now makes events count again that had left before. A
+// limiter may have deleted them, while the model keeps them.
 func (s *schedule) revives(now time.Time) bool {
 	for name, events := range s.model.events {
 		for _, at := range events {
@@ -100,12 +101,13 @@ func (s *schedule) revives(now time.Time) bool {
 	return false
 }
 
-// request has one to four rules of one or two scopes, with random limits. The longest window of each scope is always the same, as in a
-// policy.
+// request has one to four rules of one or two scopes, with random limits. The longest window of
+// each scope is always the same, as in a policy.
 func (s *schedule) request(id string) Request {
 	var rules []Rule
 	for _, scope := range [][]Scope{
-		{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}, {Failures}, {Failures, Recipient}, {Recipient, Failures},
+		{Recipient}, {IP}, {Recipient, IP}, {IP, Recipient}, {App}, {App, IP}, {Failures}, {Failures, Recipient},
+		{Recipient, Failures},
 		{Purpose}, {App, Purpose},
 	}[s.dice(11)] {
 		if scope == Purpose {
@@ -125,12 +127,14 @@ func (s *schedule) request(id string) Request {
 		rules[i].Observe = s.dice(4) == 0
 	}
 	all := buckets(s.name(), s.name())
-	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()), Bucket("purpose", s.name())
+	all[App], all[Failures], all[Purpose] = Bucket("app", s.name()), Bucket("failures", s.name()),
+		Bucket("purpose", s.name())
 	return Request{ID: id, Rules: rules, Buckets: all}
 }
 
-var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour, Failures: 20 * time.Second,
-	Purpose: 76 * time.Hour}
+var keepOf = map[Scope]time.Duration{Recipient: 30 * time.Second, IP: 7 * time.Second, App: 5 * time.Hour,
+	Failures: 20 * time.Second,
+	Purpose:  76 * time.Hour}
 
 func (s *schedule) name() string { return []string{"ann", "bob"}[s.dice(2)] }
 
@@ -278,15 +282,18 @@ var steps = flag.Int("quota.steps", 2_500, "steps of the random schedule")
 
 // TestRandomScheduleOfManySteps compares every limiter with the naive model.
 func TestRandomScheduleOfManySteps(t *testing.T) {
-	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t), sentinelWorld(t),
+	s := newSchedule(t, rand.New(rand.NewPCG(1, 1)).IntN, memoryWorld(t), rememberingWorld(t), redisWorld(t),
+		sentinelWorld(t),
 		clusterWorld(t))
 	for i := range *steps {
 		if s.step(); t.Failed() {
 			t.Fatalf("step %d", i)
 		}
 	}
-	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour", "refused by dates",
-		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket", "taken out", "brought back"} {
+	for _, e := range []string{"admitted", "refused", "refunded", "repeated", "stepped back", "refused by the hour",
+		"refused by dates",
+		"several dates to wait for", "let in by observing rules", "refused by failures alone", "large bucket",
+		"taken out", "brought back"} {
 		if s.seen[e] < 10 {
 			t.Errorf("%s: only %d times, so the schedule tests too little: %v", e, s.seen[e], s.seen)
 		}
@@ -299,7 +306,8 @@ func TestRandomSchedulesShrunk(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		redis.t = rt
 		redis.set(epoch)
-		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt), rememberingWorld(rt), redis)
+		s := newSchedule(rt, func(n int) int { return rapid.IntRange(0, n-1).Draw(rt, "dice") }, memoryWorld(rt),
+			rememberingWorld(rt), redis)
 		s.flush()
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			s.step()

@@ -16,7 +16,8 @@ const (
 	MaxDays   = 31
 )
 
-// namePattern allows only names that need no escaping in a structured-field string (RFC 9651) or a metric label.
+// namePattern allows only names that need no escaping in a structured-field string (RFC 9651) or a
+// metric label.
 const namePattern = `[a-z][a-z0-9_-]{0,31}`
 
 var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
@@ -35,7 +36,8 @@ func (e *RuleError) Error() string {
 	return fmt.Sprintf("rule %d (%q): %s %s", e.Index+1, e.Rule, e.Field, e.Problem)
 }
 
-// Validate returns all problems of the policy's name and rules as one joined error; see the function Validate.
+// Validate returns all problems of the policy's name and rules as one joined error; see the
+// function Validate.
 func (p Policy) Validate() error {
 	var all []error
 	if !validName(p.Name) {
@@ -44,8 +46,8 @@ func (p Policy) Validate() error {
 	return errors.Join(append(all, problems(p.Rules)...)...)
 }
 
-// Validate returns all problems of the rules as one joined error; those of one rule are *RuleError. An empty list is an error too,
-// since it would admit everything.
+// Validate returns all problems of the rules as one joined error; those of one rule are *RuleError.
+// An empty list is an error too, since it would admit everything.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
 // problems returns all problems of the rules; an empty list is one.

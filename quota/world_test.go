@@ -37,7 +37,8 @@ type world struct {
 	ids   int
 }
 
-// epoch is ahead of every real clock, so that no key expires by the server's clock. Its µs are not round.
+// epoch is ahead of every real clock, so that no key expires by the server's clock. Its µs are not
+// round.
 var epoch = time.Date(2040, 3, 1, 12, 0, 0, 123_457_000, time.UTC)
 
 var defaults = []Rule{
@@ -76,7 +77,8 @@ func rememberingWorld(t tester) *world {
 	return w
 }
 
-// patient gives a limiter a long budget for each call, so that no test fails because the machine is slow.
+// patient gives a limiter a long budget for each call, so that no test fails because the machine is
+// slow.
 func patient(r *Redis) *Redis {
 	r.Budget = time.Minute
 	return r
@@ -92,14 +94,17 @@ func sentinelWorld(t *testing.T) *world {
 	return scriptWorld(t, newClient(t, servertest.Sentinel(t, primary.Addr()).URL()))
 }
 
-// scriptWorld runs the scripts of production with the test's clock, which is an argument of each script: on a cluster, no key is on
-// every node.
+// scriptWorld runs the scripts of production with the test's clock, which is an argument of each
+// script: on a cluster, no key is on every node.
 func scriptWorld(t *testing.T, client redis.UniversalClient) *world {
 	w := &world{t: t, Limiter: patient(newRedis(client, "q:", toldClock))}
 	client.AddHook(tellClock(func(string) time.Time { return w.now }))
 	w.set = func(now time.Time) {
 		w.now = now
-		onEach(w.t, client, func(c redis.UniversalClient) error { return expire.Run(w.t.Context(), c, nil, now.UnixMilli()).Err() })
+		onEach(w.t, client, func(c redis.UniversalClient) error {
+			return expire.Run(w.t.Context(), c, nil,
+				now.UnixMilli()).Err()
+		})
 	}
 	w.flush = func() { flushAll(w.t, client) }
 	w.flush()
@@ -196,9 +201,15 @@ func sameList[T comparable](t tester, what string, got, want []T) {
 
 // Servers that tests share, and leave as they were. A cluster needs seconds to start.
 var (
-	redisServer   = shared(func(ctx context.Context) (*servertest.RedisServer, error) { return servertest.StartRedis(ctx) })
-	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster, error) { return servertest.StartRedisCluster(ctx) })
-	stops         []func() error
+	redisServer = shared(func(ctx context.Context) (*servertest.RedisServer,
+		error) {
+		return servertest.StartRedis(ctx)
+	})
+	clusterServer = shared(func(ctx context.Context) (*servertest.RedisCluster,
+		error) {
+		return servertest.StartRedisCluster(ctx)
+	})
+	stops []func() error
 )
 
 func sharedRedis(t *testing.T) string   { return redisServer(t).URL() + servertest.Patiently }
@@ -248,7 +259,8 @@ func onEach(t tester, client redis.UniversalClient, do func(redis.UniversalClien
 	}))
 }
 
-// expire deletes the keys that have ended by the test's clock, as Redis does by its own: after the ms of their end.
+// expire deletes the keys that have ended by the test's clock, as Redis does by its own: after the
+// ms of their end.
 var expire = redis.NewScript(`
 for _, key in ipairs(redis.call('KEYS', 'q:*')) do
   if redis.call('PEXPIRETIME', key) < tonumber(ARGV[1]) then redis.call('DEL', key) end
@@ -258,7 +270,8 @@ return 1`)
 // toldClock is the Lua source of a clock that returns the script's last argument.
 const toldClock = "local told = tonumber(table.remove(ARGV))\nlocal function clock() return told end\n"
 
-// hook stands between a client and its server. It gets the commands of a round trip, and sends these or others with next.
+// hook stands between a client and its server. It gets the commands of a round trip, and sends
+// these or others with next.
 type hook func(ctx context.Context, cmds []redis.Cmder, next func([]redis.Cmder) error) error
 
 func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -15,7 +15,8 @@ import (
 // StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
-// static are the files that browsers load, by name, each with all that it imports. They are made at the first request.
+// static are the files that browsers load, by name, each with all that it imports. They are made at
+// the first request.
 var static = sync.OnceValue(func() map[string]*File {
 	files := map[string]*File{}
 	bundled, err := fs.Glob(FS, "bundled/static/*")
@@ -38,8 +39,8 @@ func mustRead(name string) []byte {
 	return body
 }
 
-// StaticURL returns the path of a static file such as "page.css" with its version as query, so that browsers may cache it forever; "" for
-// a file that does not exist.
+// StaticURL returns the path of a static file such as "page.css" with its version as query, so that
+// browsers may cache it forever; "" for a file that does not exist.
 func StaticURL(name string) string {
 	f, ok := static()[name]
 	if !ok {
@@ -48,7 +49,8 @@ func StaticURL(name string) string {
 	return StaticPath + name + "?v=" + f.Version()
 }
 
-// ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold nothing of a person.
+// ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold
+// nothing of a person.
 func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f, ok := static()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
@@ -59,8 +61,9 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
-// phonePlansModule returns a module with the formats of phone numbers: by country its code, trunk prefix and an example; by code the main
-// country and the groups of digits, as in recipient.grouping.
+// phonePlansModule returns a module with the formats of phone numbers: by country its code, trunk
+// prefix and an example; by code the main country and the groups of digits, as in
+// recipient.grouping.
 func phonePlansModule() []byte {
 	plans, shared := recipient.Plans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}

@@ -14,15 +14,19 @@ func serve(target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A file is one request: what it is made of is in it. TestAFileInEveryEncoding proves what is said of its version.
+// A file is one request: what it is made of is in it. TestAFileInEveryEncoding proves what is said
+// of its version.
 func TestFiles(t *testing.T) {
 	needs := regexp.MustCompile(`@import|\bimport *[\w{*"']|\bfrom *["']`)
 	for name, c := range map[string]struct{ kind, holds string }{
-		"page.css": {"text/css", "--accent:"}, "mailbox.css": {"text/css", "--accent:"}, "page.js": {"text/javascript", "data-wait"},
-		"mailbox.js": {"text/javascript", "#mails"}, "plans.js": {"text/javascript", "codes"}, "icon.svg": {"image/svg+xml", "svg"},
+		"page.css": {"text/css", "--accent:"}, "mailbox.css": {"text/css", "--accent:"},
+		"page.js":    {"text/javascript", "data-wait"},
+		"mailbox.js": {"text/javascript", "#mails"}, "plans.js": {"text/javascript", "codes"},
+		"icon.svg": {"image/svg+xml", "svg"},
 	} {
 		w := serve(StaticURL(name))
-		if h := w.Header(); !strings.HasPrefix(h.Get("Content-Type"), c.kind) || h.Get("Access-Control-Allow-Origin") != "*" ||
+		if h := w.Header(); !strings.HasPrefix(h.Get("Content-Type"), c.kind) ||
+			h.Get("Access-Control-Allow-Origin") != "*" ||
 			!strings.Contains(h.Get("Cache-Control"), "immutable") {
 			t.Errorf("%s: %d, %v", name, w.Code, h)
 		}

@@ -17,12 +17,14 @@ import (
 
 var update = flag.Bool("update", false, "write the bundled files anew")
 
-// What is served is what the modules and style sheets give. widget/texts.json names the texts that each module of the widget uses.
+// What is served is what the modules and style sheets give. widget/texts.json names the texts that
+// each module of the widget uses.
 func TestBundled(t *testing.T) {
 	files := map[string][]byte{}
 	named := map[string][]string{}
 	for _, name := range []string{
-		"static/tokens.css", "static/pips.css", "static/page.css", "static/brand.css", "static/mailbox.css", "static/docs.css",
+		"static/tokens.css", "static/pips.css", "static/page.css", "static/brand.css", "static/mailbox.css",
+		"static/docs.css",
 		"static/page.js", "static/mailbox.js",
 		"widget/send-code.js", "widget/code.js", "widget/phones.js", "widget/client.js",
 	} {

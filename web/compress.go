@@ -11,14 +11,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that encodes HTML pages while they are written. It answers an error of next itself, and returns nil. Other
-// responses are sent as they are: those of the API are small, and an event stream must not wait for a block to fill.
+// Compress is middleware that encodes HTML pages while they are written. It answers an error of
+// next itself, and returns nil. Other responses are sent as they are: those of the API are small,
+// and an event stream must not wait for a block to fill.
 //
-// The length of a compressed page could reveal a secret that stands in it beside text that an attacker chose (BREACH). Pages here hold no
-// CSRF token (the server compares origins), and browsers send their cookies with no request of another site's page.
+// The length of a compressed page could reveal a secret that stands in it beside text that an
+// attacker chose (BREACH). Pages here hold no CSRF token (the server compares origins), and
+// browsers send their cookies with no request of another site's page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &writer{ResponseWriter: c.Response().Writer, encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
+		w := &writer{ResponseWriter: c.Response().Writer,
+			encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
 		c.Response().Writer = w
 		defer func() {
 			w.close()
@@ -32,7 +35,8 @@ func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// level is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level takes 100 times as long, and saves 1/15.
+// level is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level
+// takes 100 times as long, and saves 1/15.
 const level = 5
 
 // encoders has a pool of encoders to use again for each encoding.
@@ -46,7 +50,8 @@ type encoder interface {
 	Reset(io.Writer)
 }
 
-// takeEncoder returns a pooled encoder that writes to w. The caller closes it and puts it back into encoders.
+// takeEncoder returns a pooled encoder that writes to w. The caller closes it and puts it back into
+// encoders.
 func takeEncoder(w io.Writer, encoding string) encoder {
 	e := encoders[encoding].Get().(encoder)
 	e.Reset(w)
@@ -65,7 +70,8 @@ func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *writer) WriteHeader(status int) {
 	h := w.Header()
-	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" && status != http.StatusNotModified {
+	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" &&
+		status != http.StatusNotModified {
 		h.Add("Vary", "Accept-Encoding")
 		if w.encoding != none {
 			h.Del("Content-Length")

@@ -49,7 +49,8 @@ func read(t *testing.T, w *httptest.ResponseRecorder) string {
 
 func TestTheEncodingIsOneThatIsAccepted(t *testing.T) {
 	for header, want := range map[string]string{
-		"": "", "gzip, deflate, br, zstd": "br", "gzip, deflate": "gzip", "br;q=0, gzip": "gzip", "BR": "br", "*": "br", "*;q=0": "", "br;q=0, *": "gzip",
+		"": "", "gzip, deflate, br, zstd": "br", "gzip, deflate": "gzip", "br;q=0, gzip": "gzip", "BR": "br", "*": "br",
+		"*;q=0": "", "br;q=0, *": "gzip",
 		"gzip;q=0.5, br;q=0.1": "br", "identity": "", "br;q=x": "", "deflate": "", "gzip ; q=0.8": "gzip",
 	} {
 		if got := encodingFor(header); got != want {
@@ -64,8 +65,10 @@ func TestAFileInEveryEncoding(t *testing.T) {
 	for accepted, encoding := range map[string]string{"br, gzip": "br", "gzip": "gzip", "": ""} {
 		w := ask(f, http.MethodGet, "/?v="+f.Version(), "Accept-Encoding", accepted)
 		head, size := w.Header(), w.Body.Len()
-		if head.Get("Content-Encoding") != encoding || head.Get("Vary") != "Accept-Encoding" || head.Get("Content-Type") != "text/css; charset=utf-8" ||
-			!strings.Contains(head.Get("Cache-Control"), "immutable") || encoding != "" && size >= len(text)/10 || read(t, w) != text {
+		if head.Get("Content-Encoding") != encoding || head.Get("Vary") != "Accept-Encoding" ||
+			head.Get("Content-Type") != "text/css; charset=utf-8" ||
+			!strings.Contains(head.Get("Cache-Control"), "immutable") || encoding != "" && size >= len(text)/10 ||
+			read(t, w) != text {
 			t.Errorf("%q: %d bytes of %d, %v", accepted, size, len(text), head)
 		}
 		tag := head.Get("ETag")
@@ -74,7 +77,8 @@ func TestAFileInEveryEncoding(t *testing.T) {
 		}
 		tags[tag] = true
 		w = ask(f, http.MethodHead, "/", "Accept-Encoding", accepted)
-		if h := w.Header(); w.Body.Len() != 0 || h.Get("Content-Length") != strconv.Itoa(size) || h.Get("ETag") != tag || h.Get("Cache-Control") != "no-cache" {
+		if h := w.Header(); w.Body.Len() != 0 || h.Get("Content-Length") != strconv.Itoa(size) ||
+			h.Get("ETag") != tag || h.Get("Cache-Control") != "no-cache" {
 			t.Errorf("HEAD %q: %d bytes, %v", accepted, w.Body.Len(), h)
 		}
 		w = ask(f, http.MethodGet, "/", "Accept-Encoding", accepted, "If-None-Match", tag)
@@ -88,11 +92,13 @@ func TestAFileInEveryEncoding(t *testing.T) {
 func TestBodiesThatAreNotEncoded(t *testing.T) {
 	f := NewFile("text/plain", []byte(text))
 	w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip", "Range", "bytes=2-5")
-	if h := w.Header(); w.Code != http.StatusPartialContent || w.Body.String() != text[2:6] || h.Get("Content-Encoding") != "" || h.Get("Content-Range") == "" {
+	if h := w.Header(); w.Code != http.StatusPartialContent || w.Body.String() != text[2:6] ||
+		h.Get("Content-Encoding") != "" || h.Get("Content-Range") == "" {
 		t.Errorf("%d %v %.60q", w.Code, w.Header(), w.Body)
 	}
 	f = NewFile("text/plain", []byte("ab"))
-	if w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip"); w.Header().Get("Content-Encoding") != "" || w.Body.String() != "ab" {
+	if w := ask(f, http.MethodGet, "/", "Accept-Encoding", "br, gzip"); w.Header().Get("Content-Encoding") != "" ||
+		w.Body.String() != "ab" {
 		t.Errorf("%v %q", w.Header(), w.Body)
 	}
 }
@@ -101,7 +107,8 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 	e := echo.New()
 	e.Use(Compress)
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { _ = c.HTML(http.StatusTeapot, text) }
-	e.Match([]string{http.MethodGet, http.MethodHead}, "/page", func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
+	e.Match([]string{http.MethodGet, http.MethodHead}, "/page",
+		func(c echo.Context) error { return c.HTML(http.StatusOK, text) })
 	e.GET("/json", func(c echo.Context) error { return c.JSON(http.StatusOK, text) })
 	e.GET("/wrong", func(echo.Context) error { return errors.New("wrong") })
 	e.GET("/live", func(c echo.Context) error {
@@ -112,14 +119,17 @@ func TestPagesAreEncodedAndNothingElse(t *testing.T) {
 	})
 	for _, encoding := range []string{"br", "br", "gzip", ""} { // encoders are reused
 		w := ask(e, http.MethodGet, "/page", "Accept-Encoding", encoding)
-		if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" || read(t, w) != text {
+		if w.Header().Get("Content-Encoding") != encoding || w.Header().Get("Vary") != "Accept-Encoding" ||
+			read(t, w) != text {
 			t.Errorf("%q: %v", encoding, w.Header())
 		}
 	}
-	if w := ask(e, http.MethodGet, "/wrong", "Accept-Encoding", "br"); w.Code != http.StatusTeapot || w.Header().Get("Content-Encoding") != "br" || read(t, w) != text {
+	if w := ask(e, http.MethodGet, "/wrong", "Accept-Encoding", "br"); w.Code != http.StatusTeapot ||
+		w.Header().Get("Content-Encoding") != "br" || read(t, w) != text {
 		t.Errorf("a page about what went wrong: %d %v", w.Code, w.Header())
 	}
-	if w := ask(e, http.MethodHead, "/page", "Accept-Encoding", "br"); w.Header().Get("Content-Encoding") != "br" || w.Header().Get("Vary") != "Accept-Encoding" {
+	if w := ask(e, http.MethodHead, "/page", "Accept-Encoding", "br"); w.Header().Get("Content-Encoding") != "br" ||
+		w.Header().Get("Vary") != "Accept-Encoding" {
 		t.Errorf("HEAD: %v", w.Header())
 	}
 	for _, path := range []string{"/json", "/live"} {

@@ -52,8 +52,9 @@ func encodeIfSmaller(body []byte, encoding string) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// ServeHTTP answers GET and HEAD. A Range is taken from the body without encoding, since part of an encoded one cannot be decoded. Browsers
-// may cache an address that names the version forever; they revalidate any other by its ETag.
+// ServeHTTP answers GET and HEAD. A Range is taken from the body without encoding, since part of an
+// encoded one cannot be decoded. Browsers may cache an address that names the version forever; they
+// revalidate any other by its ETag.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)

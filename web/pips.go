@@ -5,8 +5,8 @@ import "sendcode/quota"
 // maxPips is how many marks one row has at most; a rule with a higher limit is drawn as one bar.
 const maxPips = 12
 
-// Pips is one rule of a quota as the shared templates "pips" (rows with words) and "pips-marks" (marks alone, for
-// lists) draw it. Both take a slice of them.
+// Pips is one rule of a quota as the shared templates "pips" (rows with words) and "pips-marks"
+// (marks alone, for lists) draw it. Both take a slice of them.
 type Pips struct {
 	Name    string // "this minute"
 	Note    string // beside the marks: "3 left", "free in 0:42"

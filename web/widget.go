@@ -13,9 +13,11 @@ import (
 	"sendcode/internal/texts"
 )
 
-// The widget is what other sites load: <send-code>, a card in their pages that asks the API with a public key, and the client module that
-// the card uses. A page gets it with one request: the first card and its words in one language. The widget loads other modules when it may
-// need them: the cards after a request for a code, phone numbers, and other languages. docs/widget.md describes it.
+// The widget is what other sites load: <send-code>, a card in their pages that asks the API with a
+// public key, and the client module that the card uses. A page gets it with one request: the first
+// card and its words in one language. The widget loads other modules when it may need them: the
+// cards after a request for a code, phone numbers, and other languages. docs/widget.md describes
+// it.
 
 // folder is where the modules that the widget asks for are, below the service's address.
 const folder = "static/widget/"
@@ -23,7 +25,8 @@ const folder = "static/widget/"
 // declarations are the TypeScript declarations of the widget and the client module.
 var declarations = []string{"widget.d.ts", "client.d.ts"}
 
-// widgetFiles maps paths to the files that are served there; the widget's path is entry and a language. They are made at the first request.
+// widgetFiles maps paths to the files that are served there; the widget's path is entry and a
+// language. They are made at the first request.
 var widgetFiles = sync.OnceValue(func() map[string]*File {
 	all := map[string]*File{}
 	module := func(name string, w words, body string) (address string) {
@@ -78,7 +81,8 @@ func (w words) prependTo(body string) []byte {
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
 
-// wordsIn returns the named texts of the page. Without names it returns all of them, and those for phones.
+// wordsIn returns the named texts of the page. Without names it returns all of them, and those for
+// phones.
 func wordsIn(w texts.Words, names []string) words {
 	pick := func(section string) map[string]any {
 		forms := w.TextsWithForms(section)
@@ -101,7 +105,8 @@ func RegisterWidget(e *echo.Echo) {
 	}
 }
 
-// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else in English.
+// serveWidget serves the widget in the language of ?lang=, else of Accept-Language, else in
+// English.
 func serveWidget(c echo.Context) error {
 	h, wanted := c.Response().Header(), c.QueryParam("lang")
 	if wanted == "" {

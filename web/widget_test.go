@@ -35,17 +35,20 @@ func TestTheWidgetIsSmall(t *testing.T) {
 		if got.Code != http.StatusOK || got.Header().Get("Content-Encoding") != "br" || got.Body.Len() > most {
 			t.Errorf("%s: %d, %d bytes, %v", w.Lang(), got.Code, got.Body.Len(), got.Header())
 		}
-		if body := askWidget(t, "/widget.js?lang="+w.Lang()).Body.String(); regexp.MustCompile(`\bimport *[\w{*"']|\bfrom *["']`).MatchString(body) {
+		if body := askWidget(t, "/widget.js?lang="+
+			w.Lang()).Body.String(); regexp.MustCompile(`\bimport *[\w{*"']|\bfrom *["']`).MatchString(body) {
 			t.Errorf("%s: it cannot be shown without another request", w.Lang())
 		}
 	}
 }
 
-// Any site may load the widget, as it must. That it is asked for again each time, and mostly costs nothing, is compress's.
+// Any site may load the widget, as it must. That it is asked for again each time, and mostly costs
+// nothing, is compress's.
 func TestTheWidgetIsForEverySite(t *testing.T) {
 	for _, path := range []string{"/widget.js", "/client.js", "/widget.d.ts", "/client.d.ts"} {
 		w := askWidget(t, path, "Origin", "https://shop.example")
-		if h := w.Header(); w.Code != http.StatusOK || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Cache-Control") != "no-cache" {
+		if h := w.Header(); w.Code != http.StatusOK || h.Get("Access-Control-Allow-Origin") != "*" ||
+			h.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %d %v", path, w.Code, h)
 		}
 	}
@@ -54,27 +57,32 @@ func TestTheWidgetIsForEverySite(t *testing.T) {
 func TestTheWidgetSpeaksTheReadersLanguage(t *testing.T) {
 	for _, c := range []struct{ target, accepts, lang, vary string }{
 		{"/widget.js", "", "en", "Accept-Language"}, {"/widget.js", "zh-TW, en;q=0.5", "zh-Hans", "Accept-Language"},
-		{"/widget.js", "xx", "en", "Accept-Language"}, {"/widget.js?lang=zh-CN", "en", "zh-Hans", ""}, {"/widget.js?lang=xx", "zh", "en", ""},
+		{"/widget.js", "xx", "en", "Accept-Language"}, {"/widget.js?lang=zh-CN", "en", "zh-Hans", ""},
+		{"/widget.js?lang=xx", "zh", "en", ""},
 	} {
 		w := askWidget(t, c.target, "Accept-Language", c.accepts)
 		vary := strings.Join(w.Header().Values("Vary"), ", ")
-		if w.Header().Get("Content-Language") != c.lang || strings.Contains(vary, "Accept-Language") != (c.vary != "") || !strings.Contains(vary, "Accept-Encoding") ||
+		if w.Header().Get("Content-Language") != c.lang ||
+			strings.Contains(vary, "Accept-Language") != (c.vary != "") || !strings.Contains(vary, "Accept-Encoding") ||
 			!strings.Contains(w.Body.String(), `const SENDCODE={"lang":"`+c.lang+`"`) {
 			t.Errorf("%s for %q: %v", c.target, c.accepts, w.Header())
 		}
 	}
 }
 
-// What the widget asks for later may be kept for good: its address names what is in it. A browser never runs files of two releases.
+// What the widget asks for later may be kept for good: its address names what is in it. A browser
+// never runs files of two releases.
 func TestModulesAreNamedByWhatIsInThem(t *testing.T) {
 	for _, w := range texts.PageLanguages() {
-		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(askWidget(t, "/widget.js?lang="+w.Lang()).Body.String(), -1)
+		addresses := regexp.MustCompile(`"(/?static/[^"]+)"`).FindAllStringSubmatch(askWidget(t,
+			"/widget.js?lang="+w.Lang()).Body.String(), -1)
 		if len(addresses) != len(texts.PageLanguages())+2 {
 			t.Errorf("%s: %d modules", w.Lang(), len(addresses))
 		}
 		for _, a := range addresses {
 			got := askWidget(t, "/"+a[1])
-			if got.Code != http.StatusOK || !strings.Contains(got.Header().Get("Cache-Control"), "immutable") || got.Header().Get("Access-Control-Allow-Origin") != "*" {
+			if got.Code != http.StatusOK || !strings.Contains(got.Header().Get("Cache-Control"), "immutable") ||
+				got.Header().Get("Access-Control-Allow-Origin") != "*" {
 				t.Errorf("%s: %d %v", a[1], got.Code, got.Header())
 			}
 		}

@@ -32,7 +32,8 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
 }
 
-// maxHold is how far from now HoldUntil may be: beyond it is a mistake. A restart soon after it sends.
+// maxHold is how far from now HoldUntil may be: beyond it is a mistake. A restart soon after it
+// sends.
 const maxHold = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
@@ -68,8 +69,8 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOnHangup has SIGHUP read the configuration again. Not at a terminal: closing it sends the same signal, and must end
-// the program; a change of the file is seen there too.
+// reloadOnHangup has SIGHUP read the configuration again. Not at a terminal: closing it sends the
+// same signal, and must end the program; a change of the file is seen there too.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	reload.Environ = append([]string{}, p.environ...) // never nil
 	if p.terminal {
@@ -169,12 +170,13 @@ type healthCommand struct {
 	Port string `env:"PORT" default:"8080" hidden:""`
 }
 
-// Run returns an error unless /readyz answers 200 within three seconds. It reads no file: a mistake in the settings, which a running
-// service does not take over, makes no healthy one unhealthy.
+// Run returns an error unless /readyz answers 200 within three seconds. It reads no file: a mistake
+// in the settings, which a running service does not take over, makes no healthy one unhealthy.
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+cmp.Or(h.Addr, "127.0.0.1:"+h.Port)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"http://"+cmp.Or(h.Addr, "127.0.0.1:"+h.Port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -190,7 +192,8 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	return errors.Join(p.println(strings.TrimSpace(string(body))), err)
 }
 
-// adminCommand is for an administrator with a shell who cannot log in to the console, or has no account yet.
+// adminCommand is for an administrator with a shell who cannot log in to the console, or has no
+// account yet.
 type adminCommand struct{ app.AccountChange }
 
 // Run prints the password of a new account once.
@@ -202,7 +205,8 @@ type keyCommand struct {
 	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
 }
 
-// Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the key.
+// Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the
+// key.
 func (k keyCommand) Run(p program) error {
 	switch k.Kind {
 	case "ring":
@@ -212,13 +216,15 @@ func (k keyCommand) Run(p program) error {
 	case "webhook":
 		return p.println(config.NewWebhookSecret())
 	case "env":
-		_, _ = fmt.Fprintln(p.err, "Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
-			"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
+		_, _ = fmt.Fprintln(p.err,
+			"Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
+				"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
 		_, err := fmt.Fprint(p.out, config.NewEnvironment())
 		return err
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
-	_, _ = fmt.Fprintln(p.err, "The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
+	_, _ = fmt.Fprintln(p.err,
+		"The key, which is shown this once, and the line for the keys of an app in the file of SENDCODE_CONFIG:")
 	return p.println(fmt.Sprintf("%s\n- {id: k_%s, kind: %s, sha256: \"%s\"}", value, sum[:8], k.Kind, sum))
 }
 
@@ -237,7 +243,8 @@ func (h helpCommand) Run(p program, line *kong.Context) error {
 	if h.As != "text" {
 		return write(p.out, h.As, line)
 	}
-	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil { // else it has printed, and left through the parser's exit
+	// else it has printed, and left through the parser's exit
+	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil {
 		p.printMistake(line.Kong, h.Command, err)
 		line.Kong.Exit(mistaken)
 	}

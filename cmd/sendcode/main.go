@@ -1,8 +1,9 @@
-// Command sendcode sends verification codes, never more often than the policy says. It is the outermost layer: flags,
-// signals and exit codes. Settings come from package config, everything else from package app.
+// Command sendcode sends verification codes, never more often than the policy says. It is the
+// outermost layer: flags, signals and exit codes. Settings come from package config, everything
+// else from package app.
 //
-// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command line that is not
-// understood, 128 and the number of the signal for a stop that did not wait.
+// Exit codes: 0 for success, 1 for a mistake in the configuration or a failure, 2 for a command
+// line that is not understood, 128 and the number of the signal for a stop that did not wait.
 package main
 
 import (
@@ -38,7 +39,8 @@ type commandLine struct {
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
-// program is what a command may use of its process: where it prints, its environment, and the service.
+// program is what a command may use of its process: where it prints, its environment, and the
+// service.
 type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person
@@ -58,8 +60,9 @@ func main() {
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
-		kong.Description("Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
-			"docs/configuration.md."),
+		kong.Description(
+			"Sends verification codes, never more often than the policy says. Settings are SENDCODE_… variables, see "+
+				"docs/configuration.md."),
 		kong.Writers(p.out, p.err), kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(p), kong.BindToProvider(p.loadConfig),
 	)
@@ -78,11 +81,14 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 // mistaken is the exit code for a command line that is not understood, as shells have it.
 const mistaken = 2
 
-// printMistake prints what is wrong with a command line, and what is possible in its place: the commands, or what the command takes.
+// printMistake prints what is wrong with a command line, and what is possible in its place: the
+// commands, or what the command takes.
 func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
-	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil && len(mistake.Context.Args) > 0 {
-		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name { // not the command that runs without a name
+	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
+		len(mistake.Context.Args) > 0 {
+		// not the command that runs without a name
+		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}
 	}
@@ -106,8 +112,8 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	}
 }
 
-// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes its work; the cause of SIGINT is
-// app.ErrInterrupted. The second signal exits at once.
+// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes
+// its work; the cause of SIGINT is app.ErrInterrupted. The second signal exits at once.
 func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {

@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// process prepares a process in a directory of its own and with nothing of our environment that is a setting.
+// process prepares a process in a directory of its own and with nothing of our environment that is
+// a setting.
 func process(t *testing.T, environ ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -78,8 +79,10 @@ func runInProcess(p program, args ...string) (stdout, stderr string, code int) {
 }
 
 func TestCommands(t *testing.T) {
-	mistakes := []string{"SENDCODE_ADDR=nowhere", "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=redis://u:12/hidden@h", "SENDCODE_API_KEY=hidden"}
-	valid := []string{"SENDCODE_API_KEY=sk_hiddenhiddenhidden1", "SENDCODE_DATABASE_URL=postgres://u:hidden@h/d", "SENDCODE_ADDR=127.0.0.1:9"}
+	mistakes := []string{"SENDCODE_ADDR=nowhere", "SENDCODE_ADR=x", "SENDCODE_REDIS_URL=redis://u:12/hidden@h",
+		"SENDCODE_API_KEY=hidden"}
+	valid := []string{"SENDCODE_API_KEY=sk_hiddenhiddenhidden1", "SENDCODE_DATABASE_URL=postgres://u:hidden@h/d",
+		"SENDCODE_ADDR=127.0.0.1:9"}
 	const all = "4 mistakes|SENDCODE_ADDR: |did you mean SENDCODE_ADDR?|SENDCODE_REDIS_URL: |SENDCODE_API_KEY: "
 	for _, c := range []struct {
 		args        string
@@ -87,26 +90,34 @@ func TestCommands(t *testing.T) {
 		code        int
 		out, stderr string // what they hold; "" for nothing at all
 	}{
-		{"", mistakes, 1, "", all}, {"serve", mistakes, 1, "", all}, {"migrate", mistakes, 1, "", all}, {"config", mistakes, 1, "", all},
+		{"", mistakes, 1, "", all}, {"serve", mistakes, 1, "", all}, {"migrate", mistakes, 1, "", all},
+		{"config", mistakes, 1, "", all},
 		{"doctor", mistakes, 1, "", all},
-		{"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n", "warning: SENDCODE_REDIS_URL is not set"},
+		{"config", valid, 0, "addr: 127.0.0.1:9\n|postgres://u:***@h/d|SENDCODE_API_KEY: set\n",
+			"warning: SENDCODE_REDIS_URL is not set"},
 		{"config --example", mistakes, 0, "\nretention: 2160h\n|With type: twilio", ""},
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode 0.", ""},
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
 		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|.B \\-\\-kind=\\fIsecret|public", ""},
-		{"help --as=tcsh", mistakes, 2, "", "bash"}, {"demo", mistakes, 2, "", "sendcode: error: "}, {"man", mistakes, 2, "", "sendcode: error: "},
+		{"help --as=tcsh", mistakes, 2, "", "bash"}, {"demo", mistakes, 2, "", "sendcode: error: "},
+		{"man", mistakes, 2, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
 		{"help party", mistakes, 2, "", "party"},
-		{"serve --hold-until=tomorrow", nil, 2, "", "--hold-until"}, {"--hold-until=2026-01-01T00:00:00Z", nil, 2, "", "more than 48h0m0s from now"},
+		{"serve --hold-until=tomorrow", nil, 2, "", "--hold-until"},
+		{"--hold-until=2026-01-01T00:00:00Z", nil, 2, "", "more than 48h0m0s from now"},
 		{"serve --hold-until=2999-01-01T00:00:00Z", nil, 2, "", "more than 48h0m0s from now"},
-		{"serve --debug-addr=:6060", nil, 2, "", "profiles show what is in memory"}, {"--debug-addr=6060", nil, 2, "", "profiles show"},
+		{"serve --debug-addr=:6060", nil, 2, "", "profiles show what is in memory"},
+		{"--debug-addr=6060", nil, 2, "", "profiles show"},
 		{"serve --demo --debug-addr=127.0.0.1:0", nil, 2, "", "--demo and --debug-addr can't be used together"},
-		{"serve --demo --hold-until=" + time.Now().Add(time.Hour).Format(time.RFC3339), nil, 2, "", "--demo and --hold-until can't be used together"},
+		{"serve --demo --hold-until=" + time.Now().Add(time.Hour).Format(time.RFC3339), nil, 2, "",
+			"--demo and --hold-until can't be used together"},
 		{"doctor --dkim-selector=s1._domainkey", mistakes, 2, "", "DKIM selector"},
-		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"}, {"nope", nil, 2, "", "there is no command nope\n|\n  doctor   Try"},
+		{"sevre", nil, 2, "", "there is no command sevre, did you mean serve?|\n  migrate  Bring"},
+		{"nope", nil, 2, "", "there is no command nope\n|\n  doctor   Try"},
 		{"admin", nil, 2, "", "usage: admin <do>|add, role, identity, password, factor, close, open or list"},
-		{"admin add", nil, 2, "", "add needs <name> and --reason"}, {"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},
+		{"admin add", nil, 2, "", "add needs <name> and --reason"},
+		{"admin close ana", nil, 2, "", "close needs --reason"}, {"key --kind=rsa", nil, 2, "", "sendcode: error: "},
 		{"config x", nil, 2, "", "sendcode: error: "}, {"--colour", nil, 2, "", "sendcode: error: "},
 	} {
 		out, stderr, code := sendcode(t, c.environ, strings.Fields(c.args)...)
@@ -125,7 +136,8 @@ func TestCommands(t *testing.T) {
 
 // The demonstration listens where the service would.
 func TestDemoReadsTheAddress(t *testing.T) {
-	if _, stderr, code := sendcode(t, []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, "serve", "--demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
+	if _, stderr, code := sendcode(t, []string{"SENDCODE_ADDR=192.0.2.1:80", "SENDCODE_DRAIN=never"}, "serve",
+		"--demo"); code != 1 || !strings.Contains(stderr, "192.0.2.1:80 can be reached from other machines") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 }
@@ -134,7 +146,8 @@ func TestKeys(t *testing.T) {
 	for _, kind := range []string{"secret", "public"} {
 		out, _, code := sendcode(t, nil, "key", "--kind", kind)
 		value, line, _ := strings.Cut(strings.TrimSpace(out), "\n")
-		if code != 0 || !strings.HasPrefix(value, map[string]string{"secret": "sk_", "public": "pk_"}[kind]) || len(value) != 35 {
+		if code != 0 || !strings.HasPrefix(value, map[string]string{"secret": "sk_", "public": "pk_"}[kind]) ||
+			len(value) != 35 {
 			t.Errorf("%s: code %d, %q", kind, code, out)
 		}
 		file := "apps:\n  - name: shop\n    keys:\n      " + line
@@ -148,7 +161,8 @@ func TestKeys(t *testing.T) {
 	}
 	// All variables with secrets, one a line, are settings that others can reach the service with.
 	out, _, code := sendcode(t, nil, "key", "--kind", "env")
-	pasted := append(strings.Fields(out), "SENDCODE_ADDR=:80", "SENDCODE_SMTP_URL=resend://:re_x@", "SENDCODE_ORIGINS=https://shop.example")
+	pasted := append(strings.Fields(out), "SENDCODE_ADDR=:80", "SENDCODE_SMTP_URL=resend://:re_x@",
+		"SENDCODE_ORIGINS=https://shop.example")
 	if _, err := config.Load(pasted, nil); code != 0 || err != nil || strings.Count(out, "\n") != 5 {
 		t.Errorf("code %d, %v", code, err)
 	}
@@ -156,7 +170,8 @@ func TestKeys(t *testing.T) {
 		out, _, _ := sendcode(t, nil, "key", "--kind="+kind)
 		return strings.Fields(out)[0]
 	}
-	environ := []string{"SENDCODE_SECRET_KEYS=" + made("ring"), "SENDCODE_INDEX_KEY=" + made("index"), "SENDCODE_API_KEY=" + made("secret"),
+	environ := []string{"SENDCODE_SECRET_KEYS=" + made("ring"), "SENDCODE_INDEX_KEY=" + made("index"),
+		"SENDCODE_API_KEY=" + made("secret"),
 		"SENDCODE_WEBHOOK_SECRETS=default:" + made("webhook")}
 	if _, err, code := sendcode(t, environ, "config"); code != 0 {
 		t.Errorf("the settings refuse what key makes: %s", err)
@@ -167,15 +182,19 @@ func TestKeys(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	script, _, _ := sendcode(t, nil, "help", "--as=bash")
 	for words, want := range map[string]string{
-		"sendcode mi": "migrate", "sendcode key --k": "--kind", "sendcode key --kind pub": "public", "sendcode admin ad": "add", "sendcode mars x": "",
+		"sendcode mi": "migrate", "sendcode key --k": "--kind", "sendcode key --kind pub": "public",
+		"sendcode admin ad": "add", "sendcode mars x": "",
 	} {
-		bash := exec.CommandContext(t.Context(), "bash", "-c", script+`COMP_WORDS=($1) COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _sendcode; echo "${COMPREPLY[@]}"`, "bash", words)
+		bash := exec.CommandContext(t.Context(), "bash", "-c",
+			script+`COMP_WORDS=($1) COMP_CWORD=$((${#COMP_WORDS[@]}-1)); _sendcode; echo "${COMPREPLY[@]}"`,
+			"bash", words)
 		if got, err := bash.CombinedOutput(); err != nil || strings.TrimSpace(string(got)) != want {
 			t.Errorf("%s: %s (%v), want %s", words, got, err, want)
 		}
 	}
 	for _, shell := range []string{"zsh", "fish"} { // installed or not, each command is in its script
-		if script, _, _ := sendcode(t, nil, "help", "--as="+shell); !strings.Contains(script, "migrate") || !strings.Contains(script, "ring index webhook") {
+		if script, _, _ := sendcode(t, nil, "help", "--as="+shell); !strings.Contains(script, "migrate") ||
+			!strings.Contains(script, "ring index webhook") {
 			t.Errorf("%s lacks a command or a value: %s", shell, script)
 		}
 	}
@@ -202,7 +221,8 @@ func TestHealth(t *testing.T) {
 func TestHelpIsACommandToo(t *testing.T) {
 	for _, command := range [][]string{nil, {"key"}, {"admin", "add"}} {
 		want, _, _ := sendcode(t, nil, append(command, "--help")...)
-		if got, err, code := sendcode(t, nil, append([]string{"help"}, command...)...); code != 0 || got != want || want == "" {
+		if got, err, code := sendcode(t, nil, append([]string{"help"}, command...)...); code != 0 || got != want ||
+			want == "" {
 			t.Errorf("help %v: code %d, %s%s, not %s", command, code, got, err, want)
 		}
 	}
@@ -213,7 +233,8 @@ func TestDoctorWithoutRedisSaysItOnce(t *testing.T) {
 	cmd := process(t, "SENDCODE_REDIS_URL=redis://127.0.0.1:1")
 	cmd.Args = append(cmd.Args, "doctor")
 	out, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), "✗ redis: ") != 1 || strings.Contains(string(out), "pool.go") {
+	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), "✗ redis: ") != 1 ||
+		strings.Contains(string(out), "pool.go") {
 		t.Errorf("code %d, %s", code, out)
 	}
 }
@@ -281,8 +302,12 @@ func TestSignals(t *testing.T) {
 
 func TestFailuresEndWithOne(t *testing.T) {
 	failure := errors.New("the port is taken")
-	p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger, io.Writer) error { return failure }}
-	if out, stderr, code := runInProcess(p, "serve"); code != 1 || out != "" || stderr != "sendcode: the port is taken\n" {
+	p := program{serve: func(context.Context, config.Config, app.ReloadOptions, *slog.Logger,
+		io.Writer) error {
+		return failure
+	}}
+	if out, stderr, code := runInProcess(p, "serve"); code != 1 || out != "" ||
+		stderr != "sendcode: the port is taken\n" {
 		t.Errorf("code %d, %q, %q", code, out, stderr)
 	}
 }
@@ -309,7 +334,8 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 			return err
 		}
 		out, stderr, code := runInProcess(p, "--hold-until="+until.Format(time.RFC3339), "--debug-addr=127.0.0.1:6060")
-		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) || strings.Contains(stderr, "not this") {
+		if code != 0 || out != "127.0.0.1:7" || !strings.Contains(stderr, want) ||
+			strings.Contains(stderr, "not this") {
 			t.Errorf("code %d, %q, %q", code, out, stderr)
 		}
 	}
@@ -327,7 +353,8 @@ func TestServesWithNothingGiven(t *testing.T) {
 	second.Dir = cmd.Dir
 	var refused bytes.Buffer
 	second.Stderr = &refused
-	if _ = second.Run(); second.ProcessState.ExitCode() != 1 || !strings.Contains(refused.String(), "is in use by another sendcode process") {
+	if _ = second.Run(); second.ProcessState.ExitCode() != 1 ||
+		!strings.Contains(refused.String(), "is in use by another sendcode process") {
 		t.Errorf("a second process: code %d, %s", second.ProcessState.ExitCode(), refused.String())
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -342,9 +369,11 @@ func TestServesWithNothingGiven(t *testing.T) {
 	}
 }
 
-// SIGTERM makes /readyz fail, and requests are answered until SENDCODE_DRAIN is over or a second signal comes. SIGINT does not wait for it.
+// SIGTERM makes /readyz fail, and requests are answered until SENDCODE_DRAIN is over or a second
+// signal comes. SIGINT does not wait for it.
 func TestDrains(t *testing.T) {
-	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT}, {syscall.SIGINT}} {
+	for _, signals := range [][]syscall.Signal{{syscall.SIGTERM, syscall.SIGTERM}, {syscall.SIGTERM, syscall.SIGINT},
+		{syscall.SIGINT}} {
 		cmd := process(t, "SENDCODE_DRAIN=10m")
 		var log servertest.Text
 		cmd.Stderr = &log
@@ -357,9 +386,11 @@ func TestDrains(t *testing.T) {
 			if i < len(signals)-1 {
 				servertest.Await(t, "the drain", func() bool {
 					resp, err := http.Get(base + "/readyz")
-					return err == nil && resp.StatusCode == http.StatusServiceUnavailable && resp.Close && resp.Body.Close() == nil
+					return err == nil && resp.StatusCode == http.StatusServiceUnavailable && resp.Close &&
+						resp.Body.Close() == nil
 				})
-				if resp, err := http.Get(base); err != nil || resp.StatusCode != http.StatusOK || !resp.Close || resp.Body.Close() != nil {
+				if resp, err := http.Get(base); err != nil || resp.StatusCode != http.StatusOK || !resp.Close ||
+					resp.Body.Close() != nil {
 					t.Errorf("a request while draining: %v, %v", resp, err)
 				}
 			}

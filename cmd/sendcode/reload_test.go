@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// SIGHUP has the program itself read its configuration again: a faulty file is logged, and does not end it.
+// SIGHUP has the program itself read its configuration again: a faulty file is logged, and does not
+// end it.
 func TestSIGHUPReadsTheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
 	if err := os.WriteFile(file, []byte("retention: 2160h\n"), 0o600); err != nil {

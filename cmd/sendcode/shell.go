@@ -13,7 +13,8 @@ func write(w io.Writer, name string, line *kong.Context) error {
 	return shellTemplates.ExecuteTemplate(w, name, line.Model)
 }
 
-// The functions zsh, fish and roff quote a help text for a single-quoted string of a shell and for man(7).
+// The functions zsh, fish and roff quote a help text for a single-quoted string of a shell and for
+// man(7).
 var shellTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"zsh":  strings.NewReplacer(`'`, `'\''`, `:`, `\:`, `[`, `\[`, `]`, `\]`).Replace,
 	"fish": strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace,

@@ -1,5 +1,6 @@
-// Package admission bounds how many requests are under way at once: in the process, so that all of them are answered in time (Admission),
-// and for one recipient, so that a flood for one delays no other (Bulkhead).
+// Package admission bounds how many requests are under way at once: in the process, so that all of
+// them are answered in time (Admission), and for one recipient, so that a flood for one delays no
+// other (Bulkhead).
 package admission
 
 import (
@@ -12,7 +13,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// MostUnderWay is how many requests an Admission has under way at most: as many as are decided in 2.4 s where a round trip takes 600 ms.
+// MostUnderWay is how many requests an Admission has under way at most: as many as are decided in
+// 2.4 s where a round trip takes 600 ms.
 const MostUnderWay = 1024
 
 // Bounds of an admission.
@@ -24,16 +26,19 @@ const (
 	paceSlot      = time.Second / 10 // requests that are decided within it are counted together
 )
 
-// answerWithin returns how long an admitted request may take until it is decided. It is less than store.CallTimeout, so that those whose
-// answers take longest still get one.
+// answerWithin returns how long an admitted request may take until it is decided. It is less than
+// store.CallTimeout, so that those whose answers take longest still get one.
 func answerWithin() time.Duration { return store.CallTimeout * 4 / 5 }
 
-// Admission bounds how many requests are under way at once, so that all of them are answered in time: those beyond are refused at once
-// (load shedding). Without it, under more load than the database can serve, all requests wait and time out together.
+// Admission bounds how many requests are under way at once, so that all of them are answered in
+// time: those beyond are refused at once (load shedding). Without it, under more load than the
+// database can serve, all requests wait and time out together.
 //
-// Requests are decided first in, first out. So the next one takes the number of those under way, divided by the pace at which they are
-// decided (Little's law). The pace is measured over as long as the oldest one is under way: it is that of the network, the disk, the locks,
-// Redis and the processors, whichever is slowest. Strangers have at most half of the places, and others at least half. Safe for concurrent use.
+// Requests are decided first in, first out. So the next one takes the number of those under way,
+// divided by the pace at which they are decided (Little's law). The pace is measured over as long
+// as the oldest one is under way: it is that of the network, the disk, the locks, Redis and the
+// processors, whichever is slowest. Strangers have at most half of the places, and others at least
+// half. Safe for concurrent use.
 type Admission struct {
 	mu        sync.Mutex
 	underWay  *list.List     // when each began, oldest first
@@ -55,8 +60,8 @@ func New() *Admission {
 	return &Admission{underWay: list.New(), refused: map[string]int{Stranger: 0, Known: 0, Unread: 0}}
 }
 
-// OverloadedError refuses a request because those under way are as many as can be decided in time. It is a fault.Unavailable: nothing was
-// done or counted.
+// OverloadedError refuses a request because those under way are as many as can be decided in time.
+// It is a fault.Unavailable: nothing was done or counted.
 type OverloadedError struct {
 	RetryAfter time.Duration // positive
 }
@@ -68,8 +73,8 @@ func (e *OverloadedError) Error() string {
 // Is reports that it is fault.Unavailable. errors.Is calls it.
 func (e *OverloadedError) Is(target error) bool { return target == fault.Unavailable }
 
-// Enter admits a request or returns an *OverloadedError. The caller must call leave when the request is decided, or with false if it will
-// not be; only the first call has an effect.
+// Enter admits a request or returns an *OverloadedError. The caller must call leave when the
+// request is decided, or with false if it will not be; only the first call has an effect.
 func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	class := ClassOf(stranger)
 	a.mu.Lock()
@@ -86,15 +91,17 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
 }
 
-// Check returns the *OverloadedError with which Enter would refuse a request of a class now; Unread: any request.
+// Check returns the *OverloadedError with which Enter would refuse a request of a class now;
+// Unread: any request.
 func (a *Admission) Check(class string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refuse(class, time.Now())
 }
 
-// refuse returns an *OverloadedError and counts it if a request of a class has no place: all places are taken, of which others have at
-// least half, or strangers have their half. The caller holds the lock.
+// refuse returns an *OverloadedError and counts it if a request of a class has no place: all places
+// are taken, of which others have at least half, or strangers have their half. The caller holds the
+// lock.
 func (a *Admission) refuse(class string, now time.Time) error {
 	most := a.most(now)
 	switch {

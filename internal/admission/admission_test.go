@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// pace is a database that decides so many requests a second, in the order of their arrival, and answers each base later. Requests whose
-// callers have left are not decided.
+// pace is a database that decides so many requests a second, in the order of their arrival, and
+// answers each base later. Requests whose callers have left are not decided.
 type pace struct {
 	rate float64
 	base time.Duration
@@ -26,7 +26,8 @@ type pace struct {
 	free    time.Time // before, nothing is decided
 }
 
-// serve waits for a turn and for the answer, as long as a call may take. It reports whether the answer came.
+// serve waits for a turn and for the answer, as long as a call may take. It reports whether the
+// answer came.
 func (p *pace) serve() bool {
 	turn := make(chan struct{})
 	p.mu.Lock()
@@ -95,27 +96,33 @@ func offer(a *Admission, p *pace, rate int, lasts time.Duration, stranger func(n
 func nobody(int) bool { return false }
 func all(int) bool    { return true }
 
-// At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the rest is refused, whatever its pace and
-// delay are. Without the limit nearly nothing would be served.
+// At 2, 5 and 20 times what a database can serve, at least 80 % of that is served in time, and the
+// rest is refused, whatever its pace and delay are. Without the limit nearly nothing would be
+// served.
 func TestOverloadIsServedAtCapacity(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		base time.Duration
-	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second}, {2000, 10 * time.Millisecond}} {
+	}{{150, 300 * time.Millisecond}, {200, 450 * time.Millisecond}, {400, 2 * time.Second},
+		{2000, 10 * time.Millisecond}} {
 		for _, times := range []int{2, 5, 20} {
 			servertest.Bubble(t, func(t *testing.T) {
 				a, p := New(), &pace{rate: c.rate, base: c.base}
 				offer(a, p, int(c.rate)*times, 10*time.Second, nobody) // it measures
 				o := offer(a, p, int(c.rate)*times, 20*time.Second, nobody)
-				if share := float64(o.served.Load()) / (20 * c.rate); share < .8 || o.late.Load() > int64(quick.Seconds()*c.rate)*int64(times) { // late are those of the beginning alone
-					t.Errorf("%v a second, %v: %d times as many: %.2f served, %d late, %d refused", c.rate, c.base, times, share, o.late.Load(), o.refused.Load())
+				// late are those of the beginning alone
+				if share := float64(o.served.Load()) / (20 * c.rate); share < .8 ||
+					o.late.Load() > int64(quick.Seconds()*c.rate)*int64(times) {
+					t.Errorf("%v a second, %v: %d times as many: %.2f served, %d late, %d refused", c.rate, c.base,
+						times, share, o.late.Load(), o.refused.Load())
 				}
 			})
 		}
 	}
 }
 
-// A load below the capacity is never refused, also after an overload, and when many requests come at once to a database that is quick.
+// A load below the capacity is never refused, also after an overload, and when many requests come
+// at once to a database that is quick.
 func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &pace{rate: 200, base: 450 * time.Millisecond}
@@ -147,7 +154,8 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 	})
 }
 
-// A database that stands still lets few wait, and the rest is refused at once. When it goes on, so do sends.
+// A database that stands still lets few wait, and the rest is refused at once. When it goes on, so
+// do sends.
 func TestAStandstillEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a, p := New(), &pace{rate: 200, base: 20 * time.Millisecond}
@@ -184,12 +192,14 @@ func TestStrangersHaveHalf(t *testing.T) {
 		a := New()
 		var overloaded *OverloadedError
 		for n := range MostUnderWay {
-			if _, err := a.Enter(true); (err != nil) != (n >= MostUnderWay/2) || err != nil && !errors.As(err, &overloaded) {
+			if _, err := a.Enter(true); (err != nil) != (n >= MostUnderWay/2) ||
+				err != nil && !errors.As(err, &overloaded) {
 				t.Fatalf("stranger %d: %v", n, err)
 			}
 		}
 		for n := range MostUnderWay {
-			if _, err := a.Enter(false); (err != nil) != (n >= MostUnderWay/2) || err != nil && !errors.Is(err, fault.Unavailable) {
+			if _, err := a.Enter(false); (err != nil) != (n >= MostUnderWay/2) ||
+				err != nil && !errors.Is(err, fault.Unavailable) {
 				t.Fatalf("another %d: %v", n, err)
 			}
 		}
@@ -203,12 +213,14 @@ func TestStrangersHaveHalf(t *testing.T) {
 		strangers := offer(a, p, 1000, 20*time.Second, all)
 		o := <-known
 		if o.served.Load() != 1000 || strangers.served.Load() < 2000 {
-			t.Errorf("%d of 1,000 known served, %d refused; %d strangers served", o.served.Load(), o.refused.Load(), strangers.served.Load())
+			t.Errorf("%d of 1,000 known served, %d refused; %d strangers served", o.served.Load(), o.refused.Load(),
+				strangers.served.Load())
 		}
 	})
 }
 
-// A request that is not read yet is refused only where any would be. Strangers have no place where others have taken all.
+// A request that is not read yet is refused only where any would be. Strangers have no place where
+// others have taken all.
 func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 	const half = MostUnderWay / 2
 	for _, c := range []struct {
@@ -216,8 +228,10 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 		stands           bool // for so long that fewer have places
 		want             string
 	}{
-		{0, 2*half - 1, false, "false false false"}, {0, 2 * half, false, "true true true"}, {half - 1, half + 1, false, "true true true"},
-		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"}, {half - 1, 1, true, "false false true"},
+		{0, 2*half - 1, false, "false false false"}, {0, 2 * half, false, "true true true"},
+		{half - 1, half + 1, false, "true true true"},
+		{half, half - 1, false, "false false true"}, {half, 0, true, "false false true"},
+		{half - 1, 1, true, "false false true"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			a := New()

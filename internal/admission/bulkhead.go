@@ -22,11 +22,12 @@ var SlotWait = 5 * time.Second
 // ErrNoSlot says that no slot became free within SlotWait, or that ctx ended.
 var ErrNoSlot = errors.New("admission: no slot became free in time")
 
-// Bulkhead keeps many requests for one recipient from delaying the requests for others. Each recipient has a queue with few slots, and a
-// request needs a slot to be worked on. A request that was not admitted keeps its slot a little longer than its answer takes. So each
-// process refuses at most 1,000 requests a second for one recipient, however many come; normal users never wait. Refusing the excess at
-// once would not help, since clients would retry. Strangers hold at most half of the slots, so the requests of others do not wait behind
-// theirs. Safe for concurrent use.
+// Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
+// recipient has a queue with few slots, and a request needs a slot to be worked on. A request that
+// was not admitted keeps its slot a little longer than its answer takes. So each process refuses at
+// most 1,000 requests a second for one recipient, however many come; normal users never wait.
+// Refusing the excess at once would not help, since clients would retry. Strangers hold at most
+// half of the slots, so the requests of others do not wait behind theirs. Safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*queue // by recipient
@@ -51,7 +52,8 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request, and waits for one if all that it may have are taken. The caller must release it. Error: ErrNoSlot.
+// Acquire takes a slot for a request, and waits for one if all that it may have are taken. The
+// caller must release it. Error: ErrNoSlot.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -79,8 +81,8 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
-// enter takes one of the places of a channel, and waits for one if all are taken. It returns false if the deadline or the end of ctx came
-// first; a free place is taken also after these.
+// enter takes one of the places of a channel, and waits for one if all are taken. It returns false
+// if the deadline or the end of ctx came first; a free place is taken also after these.
 func enter(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:
@@ -121,11 +123,13 @@ func (s *Slot) free() {
 	s.bulkhead.leave(s.queue)
 }
 
-// ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their outcome.
+// ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their
+// outcome.
 func (s *Slot) ReleaseNow() { s.once.Do(s.free) }
 
-// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now. The slots of a queue are freed one by
-// one: if requests that came together also continued together, other requests would wait for all of them.
+// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now.
+// The slots of a queue are freed one by one: if requests that came together also continued
+// together, other requests would wait for all of them.
 func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()

@@ -49,8 +49,9 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	})
 }
 
-// A flood of strangers takes half of the slots. A known caller's request has one at once, and a stranger's none, however they are released;
-// a stranger that hangs up in either wait takes none with it.
+// A flood of strangers takes half of the slots. A known caller's request has one at once, and a
+// stranger's none, however they are released; a stranger that hangs up in either wait takes none
+// with it.
 func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()
@@ -91,7 +92,8 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 	})
 }
 
-// Requests that came together do not continue together: slots are freed one by one, at the same rate.
+// Requests that came together do not continue together: slots are freed one by one, at the same
+// rate.
 func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()

@@ -45,7 +45,8 @@ type sendJSON struct {
 	Reason string       `json:"reason,omitempty"`
 	Final  bool         `json:"final"`  // the status does not change any more
 	Counts bool         `json:"counts"` // it holds its place in the recipient's quota
-	// Support is a reference that a person may tell support: it finds the send in the console and gives no access.
+	// Support is a reference that a person may tell support: it finds the send in the console and
+	// gives no access.
 	Support string `json:"support,omitempty"`
 	// Instead is the channel to offer if a text message failed or was not delivered; else empty.
 	Instead recipient.Channel `json:"instead,omitempty"`
@@ -65,14 +66,18 @@ type checkJSON struct {
 // formatTime returns a time as RFC 3339 in UTC, to the millisecond.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the send's reason and the recipient's hash.
+// toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the
+// send's reason and the recipient's hash.
 func toVerificationJSON(a verification.Answer, kind verification.Kind) verificationJSON {
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
-		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose, PurposeTitle: v.PurposeTitle, Reference: v.Reference,
-		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining, Test: v.Test,
-		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final, Counts: v.Send.Counts,
+		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
+		PurposeTitle: v.PurposeTitle, Reference: v.Reference,
+		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
+		Test: v.Test,
+		Send: &sendJSON{ID: v.Send.ID, Number: v.Send.Number, Status: v.Send.Status, Final: v.Send.Final,
+			Counts:  v.Send.Counts,
 			Support: store.SupportReference(send), Instead: verification.AlternativeChannel(v.Channel, v.Send.Status)},
 		Quota: quotahttp.Describe(a.Quota),
 	}
@@ -86,7 +91,8 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 	return out
 }
 
-// toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there only while the verification is pending.
+// toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there
+// only while the verification is pending.
 func toCheckJSON(c verification.CheckResult, kind verification.Kind) checkJSON {
 	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
 	if kind == verification.Secret {

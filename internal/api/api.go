@@ -1,7 +1,8 @@
-// Package api serves the HTTP API under /v1: it reads JSON, calls the use cases and writes their answers, with the RateLimit and
-// Retry-After headers.
+// Package api serves the HTTP API under /v1: it reads JSON, calls the use cases and writes their
+// answers, with the RateLimit and Retry-After headers.
 //
-// It registers its routes on package server's echo and calls package verification. docs/openapi.yaml describes the API.
+// It registers its routes on package server's echo and calls package verification.
+// docs/openapi.yaml describes the API.
 package api
 
 import (
@@ -60,7 +61,8 @@ func New(codes Codes, keys Keys) *API {
 // Keys returns the accepted keys.
 func (a *API) Keys() Keys { return *a.keys.Load() }
 
-// SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep their time of last use.
+// SetKeys replaces the accepted keys. Requests under way are not affected, and keys that stay keep
+// their time of last use.
 func (a *API) SetKeys(keys Keys) {
 	for _, k := range keys {
 		for _, was := range a.Keys() {
@@ -72,10 +74,12 @@ func (a *API) SetKeys(keys Keys) {
 	a.keys.Store(&keys)
 }
 
-// Register adds the routes and the CORS middleware. Paths and responses are a contract: see docs/openapi.yaml.
+// Register adds the routes and the CORS middleware. Paths and responses are a contract: see
+// docs/openapi.yaml.
 func (a *API) Register(e *echo.Echo) {
 	a.useCORS(e)
-	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would become a 404.
+	// Not a group: echo gives a group with middleware catch-all routes, and a wrong method would
+	// become a 404.
 	for _, r := range a.routes() {
 		e.Add(r.method, r.path, a.authenticate(r))
 	}
@@ -89,24 +93,32 @@ type route struct {
 	method, path string
 	scope        Scope
 	handler      handler
-	secret       string            // what only secret keys may do there; empty: public keys may as well
-	missing      string            // detail where what is asked for does not exist
-	full         func(Codes) error // the error with which each request is refused in an overload, before its key and body are read; may be nil
+	secret       string // what only secret keys may do there; empty: public keys may as well
+	missing      string // detail where what is asked for does not exist
+	// the error with which each request is refused in an overload, before its key and body are
+	// read; may be nil
+	full func(Codes) error
 }
 
 func (a *API) routes() []route {
 	return []route{
 		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", noVerification, Codes.SendsOverloaded},
 		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", noVerification, nil},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification, Codes.ChecksOverloaded},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification,
+			Codes.ChecksOverloaded},
 		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", noVerification, nil},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID", nonePending, Codes.ChecksOverloaded},
-		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", "", nil}, // browsers carry proofs
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID",
+			nonePending, Codes.ChecksOverloaded},
+		// browsers carry proofs
+		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", "", nil},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits, noLimit, nil},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits, noLimit, nil},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits, noLimit, nil},
+		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits,
+			noLimit, nil},
+		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits,
+			noLimit, nil},
+		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits,
+			noLimit, nil},
 	}
 }
 

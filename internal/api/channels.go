@@ -34,8 +34,9 @@ type countryJSON struct {
 	Example  string `json:"example,omitempty"`
 }
 
-// channels is GET /v1/channels: the channels that are not paused, and the served countries of phone numbers. These are no secret, since
-// refusals reveal them too. With them comes what a form shows before anything is sent: the purpose's title and the app's accent, as on our page.
+// channels is GET /v1/channels: the channels that are not paused, and the served countries of phone
+// numbers. These are no secret, since refusals reveal them too. With them comes what a form shows
+// before anything is sent: the purpose's title and the app's accent, as on our page.
 func (a *API) channels(c echo.Context, caller verification.Caller) error {
 	purpose, out := c.QueryParam("purpose"), channelsJSON{Channels: []channelJSON{}}
 	offers, err := a.codes.Channels(purpose)
@@ -55,7 +56,8 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 		out.Channels = append(out.Channels, ch)
 	}
 	c.Response().Header().Add("Vary", "Accept-Language")
-	shown := a.codes.Introduce(caller, purpose, cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
+	shown := a.codes.Introduce(caller, purpose,
+		cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if out.PurposeTitle = shown.Title; shown.Light != "" {
 		out.Accent = &accentJSON{shown.Light, shown.Dark}
 	}

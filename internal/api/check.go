@@ -36,13 +36,14 @@ type checkByAddressBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the attempts of another person's code by
-// the address alone.
+// checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the
+// attempts of another person's code by the address alone.
 func (a *API) checkNamed(c echo.Context, who verification.Caller, body checkByAddressBody) error {
 	if err := setClientIP(&who, body.ClientIP); err != nil {
 		return err
 	}
-	ask := verification.Ask{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose, Session: body.Session}
+	ask := verification.Ask{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
+		Session: body.Session}
 	checked, err := a.codes.CheckNamed(c.Request().Context(), ask, body.Code)
 	if err != nil {
 		return err
@@ -50,7 +51,8 @@ func (a *API) checkNamed(c echo.Context, who verification.Caller, body checkByAd
 	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
-// cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel it. The body is empty or {}.
+// cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel
+// it. The body is empty or {}.
 func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if c.Request().ContentLength != 0 {
 		if err := server.ReadJSON(c, &struct{}{}); err != nil {

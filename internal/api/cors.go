@@ -9,27 +9,31 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 )
 
-// useCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard, section 3.3). Origins are compared
-// byte by byte; cookies are not used. If no key has origins, the middleware does nothing.
+// useCORS adds CORS middleware that lets pages of the keys' origins read responses (Fetch standard,
+// section 3.3). Origins are compared byte by byte; cookies are not used. If no key has origins, the
+// middleware does nothing.
 func (a *API) useCORS(e *echo.Echo) {
 	hasOrigins := func(k *Key) bool { return len(k.Origins) > 0 }
 	e.Use(middleware.CORSWithConfig(middleware.CORSConfig{
 		Skipper: func(c echo.Context) bool {
 			path := c.Request().URL.Path
-			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") || !slices.ContainsFunc(a.Keys(), hasOrigins)
+			return !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/admin/") ||
+				!slices.ContainsFunc(a.Keys(), hasOrigins)
 		},
 		AllowOriginFunc: func(origin string) (bool, error) {
 			return slices.ContainsFunc(a.Keys(), func(k *Key) bool { return slices.Contains(k.Origins, origin) }), nil
 		},
-		AllowMethods:  []string{http.MethodGet, http.MethodPost},
-		AllowHeaders:  []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
-		ExposeHeaders: []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy", "Idempotent-Replayed"},
-		MaxAge:        600,
+		AllowMethods: []string{http.MethodGet, http.MethodPost},
+		AllowHeaders: []string{echo.HeaderAuthorization, echo.HeaderContentType, "Idempotency-Key"},
+		ExposeHeaders: []string{echo.HeaderLocation, echo.HeaderRetryAfter, "RateLimit", "RateLimit-Policy",
+			"Idempotent-Replayed"},
+		MaxAge: 600,
 	}))
 }
 
-// isFromOrigins reports whether a request comes from a page of one of the origins or of this service. With a GET to its own origin, a
-// browser sends no Origin but Sec-Fetch-Site (Fetch metadata, section 2.3).
+// isFromOrigins reports whether a request comes from a page of one of the origins or of this
+// service. With a GET to its own origin, a browser sends no Origin but Sec-Fetch-Site (Fetch
+// metadata, section 2.3).
 func isFromOrigins(r *http.Request, origins []string) bool {
 	if origin := r.Header.Get(echo.HeaderOrigin); origin != "" {
 		return slices.Contains(origins, origin)
@@ -37,8 +41,8 @@ func isFromOrigins(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// isFromOtherOrigin reports whether a browser sent the request for a page of another origin. Only browsers send Sec-Fetch-Site; back ends
-// may send Origin or Sec-Fetch-Mode, as Node's fetch does.
+// isFromOtherOrigin reports whether a browser sent the request for a page of another origin. Only
+// browsers send Sec-Fetch-Site; back ends may send Origin or Sec-Fetch-Mode, as Node's fetch does.
 func isFromOtherOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"

@@ -30,7 +30,8 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI is the API over the real use cases, with the database and the limiter in memory. What it logs goes to logged.
+// newAPI is the API over the real use cases, with the database and the limiter in memory. What it
+// logs goes to logged.
 func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
 	logger := slog.New(slog.NewJSONHandler(logged, nil))
@@ -51,12 +52,14 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 	e := server.New(server.Config{Logger: logger})
 	api.New(codes, api.Keys{
 		{App: "shop", ID: "s", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret))},
-		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Origins: []string{shop}},
+		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)),
+			Origins: []string{shop}},
 	}).Register(e)
 	return e
 }
 
-// Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key or address is in it.
+// Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key
+// or address is in it.
 func FuzzAPI(f *testing.F) {
 	e := newAPI(f, io.Discard)
 	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {

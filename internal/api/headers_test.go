@@ -14,8 +14,11 @@ import (
 
 func TestPreferredWait(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		"wait=5": 5 * time.Second, "WAIT = 5": 5 * time.Second, `wait="5"`: 5 * time.Second, "respond-async, wait=3": 3 * time.Second,
-		"wait=0": 0, "wait=100": 20 * time.Second, "wait=99999999": 20 * time.Second, "return=minimal": 0, "": 0, "wait=2;x=1": 2 * time.Second,
+		"wait=5": 5 * time.Second, "WAIT = 5": 5 * time.Second, `wait="5"`: 5 * time.Second,
+		"respond-async, wait=3": 3 * time.Second,
+		"wait=0":                0, "wait=100": 20 * time.Second, "wait=99999999": 20 * time.Second,
+		"return=minimal": 0, "": 0,
+		"wait=2;x=1": 2 * time.Second,
 	} {
 		if got, err := preferredWait(http.Header{"Prefer": {header}}, verification.MaxWait); err != nil || got != want {
 			t.Errorf("%q: %v, %v", header, got, err)
@@ -30,7 +33,8 @@ func TestPreferredWait(t *testing.T) {
 
 func TestIdempotencyKey(t *testing.T) {
 	for header, want := range map[string]string{
-		`"8e03978e-40d5-43"`: "8e03978e-40d5-43", `8e03978e-40d5-43`: "8e03978e-40d5-43", ` "one and a third " `: "one and a third ",
+		`"8e03978e-40d5-43"`: "8e03978e-40d5-43", `8e03978e-40d5-43`: "8e03978e-40d5-43",
+		` "one and a third " `:    "one and a third ",
 		`"a\"b\\c 3456789abcdef"`: `a"b\c 3456789abcdef`, strings.Repeat("k", 255): strings.Repeat("k", 255),
 	} {
 		if got, err := idempotencyKey(http.Header{"Idempotency-Key": {header}}); got != want || err != nil {
@@ -38,8 +42,10 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 	}
 	for _, bad := range [][]string{
-		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {strings.Repeat("k", 256)}, {""}, {`"0123456789abcdef`}, {`"0123456789abcdef";q=1`},
-		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"schlüssel-0123456789"}, {"0123456789abcdef", "0123456789abcdef"},
+		{`8e03978e-40d5-4`}, {`"8e03978e-40d5-4"`}, {strings.Repeat("k", 256)}, {""}, {`"0123456789abcdef`},
+		{`"0123456789abcdef";q=1`},
+		{"0123456789abcdef b"}, {"0123456789abcdef,b"}, {`0123456789abcdef"b`}, {"schlüssel-0123456789"},
+		{"0123456789abcdef", "0123456789abcdef"},
 	} {
 		if got, err := idempotencyKey(http.Header{"Idempotency-Key": bad}); err == nil {
 			t.Errorf("%q: %q", bad, got)
@@ -54,10 +60,12 @@ func FuzzIdempotencyKey(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(key) < minKey || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if len(key) < minKey || len(key) > maxKey ||
+			strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%q gave %q", header, key)
 		}
-		again, err := idempotencyKey(http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`}})
+		again, err := idempotencyKey(http.Header{"Idempotency-Key": {`"` + strings.NewReplacer(`\`, `\\`, `"`,
+			`\"`).Replace(key) + `"`}})
 		if err != nil || again != key {
 			t.Errorf("%q, quoted, is %q, %v", key, again, err)
 		}

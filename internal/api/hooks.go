@@ -45,8 +45,9 @@ func NewHooks(all []hooks.Hook, codes hookCodes, logger *slog.Logger) *authHooks
 // Register adds the route.
 func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
-// receive handles POST /v1/hooks/{name}. Whatever a person should read is answered with the status 200, since the servers repeat other
-// answers at once and then show none of them. A request that is not the server's, or not of its form, is a problem.
+// receive handles POST /v1/hooks/{name}. Whatever a person should read is answered with the status
+// 200, since the servers repeat other answers at once and then show none of them. A request that is
+// not the server's, or not of its form, is a problem.
 func (h *authHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
@@ -76,7 +77,8 @@ func (h *authHooks) receive(c echo.Context) error {
 	return c.JSON(http.StatusOK, hook.Done())
 }
 
-// send has all messages of a request sent, or none that is not under way yet. It returns the problem whose detail the person may read, or nil.
+// send has all messages of a request sent, or none that is not under way yet. It returns the
+// problem whose detail the person may read, or nil.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	var sent []verification.Answer
 	var caller verification.Caller
@@ -90,7 +92,8 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 		}
 		for _, earlier := range sent { // the server forgets all codes of the request
 			if _, err := h.codes.Cancel(context.WithoutCancel(ctx), caller, earlier.View.ID); err != nil {
-				h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send", earlier.View.Send.ID, "error", err)
+				h.logger.InfoContext(ctx, "could not cancel a code whose server forgets it", "hook", hook.Name, "send",
+					earlier.View.Send.ID, "error", err)
 			}
 		}
 		if err != nil {
@@ -103,18 +106,21 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	return nil
 }
 
-// asks returns the requests for codes that a hook's request makes: of a stranger, each with its own idempotency key. What a rule would refuse
-// now comes first, so that nothing is sent in vain.
+// asks returns the requests for codes that a hook's request makes: of a stranger, each with its own
+// idempotency key. What a rule would refuse now comes first, so that nothing is sent in vain.
 func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Ask) {
 	caller := verification.Caller{App: hook.App, Kind: verification.Secret, IP: r.IP, Stranger: true}
 	refused := map[string]int{}
 	for i, m := range r.Messages {
 		ask := verification.Ask{
-			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action], Code: m.Code, TTL: hook.TTL,
-			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i), // no header of a request may have a space in it
+			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
+			Code: m.Code, TTL: hook.TTL,
+			// no header of a request may have a space in it
+			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 		}
 		if all = append(all, ask); len(r.Messages) > 1 {
-			if now, err := h.codes.Quota(ctx, caller, ask.Channel, ask.To, ask.Purpose); err != nil || !now.Quota.Allowed() {
+			if now, err := h.codes.Quota(ctx, caller, ask.Channel, ask.To, ask.Purpose); err != nil ||
+				!now.Quota.Allowed() {
 				refused[ask.Key] = 1
 			}
 		}
@@ -128,7 +134,8 @@ const (
 	busyEvery = 100 * time.Millisecond
 )
 
-// sendOnce asks for a code. If a repetition finds the first request under way, it waits for that one's answer.
+// sendOnce asks for a code. If a repetition finds the first request under way, it waits for that
+// one's answer.
 func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	for until := time.Now().Add(busyFor); ; {
 		answer, err := h.codes.Send(ctx, ask)

@@ -44,9 +44,11 @@ func (c *stubCodes) Cancel(_ context.Context, _ verification.Caller, id string) 
 
 func (c *stubCodes) post(t *testing.T, body string) string {
 	t.Helper()
-	secrets, logger := [][]byte{[]byte("a secret of a hook, long enough")}, slog.New(slog.NewTextHandler(io.Discard, nil))
+	secrets, logger := [][]byte{[]byte("a secret of a hook, long enough")},
+		slog.New(slog.NewTextHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
-	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: hooks.SupabaseEmail, Secrets: secrets}}, c, logger).Register(e)
+	NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: hooks.SupabaseEmail, Secrets: secrets}}, c,
+		logger).Register(e)
 	r := httptest.NewRequest(http.MethodPost, "/v1/hooks/auth", strings.NewReader(body))
 	r.Header = http.Header{"Webhook-Id": {"1"}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
 		"Webhook-Signature": {standardwebhooks.Sign(secrets, "1", time.Now(), []byte(body))}}
@@ -65,7 +67,8 @@ func busy() (verification.Answer, error) { return verification.Answer{}, verific
 
 const change = `{"user":{"email":"a@example.com","new_email":"b@example.com"},"email_data":{"email_action_type":"email_change","token":"123456","token_new":"654321"}}`
 
-// A repetition that comes while the first request is under way has that one's answer, or says that nothing is known in time.
+// A repetition that comes while the first request is under way has that one's answer, or says that
+// nothing is known in time.
 func TestARepetitionWaitsForTheFirst(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		c := &stubCodes{answers: []func() (verification.Answer, error){busy, busy, admitted("v1"), admitted("v2")}}
@@ -77,20 +80,24 @@ func TestARepetitionWaitsForTheFirst(t *testing.T) {
 		for range 100 {
 			c.answers = append(c.answers, busy)
 		}
-		if got := c.post(t, change); !strings.HasPrefix(got, `200 {"error":{"http_code":409,"message":"We are still`) || time.Since(began) > 4*time.Second {
+		if got := c.post(t, change); !strings.HasPrefix(got, `200 {"error":{"http_code":409,"message":"We are still`) ||
+			time.Since(began) > 4*time.Second {
 			t.Errorf("%s after %v", got, time.Since(began))
 		}
 	})
 }
 
-// If the second of two codes is refused after all, the first is canceled, since the server forgets both.
+// If the second of two codes is refused after all, the first is canceled, since the server forgets
+// both.
 func TestTheFirstOfTwoCodesIsCanceled(t *testing.T) {
 	refused := func() (verification.Answer, error) {
-		return verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
+		return verification.Answer{Quota: quota.Decision{Rules: []quota.State{{Rule: quota.Rule{Name: "minute",
+			Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 			Used: 1, RetryAfter: 42 * time.Second, ResetAfter: 42 * time.Second}}}}, nil
 	}
 	c := &stubCodes{answers: []func() (verification.Answer, error){admitted("v1"), refused}}
-	if got := c.post(t, change); got != `200 {"error":{"http_code":429,"message":"The next code can be sent in 42 s."}}` {
+	if got := c.post(t,
+		change); got != `200 {"error":{"http_code":429,"message":"The next code can be sent in 42 s."}}` {
 		t.Error(got)
 	}
 	if got := strings.Join(c.asked, ", "); got != "send a@example.com, send b@example.com, cancel v1" {

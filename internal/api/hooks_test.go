@@ -29,7 +29,8 @@ import (
 
 var hookSecrets = [][]byte{[]byte("the secret that is in use now..."), []byte("the secret that comes after it..")}
 
-// supabase calls a hook as Supabase Auth does (internal/hooks/hookshttp of github.com/supabase/auth, read at 8983071).
+// supabase calls a hook as Supabase Auth does (internal/hooks/hookshttp of
+// github.com/supabase/auth, read at 8983071).
 type supabase struct {
 	*vtest.Rig
 	e      *echo.Echo
@@ -61,15 +62,17 @@ func (s *supabase) post(ctx context.Context, body string) *httptest.ResponseReco
 	s.Helper()
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/hooks/"+s.hook, strings.NewReader(body))
 	id := uuid.NewString() // a new one for each attempt
-	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
-		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)), " ", ", ")}}
+	req.Header = http.Header{"Content-Type": {"application/json"}, "Webhook-Id": {id},
+		"Webhook-Timestamp": {strconv.FormatInt(time.Now().Unix(), 10)},
+		"Webhook-Signature": {strings.ReplaceAll(standardwebhooks.Sign(s.secret, id, time.Now(), []byte(body)),
+			" ", ", ")}}
 	w := httptest.NewRecorder()
 	s.e.ServeHTTP(w, req)
 	return w
 }
 
-// call is what Supabase's client is told, as docs/supabase.md says: a status and a text; "200 " if the code is kept. It has 5 s for three
-// attempts, 2 s apart.
+// call is what Supabase's client is told, as docs/supabase.md says: a status and a text; "200 " if
+// the code is kept. It has 5 s for three attempts, 2 s apart.
 func (s *supabase) call(body string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
@@ -112,7 +115,8 @@ func (s *supabase) attempt(ctx context.Context, body string) string {
 				Message string `json:"message"`
 			}
 		}
-		if kind := w.Header().Get("Content-Type"); !strings.HasPrefix(kind, "application/json") || json.Unmarshal(w.Body.Bytes(), &answer) != nil {
+		if kind := w.Header().Get("Content-Type"); !strings.HasPrefix(kind, "application/json") ||
+			json.Unmarshal(w.Body.Bytes(), &answer) != nil {
 			return "400 Invalid Content-Type or JSON"
 		}
 		if answer.Error == nil || answer.Error.Message == "" {
@@ -156,17 +160,20 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.Want("after the wait", s.call(again(signup, 3)), "200 ")
 		r.WantMails(2)
 
-		r.Want("no address", s.call(again(strings.Replace(signup, `"email":"ana@example.com"`, `"email":"ana@"`, 1), 4)), "422 There is nothing after the @.")
+		r.Want("no address", s.call(again(strings.Replace(signup, `"email":"ana@example.com"`, `"email":"ana@"`, 1),
+			4)), "422 There is nothing after the @.")
 		r.Want("a notification", s.call(s.body("notification")), "200 ")
 		r.Want("no body of this hook", s.call(`{"sms":{"otp":"123456"}}`), "500 Invalid payload sent to hook")
-		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBody)+`"}`), "500 Unexpected status code returned from hook: 413")
+		r.Want("too large", s.call(`{"user":"`+strings.Repeat("a", hooks.MaxBody)+`"}`),
+			"500 Unexpected status code returned from hook: 413")
 		s.secret = [][]byte{[]byte("another secret, which is no one's")}
 		r.Want("a forged request", s.call(again(signup, 5)), "500 Hook requires authorization token")
 		s.secret, s.hook = hookSecrets[:1], "other"
 		r.Want("no such hook", s.call(again(signup, 6)), "500 Unexpected status code returned from hook: 404")
 		s.hook = "auth"
 		r.Store.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
-		r.Want("the database is away", s.call(again(signup, 7)), "503 Codes can't be sent or checked right now. Please try again in a moment.")
+		r.Want("the database is away", s.call(again(signup, 7)),
+			"503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)
 		r.MendStore()
 
@@ -177,7 +184,8 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 			}
 			return sqlitetest.None
 		})
-		r.Want("no answer within 5 s", s.call(again(signup, 8)), "422 Failed to reach hook within maximum time of 5.000000 seconds")
+		r.Want("no answer within 5 s", s.call(again(signup, 8)),
+			"422 Failed to reach hook within maximum time of 5.000000 seconds")
 		r.WantMails(2)
 		r.MendStore()
 		r.Sleep(time.Second)
@@ -189,13 +197,14 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		r.WantMails(4)
 		r.Sleep(time.Minute)
 		s.lost = 3
-		r.Want("the connection broke each time", s.call(strings.Replace(signup, "-0000000000", "-1200000000", 1)), "422 Failed to reach hook after maximum retries")
+		r.Want("the connection broke each time", s.call(strings.Replace(signup, "-0000000000", "-1200000000", 1)),
+			"422 Failed to reach hook after maximum retries")
 		r.WantMails(5)
 	})
 }
 
-// A repetition, whose webhook-id is new, sends nothing twice, also while the first is under way or was refused; so of older servers, whose
-// requests have no name.
+// A repetition, whose webhook-id is new, sends nothing twice, also while the first is under way or
+// was refused; so of older servers, whose requests have no name.
 func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	for _, name := range []string{"signup", "magiclink_without_metadata"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -216,7 +225,8 @@ func TestARepetitionOfAHookSendsNothingTwice(t *testing.T) {
 	}
 }
 
-// Two codes for two addresses go out together or not at all: if one is refused, the other is not sent.
+// Two codes for two addresses go out together or not at all: if one is refused, the other is not
+// sent.
 func TestAChangeOfAddressHasTwoCodes(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		s := newSupabase(r, hooks.SupabaseEmail)
@@ -249,7 +259,8 @@ func TestSupabasesTextMessages(t *testing.T) {
 		r.Want("a code", s.call(s.body("sms")), "200 ")
 		r.Want("again", s.call(again(s.body("sms"), 1)), "429 The next code can be sent in 1 min.")
 		got := r.Carrier.Accepted()
-		if len(got) != 1 || got[0].To != "+4915123456789" || got[0].Code != "561166" || !strings.Contains(got[0].Text, "561166") {
+		if len(got) != 1 || got[0].To != "+4915123456789" || got[0].Code != "561166" ||
+			!strings.Contains(got[0].Text, "561166") {
 			t.Errorf("%+v", got)
 		}
 	})

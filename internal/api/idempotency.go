@@ -15,9 +15,10 @@ const (
 	maxKey = 255
 )
 
-// idempotencyKey parses the header Idempotency-Key; "" if there is none. It accepts a structured-field string in quotes
-// (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC 9651 section 3.3.3) and bare text, which many clients send. Both
-// give the same key. Error: a *server.Problem.
+// idempotencyKey parses the header Idempotency-Key; "" if there is none. It accepts a
+// structured-field string in quotes (draft-ietf-httpapi-idempotency-key-header-07 section 2.1, RFC
+// 9651 section 3.3.3) and bare text, which many clients send. Both give the same key. Error: a
+// *server.Problem.
 func idempotencyKey(h http.Header) (string, error) {
 	values := h.Values("Idempotency-Key")
 	if len(values) == 0 {
@@ -29,7 +30,10 @@ func idempotencyKey(h http.Header) (string, error) {
 		key, ok = item.Value.(string)
 		ok = ok && err == nil && len(item.Params.Names()) == 0
 	} else { // neither parameters nor a list
-		ok = !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`",;`, r) })
+		ok = !strings.ContainsFunc(key, func(r rune) bool {
+			return r <= ' ' || r > '~' ||
+				strings.ContainsRune(`",;`, r)
+		})
 	}
 	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
 		return "", &server.Problem{Kind: server.BadRequest,

@@ -41,8 +41,8 @@ func (k *Key) LastUsed() time.Time {
 // Keys are all keys of all apps.
 type Keys []*Key
 
-// keyFor returns the key that was presented; nil if there is no such key. It compares with every key, in constant time each, so that the
-// time taken tells nothing about a near miss.
+// keyFor returns the key that was presented; nil if there is no such key. It compares with every
+// key, in constant time each, so that the time taken tells nothing about a near miss.
 func (k Keys) keyFor(presented string) (found *Key) {
 	sum := sha256.Sum256([]byte(presented))
 	for _, key := range k {
@@ -53,9 +53,10 @@ func (k Keys) keyFor(presented string) (found *Key) {
 	return found
 }
 
-// authenticate finds the API key of a request and lets the route's handler answer its caller. In an overload it refuses the request before
-// that, since then what a refusal costs is taken from those that are admitted. It returns an error if the key is missing,
-// unknown or expired, if it lacks the scope, if the route is for secret keys only, if a browser's key comes from another origin or too
+// authenticate finds the API key of a request and lets the route's handler answer its caller. In an
+// overload it refuses the request before that, since then what a refusal costs is taken from those
+// that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
+// scope, if the route is for secret keys only, if a browser's key comes from another origin or too
 // often, or if a page sends a secret key.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -66,7 +67,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		presented, ok := server.BearerToken(c)
 		if !ok {
-			return &server.Problem{Kind: server.Unauthorized, Detail: "The request carries no API key: send Authorization: Bearer sk_…"}
+			return &server.Problem{Kind: server.Unauthorized,
+				Detail: "The request carries no API key: send Authorization: Bearer sk_…"}
 		}
 		key, now := a.Keys().keyFor(presented), time.Now()
 		switch {
@@ -82,7 +84,8 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		}
 		requestid.Note(c.Request().Context(), slog.String("app", key.App), slog.String("key", key.ID))
 		who := verification.Caller{App: key.App, Kind: key.Kind}
-		if key.Kind == verification.Browser { // a back end may name its client's address in client_ip; its own is not its client's
+		// a back end may name its client's address in client_ip; its own is not its client's
+		if key.Kind == verification.Browser {
 			who.IP = server.ClientIP(c)
 			if a.Requests != nil {
 				if wait, ok := a.Requests.Admit(who.IP); !ok {

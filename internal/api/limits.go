@@ -45,7 +45,8 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 	}
 }
 
-// toLimitQuota returns the states of a limit's rules as JSON, without scopes, which mean nothing outside of sends.
+// toLimitQuota returns the states of a limit's rules as JSON, without scopes, which mean nothing
+// outside of sends.
 func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 	q := quotahttp.Describe(a.Decision)
 	for i := range q.Rules {

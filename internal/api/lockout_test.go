@@ -13,7 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// lockOut enters wrong codes for a recipient at verifications that one browser opened, until its sends are refused.
+// lockOut enters wrong codes for a recipient at verifications that one browser opened, until its
+// sends are refused.
 func (c client) lockOut(to string) {
 	c.Helper()
 	for range 10 {
@@ -22,14 +23,15 @@ func (c client) lockOut(to string) {
 			return
 		}
 		for n := range 5 {
-			c.do(http.MethodPost, "/v1/verifications/"+read(c.T, w).ID+"/check", fmt.Sprintf(`{"code":"00000%d"}`, n), "")
+			c.do(http.MethodPost, "/v1/verifications/"+read(c.T, w).ID+"/check",
+				fmt.Sprintf(`{"code":"00000%d"}`, n), "")
 		}
 	}
 	c.Fatal("the recipient was not locked out")
 }
 
-// An exhausted client learns nothing of a lockout either: neither of one that this process remembers, nor of one that only
-// the database knows of.
+// An exhausted client learns nothing of a lockout either: neither of one that this process
+// remembers, nor of one that only the database knows of.
 func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +53,8 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 				}
 				// A browser with room reads why it is sent no code, and no more than the wait.
 				w := client{t, e, "192.0.2.44", public}.ask(alice)
-				if w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
+				if w.Code != http.StatusTooManyRequests ||
+					!strings.Contains(w.Body.String(), "/problems/too-many-checks") ||
 					rules(t, w) != "" || read(t, w).RetryAfter < 86_000 {
 					t.Errorf("with room: %d %s", w.Code, w.Body)
 				}

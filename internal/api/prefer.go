@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but not more than most; 0 without this
-// preference. Error: *fault.InvalidError.
+// preferredWait returns the wait of "Prefer: wait=N" (RFC 7240, section 4.3), N seconds but not
+// more than most; 0 without this preference. Error: *fault.InvalidError.
 func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	for _, header := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(header, ",") {
@@ -33,8 +33,8 @@ func preferredWait(h http.Header, most time.Duration) (time.Duration, error) {
 	return 0, nil
 }
 
-// extendDeadlines lets a request wait for longer than the server's timeouts allow: at the end of its timeout for reading, the server would
-// take the client for gone.
+// extendDeadlines lets a request wait for longer than the server's timeouts allow: at the end of
+// its timeout for reading, the server would take the client for gone.
 func extendDeadlines(c echo.Context, wait time.Duration) {
 	if wait == 0 {
 		return
@@ -44,7 +44,8 @@ func extendDeadlines(c echo.Context, wait time.Duration) {
 	_ = controller.SetWriteDeadline(until)
 }
 
-// setPreferenceApplied says in the answer which wait was applied (RFC 7240, section 3); nothing for 0.
+// setPreferenceApplied says in the answer which wait was applied (RFC 7240, section 3); nothing
+// for 0.
 func setPreferenceApplied(h http.Header, wait time.Duration) {
 	if wait > 0 {
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))

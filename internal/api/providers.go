@@ -29,8 +29,8 @@ type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// onceRule admits each signature once. Its window covers the accepted age, clocks of providers that are ahead, and replicas whose clocks
-// differ by a minute.
+// onceRule admits each signature once. Its window covers the accepted age, clocks of providers that
+// are ahead, and replicas whose clocks differ by a minute.
 var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
 // providerEvents serves /v1/events, where mail providers report what became of mails.
@@ -47,11 +47,13 @@ type providerEvents struct {
 	lines   server.LogThrottle // about forged messages of topics
 }
 
-// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures. count is called with the outcome of
-// each event, and of each request that was rejected.
-func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter limiter, count func(provider, outcome string),
+// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures.
+// count is called with the outcome of each event, and of each request that was rejected.
+func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter limiter,
+	count func(provider, outcome string),
 	logger *slog.Logger) *providerEvents {
-	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count, logger: logger, now: time.Now,
+	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+		logger: logger, now: time.Now,
 		lines: server.LogThrottle{Every: time.Minute}}
 	for _, s := range sources {
 		p.sources[s.Name] = s
@@ -86,13 +88,15 @@ func readReport(r *http.Request, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The body could not be read to its end."}
 	case int64(len(body)) > most:
-		return nil, &server.Problem{Kind: server.TooLarge, Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}
+		return nil, &server.Problem{Kind: server.TooLarge,
+			Detail: fmt.Sprintf("This body may have at most %d KiB.", most>>10)}
 	}
 	return body, nil
 }
 
-// receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown messages and events that are ignored, so
-// that the provider does not send it again. While the database is away it answers 503, so that the provider does.
+// receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
+// messages and events that are ignored, so that the provider does not send it again. While the
+// database is away it answers 503, so that the provider does.
 func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
@@ -117,9 +121,11 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, malformed)
-		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape", "provider",
+		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
+			"provider",
 			source.Name, runbook.Events.See())
-		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not JSON of the shape that is configured."}
+		return &server.Problem{Kind: server.MalformedJSON,
+			Detail: "The body is not JSON of the shape that is configured."}
 	}
 	if err := p.ingestOnce(c.Request().Context(), source, body, all); err != nil {
 		return err
@@ -127,9 +133,11 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 	return c.NoContent(http.StatusNoContent)
 }
 
-// ingestOnce records the events, unless their signature was used before. Some signatures do not cover the events: with a copied one an
-// attacker could send any event. A repetition is no error, so that a provider whose first answer was lost does not go on.
-func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte, all []reports.Event) error {
+// ingestOnce records the events, unless their signature was used before. Some signatures do not
+// cover the events: with a copied one an attacker could send any event. A repetition is no error,
+// so that a provider whose first answer was lost does not go on.
+func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte,
+	all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
 		return p.ingestAll(ctx, source.Name, all)
@@ -145,12 +153,14 @@ func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, 
 		return nil
 	}
 	if err = p.ingestAll(ctx, source.Name, all); err != nil { // the provider may repeat it
-		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket) // if it fails, the provider's repetition is rejected as used
+		// if it fails, the provider's repetition is rejected as used
+		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err
 }
 
-// ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the provider should send them again.
+// ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the
+// provider should send them again.
 func (p *providerEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)

@@ -46,12 +46,16 @@ func newProviderAPI(t *testing.T) *providerAPI {
 	return providerAPIWith(t, auth, nil, time.Now)
 }
 
-// providerAPIWith is the API with a provider that proves itself by auth. One that signs members of the body has its events in a list.
-func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time, changes ...func(*providerEvents)) *providerAPI {
+// providerAPIWith is the API with a provider that proves itself by auth. One that signs members of
+// the body has its events in a list.
+func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time,
+	changes ...func(*providerEvents)) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
-		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}}, Detail: []reports.Path{{"why"}},
-		Outcomes: map[string]reports.Outcome{"ok": reports.Delivered, "gone": reports.Gone, "back": reports.Bounced, "spam": reports.Complained,
+		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}},
+		Detail: []reports.Path{{"why"}},
+		Outcomes: map[string]reports.Outcome{"ok": reports.Delivered, "gone": reports.Gone, "back": reports.Bounced,
+			"spam": reports.Complained,
 			"stop": reports.OptedOut, "read": reports.Ignored},
 	}}
 	if auth.Scheme == reports.HMACFields {
@@ -92,7 +96,8 @@ const right, here = "a secret of both of us", "/v1/events/post"
 
 func TestProviderEvents(t *testing.T) {
 	x := newProviderAPI(t)
-	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
+	x.post(here, right, `[{"kind":"ok","tag":"`+eventID+`"},{"kind":"gone","tag":"<`+eventID+
+		`@shop.example>","to":"ana@example.com","why":"550 5.1.1"}]`, 204)
 	id := uuid.MustParse(eventID)
 	want := []reports.Event{
 		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
@@ -104,12 +109,14 @@ func TestProviderEvents(t *testing.T) {
 	for _, answer := range reports.Results {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
-		if !slices.Equal(x.counts, []string{"post " + string(answer)}) || !slices.Contains(ProviderOutcomes(), string(answer)) {
+		if !slices.Equal(x.counts, []string{"post " + string(answer)}) ||
+			!slices.Contains(ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
 	}
 	x.events.err = fault.Unavailable
-	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" || len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
+	if rec := x.post(here, right, `[{"kind":"ok"},{"kind":"spam"}]`, 503); rec.Header().Get("Retry-After") == "" ||
+		len(x.events.heard) != 1 || x.counts[0] != "post unavailable" {
 		t.Errorf("%v %v", rec.Header(), x.counts)
 	}
 	x.events.err = errors.New("something else")

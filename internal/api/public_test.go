@@ -135,11 +135,13 @@ func policyOf(more ...quota.Rule) func(*verificationtest.Settings) {
 	return verificationtest.WithRules(append(slices.Clone(own), more...)...)
 }
 
-// An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the answers are equal.
+// An exhausted client learns nothing of a recipient: the clock of a bubble stands still, so the
+// answers are equal.
 func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	for scope, from := range map[quota.Scope]string{ // a second address of the client
-		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1", quota.Purpose: "198.51.100.1",
-		quota.Global: "198.51.100.1", policy.Everything: "198.51.100.1",
+		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1",
+		quota.Purpose: "198.51.100.1",
+		quota.Global:  "198.51.100.1", policy.Everything: "198.51.100.1",
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
@@ -157,7 +159,8 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 				browser := client{t, e, from, public}
 				withHistory, without := browser.ask(alice), browser.ask(bob)
 				same(t, withHistory, without)
-				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" || read(t, withHistory).BlockedBy != "wide" {
+				if withHistory.Code != http.StatusTooManyRequests || rules(t, withHistory) != "wide" ||
+					read(t, withHistory).BlockedBy != "wide" {
 					t.Errorf("%d %s", withHistory.Code, withHistory.Body)
 				}
 				// A key of its own, and a back end beside it, change nothing of that.
@@ -177,10 +180,12 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	}
 }
 
-// A browser reads every rule while its verification is pending, and then the rule that blocks, alone; as one without a verification does.
+// A browser reads every rule while its verification is pending, and then the rule that blocks,
+// alone; as one without a verification does.
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute }) // it goes on for a day
+		// it goes on for a day
+		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
 		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
@@ -192,11 +197,13 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		refused := client{t, e, "198.51.100.1", public}.ask(alice)
-		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" || a.RetryAfter != 24*3600-30 {
+		if a := read(t, refused); rules(t, refused) != "day" || fmt.Sprint(a.Violated) != "[day]" ||
+			a.RetryAfter != 24*3600-30 {
 			t.Errorf("%s", refused.Body)
 		}
 		canceled := browser.do(http.MethodPost, "/v1/verifications/"+id+"/cancel", "", "")
-		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(), "resend": resend()} {
+		for what, w := range map[string]*httptest.ResponseRecorder{"cancel": canceled, "look": look(),
+			"resend": resend()} {
 			if got := rules(t, w); got != "day" || read(t, w).Quota.RetryAfter != 24*3600-30 {
 				t.Errorf("%s after its end: %q: %s", what, got, w.Body)
 			}
@@ -211,7 +218,8 @@ func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	})
 }
 
-// A browser on another network with the first one's key gets no ID of the first, unless the key is 128 random bits.
+// A browser on another network with the first one's key gets no ID of the first, unless the key is
+// 128 random bits.
 func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	for _, c := range []struct {
 		name, key, from, other string
@@ -228,7 +236,8 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				e := newAPI(t, io.Discard)
 				ask := func(ip string) *httptest.ResponseRecorder {
-					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
+					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications",
+						fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
 				}
 				first, second := ask(c.from), ask(c.other)
 				if first.Code != http.StatusAccepted || second.Code != http.StatusAccepted {
@@ -236,7 +245,8 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 				}
 				id := read(t, first).ID
 				replayed := second.Header().Get("Idempotent-Replayed") == "true"
-				if replayed != c.replayed || replayed != (read(t, second).ID == id) || replayed != strings.Contains(second.Body.String()+fmt.Sprint(second.Header()), id) {
+				if replayed != c.replayed || replayed != (read(t, second).ID == id) ||
+					replayed != strings.Contains(second.Body.String()+fmt.Sprint(second.Header()), id) {
 					t.Errorf("replayed %v: %s", replayed, second.Body)
 				}
 				if replayed {
@@ -244,7 +254,8 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 				}
 				intruder := client{t, e, c.other, public}
 				intruder.do(http.MethodPost, "/v1/verifications/"+read(t, second).ID+"/cancel", "", "")
-				if w := (client{t, e, c.from, public}).do(http.MethodGet, "/v1/verifications/"+id, "", ""); !strings.Contains(w.Body.String(), `"status":"pending"`) {
+				if w := (client{t, e, c.from, public}).do(http.MethodGet, "/v1/verifications/"+id, "",
+					""); !strings.Contains(w.Body.String(), `"status":"pending"`) {
 					t.Errorf("the first is no longer pending: %s", w.Body)
 				}
 				if again := ask(c.from); read(t, again).ID != id {
@@ -255,10 +266,12 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	}
 }
 
-// Browsers may not check by name, read a quota, name the client that they ask for, or say for whom they act. A back end may say that it acts
-// for a stranger, who then leaves the reserve, and nothing else.
+// Browsers may not check by name, read a quota, name the client that they ask for, or say for whom
+// they act. A back end may say that it acts for a stranger, who then leaves the reserve, and
+// nothing else.
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := newAPI(t, io.Discard, verificationtest.WithReserve(map[string]int{"hour": 1}, func(*verificationtest.Settings) {}))
+	e := newAPI(t, io.Discard, verificationtest.WithReserve(map[string]int{"hour": 1},
+		func(*verificationtest.Settings) {}))
 	for _, c := range []struct {
 		key, path, more string
 		status          int
@@ -272,7 +285,8 @@ func TestWhatAPublicKeyMayNotDo(t *testing.T) {
 		{secret, "/v1/verifications", `,"trust":"stranger"`, http.StatusAccepted, `"hour";q=2`},
 		{secret, "/v1/verifications", ``, http.StatusAccepted, `"hour";q=3`},
 	} {
-		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path, `{"channel":"email","to":"a@example.com"`+c.more+`}`, "")
+		w := (client{t, e, "203.0.113.9", c.key}).do(http.MethodPost, c.path,
+			`{"channel":"email","to":"a@example.com"`+c.more+`}`, "")
 		if told := w.Header().Get("RateLimit-Policy"); w.Code != c.status || !strings.Contains(told, c.places) {
 			t.Errorf("%s%s: %d, told %s", c.path, c.more, w.Code, told)
 		}

@@ -28,8 +28,8 @@ type ReceiptAddresses struct {
 	Key       []byte // that tokens are made with
 }
 
-// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token is a secret between the carrier and
-// this service, for this send alone.
+// URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token
+// is a secret between the carrier and this service, for this send alone.
 func (a ReceiptAddresses) URL(carrier, send string) string {
 	query := url.Values{"token": {a.token(carrier, send)}}
 	if send != "" {
@@ -44,7 +44,8 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// Receipts serves the addresses at which carriers report receipts. Requests without the right token get 404, whatever the carrier.
+// Receipts serves the addresses at which carriers report receipts. Requests without the right token
+// get 404, whatever the carrier.
 type Receipts struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: none report
@@ -72,14 +73,17 @@ func (a *Receipts) receive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(), Header: r.Header, Body: body}, send)
+	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(),
+		Header: r.Header, Body: body}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):
-		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls", "carrier",
+		a.Logger.Warn("receipt rejected: it was forged, or public_url is not the address that the carrier calls",
+			"carrier",
 			carrier, runbook.Events.See())
 		return &server.Problem{Kind: server.Forbidden, Detail: "The receipt's signature is not this carrier's."}
 	case err != nil:
-		return &server.Problem{Kind: server.BadRequest, Detail: "The receipt has not the form of this carrier's receipts."}
+		return &server.Problem{Kind: server.BadRequest,
+			Detail: "The receipt has not the form of this carrier's receipts."}
 	}
 	for _, report := range reports {
 		if err := a.recordReport(c, carrier, report); err != nil {
@@ -92,13 +96,14 @@ func (a *Receipts) receive(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", []byte(reply))
 }
 
-// recordReport records one report. Reports on unknown messages are ignored, so that the carrier does not repeat them. Error: of the
-// database.
+// recordReport records one report. Reports on unknown messages are ignored, so that the carrier
+// does not repeat them. Error: of the database.
 func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":
-		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.ID, report.Delivered); errors.Is(err, fault.NotFound) {
+		if _, err = a.Recorder.RecordByCarrierID(c.Request().Context(), carrier, report.ID,
+			report.Delivered); errors.Is(err, fault.NotFound) {
 			a.Logger.Info("unexpected receipt ignored", "carrier", carrier)
 			return nil
 		}

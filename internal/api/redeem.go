@@ -30,9 +30,11 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 	if err != nil {
 		return err
 	}
-	r, err := a.Proofs.Redeem(c.Request().Context(), who.App, redemption.Ask{Proof: body.Proof, Reference: body.Reference, Key: key})
+	r, err := a.Proofs.Redeem(c.Request().Context(), who.App,
+		redemption.Ask{Proof: body.Proof, Reference: body.Reference, Key: key})
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose, formatTime(r.ApprovedAt), r.Test})
+	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose,
+		formatTime(r.ApprovedAt), r.Test})
 }

@@ -22,20 +22,23 @@ import (
 	"sendcode/internal/verification"
 )
 
-// scoped is the API with one secret key for each scope, named after it, and one without scopes, "all". A request that passes
-// the check of its key panics in the use cases that are not there, and is a 500; one with a body that is not JSON is a 4xx.
+// scoped is the API with one secret key for each scope, named after it, and one without scopes,
+// "all". A request that passes the check of its key panics in the use cases that are not there, and
+// is a 500; one with a body that is not JSON is a 4xx.
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
 	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_all"))}}
 	for _, s := range api.Scopes {
-		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
+		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret,
+			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
 	}
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	api.New(full{}, keys).Register(e)
 	return e
 }
 
-// full is use cases that are not there, but for the answer to whether they are overloaded: with sends, with checks.
+// full is use cases that are not there, but for the answer to whether they are overloaded: with
+// sends, with checks.
 type full struct {
 	api.Codes
 	sends, checks error
@@ -49,7 +52,8 @@ type unread struct{ *testing.T }
 
 func (u unread) Read([]byte) (int, error) { u.Error("the body was read"); return 0, io.EOF }
 
-// In an overload sends and checks are refused before their key is looked up and their body read, and nothing else is.
+// In an overload sends and checks are refused before their key is looked up and their body read,
+// and nothing else is.
 func TestAnOverloadIsRefusedUnread(t *testing.T) {
 	over := &admission.OverloadedError{RetryAfter: 3 * time.Second}
 	for name, c := range map[string]struct {
@@ -61,7 +65,8 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 	} {
 		e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 		api.New(c.codes, nil).Register(e)
-		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check", "/v1/verifications/x/cancel",
+		for _, path := range []string{"/v1/verifications", "/v1/verifications/x/check", "/v1/verifications/check",
+			"/v1/verifications/x/cancel",
 			"/v1/proofs/redeem", "/v1/quota", "/v1/limits/x/take"} {
 			r, w := httptest.NewRequest(http.MethodPost, path, unread{t}), httptest.NewRecorder()
 			r.Header.Set("Authorization", "Bearer sk_unknown")
@@ -69,7 +74,8 @@ func TestAnOverloadIsRefusedUnread(t *testing.T) {
 			want := http.StatusUnauthorized
 			if slices.Contains(c.refused, path) {
 				want = http.StatusServiceUnavailable
-				if got := w.Header(); got.Get("Retry-After") != "3" || got.Get("X-Request-Id") == "" || got.Get("Cache-Control") != "no-store" ||
+				if got := w.Header(); got.Get("Retry-After") != "3" || got.Get("X-Request-Id") == "" ||
+					got.Get("Cache-Control") != "no-store" ||
 					!strings.Contains(w.Body.String(), `"may_have_counted":false`) {
 					t.Errorf("%s: %v %s", path, got, w.Body)
 				}
@@ -85,7 +91,8 @@ func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 	var p struct{ Type, Detail, Scope string }
 	_ = json.Unmarshal(w.Body.Bytes(), &p)
 	if w.Code == http.StatusForbidden {
-		if !strings.HasSuffix(p.Type, "/problems/insufficient-scope") || p.Scope == "" || !strings.HasSuffix(p.Detail, " "+p.Scope+".") || strings.Contains(w.Body.String(), "sk_") {
+		if !strings.HasSuffix(p.Type, "/problems/insufficient-scope") || p.Scope == "" ||
+			!strings.HasSuffix(p.Detail, " "+p.Scope+".") || strings.Contains(w.Body.String(), "sk_") {
 			t.Errorf("%s %s with %s: %s", method, path, key, w.Body)
 		}
 		return false
@@ -123,7 +130,8 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 		}
 		delete(missing, name)
 		for _, s := range api.Scopes {
-			servertest.Same(t, name+" with a key for "+string(s), allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
+			servertest.Same(t, name+" with a key for "+string(s),
+				allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
 		}
 		if !allowed(t, e, route.Method, route.Path, "sk_all") {
 			t.Errorf("%s refuses a key without scopes", name)
@@ -134,22 +142,29 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 	}
 }
 
-// A page of another origin that has a secret key has published it. Back ends send other headers: Node's fetch, which Next uses and extends,
-// sends Sec-Fetch-Mode and no Sec-Fetch-Site.
+// A page of another origin that has a secret key has published it. Back ends send other headers:
+// Node's fetch, which Next uses and extends, sends Sec-Fetch-Mode and no Sec-Fetch-Site.
 func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 	e := scoped(t)
 	for name, c := range map[string]struct {
 		headers map[string]string
 		refused bool
 	}{
-		"a page of another site":       {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty", "Origin": "https://shop.example"}, true},
-		"a page of the site":           {map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Origin": "https://www.shop.example"}, true},
-		"a page of the same origin":    {map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, false},
-		"curl":                         {map[string]string{"User-Agent": "curl/8.14.1", "Accept": "*/*"}, false},
-		"curl with an Origin":          {map[string]string{"Origin": "https://shop.example"}, false},
-		"Node's fetch":                 {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node"}, false},
-		"Next's fetch, in a route":     {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "node", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, false},
-		"Next's fetch, in middleware":  {map[string]string{"Accept": "*/*", "Accept-Language": "*", "Sec-Fetch-Mode": "cors", "User-Agent": "Next.js Middleware"}, false},
+		"a page of another site": {map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "cors",
+			"Sec-Fetch-Dest": "empty", "Origin": "https://shop.example"}, true},
+		"a page of the site": {map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors",
+			"Origin": "https://www.shop.example"}, true},
+		"a page of the same origin": {map[string]string{"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"},
+			false},
+		"curl":                {map[string]string{"User-Agent": "curl/8.14.1", "Accept": "*/*"}, false},
+		"curl with an Origin": {map[string]string{"Origin": "https://shop.example"}, false},
+		"Node's fetch": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "node"}, false},
+		"Next's fetch, in a route": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "node",
+			"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, false},
+		"Next's fetch, in middleware": {map[string]string{"Accept": "*/*", "Accept-Language": "*",
+			"Sec-Fetch-Mode": "cors", "User-Agent": "Next.js Middleware"}, false},
 		"a tool that a person started": {map[string]string{"Sec-Fetch-Site": "none"}, false},
 	} {
 		for _, path := range []string{"/v1/verifications", "/v1/quota", "/v1/proofs/redeem"} {
@@ -165,7 +180,8 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 			if c.refused {
 				want = http.StatusForbidden
 			}
-			if w.Code != want || strings.Contains(w.Body.String(), "/problems/secret-key-in-page") != c.refused || strings.Contains(w.Body.String(), "sk_all") {
+			if w.Code != want || strings.Contains(w.Body.String(), "/problems/secret-key-in-page") != c.refused ||
+				strings.Contains(w.Body.String(), "sk_all") {
 				t.Errorf("%s, %s: %d %s", name, path, w.Code, w.Body)
 			}
 		}

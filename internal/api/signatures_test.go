@@ -54,7 +54,8 @@ func (s *signing) replica() *providerAPI {
 	now := func() time.Time { return s.now }
 	limiter := gates.New(s.limiter, nil, policy.NewInForce(policy.Set{}, now), now, slog.New(slog.DiscardHandler))
 	return providerAPIWith(s.T, reports.Auth{
-		Scheme: reports.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []reports.Path{{"at"}, {"token"}}, Time: reports.Path{"at"},
+		Scheme: reports.HMACFields, Secrets: [][]byte{[]byte(right)}, Fields: []reports.Path{{"at"}, {"token"}},
+		Time:      reports.Path{"at"},
 		Signature: reports.Path{"sum"},
 	}, limiter, now)
 }
@@ -68,10 +69,12 @@ func (s *signing) event(at time.Time, token, kind string, change ...func(string)
 	for _, c := range change {
 		sum = c(sum)
 	}
-	return fmt.Sprintf(`{"at":%q,"token":%q,"sum":%q,"events":[{"kind":%q,"tag":%q}]}`, stamp, token, sum, kind, eventID)
+	return fmt.Sprintf(`{"at":%q,"token":%q,"sum":%q,"events":[{"kind":%q,"tag":%q}]}`, stamp, token, sum,
+		kind, eventID)
 }
 
-// A signature is good for one request, whatever the rest of the body says, on all replicas and as long as its time is accepted.
+// A signature is good for one request, whatever the rest of the body says, on all replicas and as
+// long as its time is accepted.
 func TestASignatureIsGoodOnce(t *testing.T) {
 	s := newSigning(t)
 	one, two := s.replica(), s.replica()
@@ -86,7 +89,8 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Minute, 2*reports.MaxAge - time.Minute} {
 		s.now = s.now.Add(wait)
 		for _, x := range []*providerAPI{one, two} {
-			for _, body := range []string{first, s.event(early, "abc", "spam"), s.event(early, "abc", "spam", strings.ToUpper)} {
+			for _, body := range []string{first, s.event(early, "abc", "spam"),
+				s.event(early, "abc", "spam", strings.ToUpper)} {
 				again := x.post(here, "", body, http.StatusNoContent)
 				if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post replayed"}) {
 					t.Errorf("after %v: heard %v, %v", wait, x.events.heard, x.counts)
@@ -104,8 +108,9 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 	servertest.Same(t, "heard of another token", len(one.events.heard), 1)
 }
 
-// A request that could not be recorded may be repeated with its signature, and one that is forged or malformed uses none up: also while the
-// limiter is away and the replica remembers signatures itself.
+// A request that could not be recorded may be repeated with its signature, and one that is forged
+// or malformed uses none up: also while the limiter is away and the replica remembers signatures
+// itself.
 func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		s := newSigning(t)

@@ -15,9 +15,11 @@ import (
 	"sendcode/internal/sns"
 )
 
-// subscriptions asks whether an administrator accepted a topic's subscription. Implementation: *support.Desk.
+// subscriptions asks whether an administrator accepted a topic's subscription. Implementation:
+// *support.Desk.
 type subscriptions interface {
-	ConfirmSubscription(ctx context.Context, provider string, confirm func(context.Context) error) (accepted bool, err error)
+	ConfirmSubscription(ctx context.Context, provider string,
+		confirm func(context.Context) error) (accepted bool, err error)
 }
 
 // Outcomes of a topic's messages that are no events.
@@ -27,14 +29,16 @@ const (
 	unsubscribed = "unsubscribed"
 )
 
-// receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is text/plain by default.
+// receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
+// text/plain by default.
 func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, p.now())
 	if errors.Is(err, sns.ErrForged) {
 		p.count(source.Name, forged)
 		if n, due := p.lines.Add(source.Name+err.Error(), p.now()); due {
-			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name, "error", err, "count", n, runbook.Events.See())
+			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
+				"error", err, "count", n, runbook.Events.See())
 		}
 		return &server.Problem{Kind: server.Unauthorized}
 	}
@@ -47,7 +51,8 @@ func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source,
 		err = p.confirm(ctx, source.Name, topic, m)
 	case sns.UnsubscribeConfirmation:
 		p.count(source.Name, unsubscribed)
-		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name, runbook.Events.See())
+		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
+			runbook.Events.See())
 	case sns.Notification:
 		if text := strings.TrimSpace(m.Text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
 			p.count(source.Name, string(reports.Unrecorded)) // SES greets a new topic in words
@@ -63,14 +68,16 @@ func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source,
 
 // confirm confirms a subscription that an administrator accepted before, and no other.
 func (p *providerEvents) confirm(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
-	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider, func(ctx context.Context) error { return topic.Confirm(ctx, m) })
+	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider,
+		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
 	switch {
 	case err != nil:
 		p.count(provider, unavailable)
 		return fault.Unavailable.Wrap(err)
 	case !accepted:
 		p.count(provider, unconfirmed)
-		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS", "provider", provider, runbook.Events.See())
+		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
+			"provider", provider, runbook.Events.See())
 	default:
 		p.count(provider, subscribed)
 	}

@@ -24,7 +24,8 @@ type accepting struct {
 	err      error
 }
 
-func (a accepting) ConfirmSubscription(ctx context.Context, provider string, confirm func(context.Context) error) (bool, error) {
+func (a accepting) ConfirmSubscription(ctx context.Context, provider string,
+	confirm func(context.Context) error) (bool, error) {
 	if a.err != nil || !a.accepted || provider != "post" {
 		return false, a.err
 	}
@@ -34,9 +35,10 @@ func (a accepting) ConfirmSubscription(ctx context.Context, provider string, con
 // subscriber is the API with a provider that reports through a topic.
 func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI {
 	t.Helper()
-	x := providerAPIWith(t, reports.Auth{Scheme: reports.SNS, Topic: snstest.Topic}, nil, time.Now, func(p *providerEvents) {
-		p.Topics, p.Subscriptions = map[string]*sns.Topic{"post": a.Subscriber()}, admin
-	})
+	x := providerAPIWith(t, reports.Auth{Scheme: reports.SNS, Topic: snstest.Topic}, nil, time.Now,
+		func(p *providerEvents) {
+			p.Topics, p.Subscriptions = map[string]*sns.Topic{"post": a.Subscriber()}, admin
+		})
 	return x
 }
 
@@ -48,7 +50,8 @@ func TestEventsOfATopic(t *testing.T) {
 	body := string(a.Sign(note))
 	for range 2 { // a repetition is recorded once by package reports
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Outcome != reports.Gone || x.events.heard[0].Send.String() != eventID {
+		if len(x.events.heard) != 1 || x.events.heard[0].Outcome != reports.Gone ||
+			x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)
 		}
 	}
@@ -58,7 +61,8 @@ func TestEventsOfATopic(t *testing.T) {
 	ingested := func(status int, count, body string) {
 		t.Helper()
 		x.post(here, "", body, status)
-		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) || !slices.Contains(ProviderOutcomes(), count) {
+		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
+			!slices.Contains(ProviderOutcomes(), count) {
 			t.Errorf("%.60s: heard %v, %v", body, x.events.heard, x.counts)
 		}
 	}
@@ -69,13 +73,17 @@ func TestEventsOfATopic(t *testing.T) {
 	old["SignatureVersion"] = "1"
 	ingested(http.StatusUnauthorized, "forged", string(a.Sign(old)))
 	ingested(http.StatusBadRequest, "malformed", string(a.Sign(snstest.Notification("[1]", time.Now()))))
-	ingested(http.StatusNoContent, "ignored", string(a.Sign(snstest.Notification("Successfully validated SNS topic for Amazon SES event publishing.", time.Now()))))
-	ingested(http.StatusNoContent, "unsubscribed", string(a.Sign(snstest.Confirmation("UnsubscribeConfirmation", "abc", time.Now()))))
+	ingested(http.StatusNoContent, "ignored",
+		string(a.Sign(snstest.Notification("Successfully validated SNS topic for Amazon SES event publishing.",
+			time.Now()))))
+	ingested(http.StatusNoContent, "unsubscribed",
+		string(a.Sign(snstest.Confirmation("UnsubscribeConfirmation", "abc", time.Now()))))
 
 	away := snstest.New(t)
 	away.Answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 	x = subscriber(t, away, &accepting{})
-	if rec := post(x, string(away.Sign(note))); rec.Code != http.StatusServiceUnavailable || len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post unavailable"}) {
+	if rec := post(x, string(away.Sign(note))); rec.Code != http.StatusServiceUnavailable || len(x.events.heard) != 0 ||
+		!slices.Equal(x.counts, []string{"post unavailable"}) {
 		t.Errorf("without a certificate: %d, %v", rec.Code, x.counts)
 	}
 }
@@ -102,8 +110,10 @@ func TestSubscriptionsOfATopic(t *testing.T) {
 	}{
 		{accepting{}, string(a.Sign(asks)), http.StatusNoContent, "unconfirmed", 0},
 		{accepting{err: errors.New("down")}, string(a.Sign(asks)), http.StatusServiceUnavailable, "unavailable", 0},
-		{accepting{accepted: true}, strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1), http.StatusUnauthorized, "forged", 0},
-		{accepting{accepted: true}, strings.ReplaceAll(string(a.Sign(asks)), "ses-events", "others"), http.StatusUnauthorized, "forged", 0},
+		{accepting{accepted: true}, strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1), http.StatusUnauthorized,
+			"forged", 0},
+		{accepting{accepted: true}, strings.ReplaceAll(string(a.Sign(asks)), "ses-events", "others"),
+			http.StatusUnauthorized, "forged", 0},
 		{accepting{accepted: true}, string(a.Sign(asks)), http.StatusNoContent, "subscribed", 1},
 	} {
 		*admin = c.admin

@@ -68,8 +68,10 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 // askFromRequest returns the request for a code that the body and the headers make.
 func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
 	ask := verification.Ask{
-		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose, Locale: body.Locale,
-		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known, Code: body.Code,
+		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
+		Locale:    body.Locale,
+		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
+		Code: body.Code,
 	}
 	if body.TTL != nil {
 		if *body.TTL < 1 || *body.TTL > int(store.MaxLife/time.Second) {
@@ -96,8 +98,9 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	return ask, err
 }
 
-// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and failed checks by network. A browser may
-// not name one, since it could evade these rules. Error: *fault.InvalidError.
+// setClientIP sets the caller's IP to the end user's address that a back end names, for rules and
+// failed checks by network. A browser may not name one, since it could evade these rules. Error:
+// *fault.InvalidError.
 func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
@@ -113,7 +116,8 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	return nil
 }
 
-// setTrust makes the caller a back end that acts for a stranger if trust says so. Error: *fault.InvalidError.
+// setTrust makes the caller a back end that acts for a stranger if trust says so. Error:
+// *fault.InvalidError.
 func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
@@ -143,8 +147,8 @@ type quotaBody struct {
 	Trust   string `json:"trust"`
 }
 
-// quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret keys: the states reveal how often another
-// person's address was used.
+// quota is POST /v1/quota: the states of a recipient's rules, without counting. Only for secret
+// keys: the states reveal how often another person's address was used.
 func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) error {
 	if err := setTrust(&who, body.Trust); err != nil {
 		return err

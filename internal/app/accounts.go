@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// AccountChange is what to do with an account of the console; the tags are those of the command line.
+// AccountChange is what to do with an account of the console; the tags are those of the command
+// line.
 type AccountChange struct {
 	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
 	Name   string    `arg:"" optional:"" help:"Of the account."`
@@ -53,8 +54,9 @@ func asTyped(err error) error {
 	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
 }
 
-// ChangeAccount adds or changes an account of the console, for people with a shell who can't log in; "list" lists the accounts. It
-// prints a new password to out, once. The change is recorded as an action of "cli".
+// ChangeAccount adds or changes an account of the console, for people with a shell who can't log
+// in; "list" lists the accounts. It prints a new password to out, once. The change is recorded as
+// an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
@@ -89,16 +91,18 @@ func listAccounts(ctx context.Context, db *sqldb.DB, out io.Writer) error {
 		if !a.DisabledAt.IsZero() {
 			state = "closed"
 		}
-		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339), a.Identity); err != nil {
+		if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", a.Name, a.Role, state, a.MadeAt.Format(time.RFC3339),
+			a.Identity); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// openStoreForCommand opens the store for a command, and returns a function that closes it. Postgres can be opened beside a running
-// service; a SQLite file can't, since it belongs to one process: advice says then what to do. If it creates the SQLite file, it also generates the secrets: the service
-// would take a file without them for one whose keys are lost.
+// openStoreForCommand opens the store for a command, and returns a function that closes it.
+// Postgres can be opened beside a running service; a SQLite file can't, since it belongs to one
+// process: advice says then what to do. If it creates the SQLite file, it also generates the
+// secrets: the service would take a file without them for one whose keys are lost.
 func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {

@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/config"
 )
 
-// A command that makes the database makes its keys too, or the service would find a database whose keys are lost.
+// A command that makes the database makes its keys too, or the service would find a database whose
+// keys are lost.
 func TestTheServiceStartsAfterACommandThatMadeTheDatabase(t *testing.T) {
 	cfg, err := config.Load([]string{"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
 	if err != nil {

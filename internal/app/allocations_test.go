@@ -20,15 +20,19 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the answer, but no connection, mail server
-// and database. Raise it only with a reason that is worth a garbage collector's time at each send. Eight are of the deadline of all steps
-// together, without which a proxy asks another replica while this one still decides (docs/decisions/0013-admission.md).
+// mostAllocations is what a send may take: the request, both gates, the mail, its outcome and the
+// answer, but no connection, mail server and database. Raise it only with a reason that is worth a
+// garbage collector's time at each send. Eight are of the deadline of all steps together, without
+// which a proxy asks another replica while this one still decides
+// (docs/decisions/0013-admission.md).
 const mostAllocations = 195
 
-// mostOfARefusal is what a send may take that is refused at once in an overload. What refusals take, those that are admitted lack.
+// mostOfARefusal is what a send may take that is refused at once in an overload. What refusals
+// take, those that are admitted lack.
 const mostOfARefusal = 83
 
-// A send takes no more allocations than it did: each costs twice, when it is made and when it is collected.
+// A send takes no more allocations than it did: each costs twice, when it is made and when it is
+// collected.
 func TestAllocationsOfASend(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	l := newLight(t)
@@ -75,7 +79,8 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
 	var lines string
 	var most int
-	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most { // fewer have a place once the oldest has waited for a while
+	// fewer have a place once the oldest has waited for a while
+	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most {
 		most = l.core.Codes.Admissions()["sends"].Most
 		lines = shown()
 	}
@@ -138,7 +143,8 @@ func newLight(t *testing.T) *light {
 
 // send asks for a code to a recipient of its own.
 func (l *light) send() *httptest.ResponseRecorder {
-	body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`, l.sent.Add(1))
+	body := fmt.Sprintf(`{"channel":"email","to":"recipient-%d@example.com","purpose":"default","locale":"en"}`,
+		l.sent.Add(1))
 	r, w := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader(body)), httptest.NewRecorder()
 	r.Header.Set("Authorization", "Bearer "+lightKey)
 	r.Header.Set("Content-Type", "application/json")
@@ -146,7 +152,8 @@ func (l *light) send() *httptest.ResponseRecorder {
 	return w
 }
 
-// lightParts admits every send as the database does where it has nothing of its recipient, accepts every mail, and writes nothing.
+// lightParts admits every send as the database does where it has nothing of its recipient, accepts
+// every mail, and writes nothing.
 type lightParts struct {
 	*sqldb.DB
 	finished chan struct{}
@@ -162,7 +169,8 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, err
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
 	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID
-	return store.Begun{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now, NowClock: store.DatabaseClock}, err
+	return store.Begun{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now,
+		NowClock: store.DatabaseClock}, err
 }
 
 // Send implements outbox.Sender.

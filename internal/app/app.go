@@ -1,5 +1,6 @@
-// Package app turns a checked configuration into a running service, and takes it down again in the right order. It and app/core are the only
-// places where parts are put together. cmd/sendcode calls Run; the tests of internal/e2e call New.
+// Package app turns a checked configuration into a running service, and takes it down again in the
+// right order. It and app/core are the only places where parts are put together. cmd/sendcode calls
+// Run; the tests of internal/e2e call New.
 package app
 
 import (
@@ -82,7 +83,8 @@ type App struct {
 	closers   []func() error   // in the order of making; closed in reverse
 }
 
-// Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that were generated, to out.
+// Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that
+// were generated, to out.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -93,13 +95,14 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	return a.Serve(ctx)
 }
 
-// gcPercent is GOGC: how far the heap may grow beyond what is in use, a few MiB, in percent. With Go's own 100 the garbage collector
-// takes a sixth of the processor's time under load.
+// gcPercent is GOGC: how far the heap may grow beyond what is in use, a few MiB, in percent. With
+// Go's own 100 the garbage collector takes a sixth of the processor's time under load.
 const gcPercent = 400
 
-// TuneGC sets GOGC and, in a container, Go's memory limit, unless the environment sets GOGC and GOMEMLIMIT. Without a limit the
-// collector would let the heap grow beyond the container. The limit is nine tenths of the container's memory; the rest is for what
-// the runtime does not count, such as the binary itself and the kernel's buffers.
+// TuneGC sets GOGC and, in a container, Go's memory limit, unless the environment sets GOGC and
+// GOMEMLIMIT. Without a limit the collector would let the heap grow beyond the container. The limit
+// is nine tenths of the container's memory; the rest is for what the runtime does not count, such
+// as the binary itself and the kernel's buffers.
 func TuneGC(options ...memlimit.Option) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -148,8 +151,8 @@ func newApp(cfg config.Config, logger *slog.Logger, now func() time.Time) *App {
 		failed: make(chan error, 2), serving: make(chan struct{})}
 }
 
-// fillSecrets fills in the secrets of the data directory that no setting gives, and parses the keys. A directory with SQLite's file is
-// first locked for this process.
+// fillSecrets fills in the secrets of the data directory that no setting gives, and parses the
+// keys. A directory with SQLite's file is first locked for this process.
 func (a *App) fillSecrets() (err error) {
 	if a.cfg.DatabaseURL == "" {
 		unlock, err := config.LockDataDir(a.cfg.DataDir)
@@ -169,8 +172,9 @@ func (a *App) fillSecrets() (err error) {
 // SetReload makes Serve reload the configuration. Call it before Serve.
 func (a *App) SetReload(options ReloadOptions) { a.reload = options }
 
-// Serve answers requests and works in the background until ctx ends. Then it stops: it answers requests for Config.Drain, ends those under
-// way, ends or releases sends in flight, and closes the parts.
+// Serve answers requests and works in the background until ctx ends. Then it stops: it answers
+// requests for Config.Drain, ends those under way, ends or releases sends in flight, and closes the
+// parts.
 func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

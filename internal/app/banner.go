@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/config"
 )
 
-// printBanner prints where everything is, and the generated secrets, for a person at a terminal. Secrets are generated only if no other
-// machine can reach the service.
+// printBanner prints where everything is, and the generated secrets, for a person at a terminal.
+// Secrets are generated only if no other machine can reach the service.
 func (a *App) printBanner(out io.Writer) {
 	base := "http://" + a.Addr()
 	fmt.Fprintf(out, "\nsendcode is running.\n\n")
@@ -29,7 +29,8 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "  %-9s %s\n", g.Label, g.Value)
 	}
 	if a.cfg.Loopback() {
-		fmt.Fprintf(out, "\nWhat needs no password is open to programs on this machine alone: closed behind a proxy that says that it is one.\n")
+		fmt.Fprintf(out,
+			"\nWhat needs no password is open to programs on this machine alone: closed behind a proxy that says that it is one.\n")
 	}
 	for _, g := range a.generated {
 		if g.Name != "SENDCODE_API_KEY" {
@@ -39,8 +40,9 @@ func (a *App) printBanner(out io.Writer) {
 			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
 			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\",\"trust\":\"stranger\"}'\n", base, g.Value)
 		if local := a.cfg.LocalPublicKey; local != "" {
-			fmt.Fprintf(out, "\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
-				"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",
+			fmt.Fprintf(out,
+				"\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
+					"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",
 				strings.Join(config.LocalOrigins[:len(config.LocalOrigins)/2], ", "), base, local)
 		}
 	}

@@ -18,8 +18,9 @@ import (
 	"sendcode/quota"
 )
 
-// Demo plays a week that ends now into a database of its own, and serves it until ctx ends. Then it deletes the database. Of the
-// environment it takes SENDCODE_ADDR alone, so that nothing real is touched.
+// Demo plays a week that ends now into a database of its own, and serves it until ctx ends. Then it
+// deletes the database. Of the environment it takes SENDCODE_ADDR alone, so that nothing real is
+// touched.
 func Demo(ctx context.Context, environ []string, logger *slog.Logger, out io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "sendcode-demo-")
 	if err != nil {
@@ -37,11 +38,13 @@ func Demo(ctx context.Context, environ []string, logger *slog.Logger, out io.Wri
 // newDemo fills an empty directory and returns the service on it.
 func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Logger) (*App, error) {
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
-	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml", "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
+	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
+		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
 	var played, served config.Config // two, for the secrets that the first one gets are shown by the second
 	for _, cfg := range []*config.Config{&played, &served} {
 		var err error
-		if *cfg, err = config.Load(environ, func(string) ([]byte, error) { return []byte(demo.Config), nil }); err != nil {
+		if *cfg, err = config.Load(environ,
+			func(string) ([]byte, error) { return []byte(demo.Config), nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -55,8 +58,8 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 	return New(ctx, served, logger)
 }
 
-// fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and database are the real ones, on a clock of
-// their own; mail servers and carriers are played.
+// fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and
+// database are the real ones, on a clock of their own; mail servers and carriers are played.
 func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err error) {
 	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
@@ -71,5 +74,6 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	if err != nil {
 		return err
 	}
-	return demo.Fill(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db, Flush: a.core.Refusals.Flush, Clock: clock, MailServer: mails})
+	return demo.Fill(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db,
+		Flush: a.core.Refusals.Flush, Clock: clock, MailServer: mails})
 }

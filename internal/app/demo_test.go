@@ -10,11 +10,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// A demonstration has a week with life in it: sends of both channels with every outcome, refusals of several rules, and actions of
-// administrators; and its service starts on what was played.
+// A demonstration has a week with life in it: sends of both channels with every outcome, refusals
+// of several rules, and actions of administrators; and its service starts on what was played.
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	a, err := newDemo(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"}, t.TempDir(), slog.New(slog.DiscardHandler))
+	a, err := newDemo(t.Context(), []string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_REDIS_URL=redis://127.0.0.1:1"},
+		t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,8 @@ func TestDemo(t *testing.T) {
 	})
 	var banner strings.Builder
 	a.printBanner(&banner)
-	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone", "API key", "curl -i http://127.0.0.1:", `<send-code public-key="pk_`} {
+	for _, open := range []string{"/mailbox   every code", "/metrics   without a token", "this machine alone",
+		"API key", "curl -i http://127.0.0.1:", `<send-code public-key="pk_`} {
 		if !strings.Contains(banner.String(), open) {
 			t.Errorf("the banner does not say %q: %s", open, &banner)
 		}

@@ -21,14 +21,16 @@ import (
 	"sendcode/web"
 )
 
-// Each route that answers GET answers HEAD with the same status and header fields, and no body (RFC 9110, section 9.3.2).
+// Each route that answers GET answers HEAD with the same status and header fields, and no body (RFC
+// 9110, section 9.3.2).
 func TestHeadOfEveryRoute(t *testing.T) {
 	const key, password = "sk_of_the_benchmarks_0123456789abcdef", "a password of the owner"
 	file := filepath.Join(t.TempDir(), "sendcode.yaml")
 	if err := os.WriteFile(file, []byte(headSettings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_PASSWORD=" + password,
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + key,
+		"SENDCODE_ADMIN_PASSWORD=" + password,
 		"SENDCODE_DRAIN=0s", "SENDCODE_DATA_DIR=" + t.TempDir(), "SENDCODE_CONFIG=" + file}, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +53,8 @@ func TestHeadOfEveryRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Jar: jar, Timeout: servertest.Patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Jar: jar, Timeout: servertest.Patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(method, path string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.Addr()+path, nil)
 		if err != nil {
@@ -67,15 +70,18 @@ func TestHeadOfEveryRoute(t *testing.T) {
 		return answer
 	}
 	form := url.Values{"username": {"admin"}, "password": {password}}.Encode()
-	login, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.Addr()+"/admin/login", strings.NewReader(form))
+	login, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.Addr()+"/admin/login",
+		strings.NewReader(form))
 	if err != nil {
 		t.Fatal(err)
 	}
 	login.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Sec-Fetch-Site": {"same-origin"}}
-	if answer, err := client.Do(login); err != nil || answer.StatusCode != http.StatusSeeOther || answer.Body.Close() != nil {
+	if answer, err := client.Do(login); err != nil || answer.StatusCode != http.StatusSeeOther ||
+		answer.Body.Close() != nil {
 		t.Fatalf("%+v %v", answer, err)
 	}
-	concrete := strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:", "/docs/", ":name", "any",
+	concrete := strings.NewReplacer(":id", "00000000-0000-7000-8000-000000000000", ":slug", "not-found", "/docs/:",
+		"/docs/", ":name", "any",
 		":carrier", "sms", "/static/*", web.StaticURL("page.css"))
 	good := 0
 	paths := []string{}

@@ -52,10 +52,12 @@ func (l *listener) use(h http.Handler) { l.present.Store(&h) }
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
 
-// ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without Config.Drain.
+// ErrInterrupted is the cause of a context that a person ended by Ctrl-C: the stop begins without
+// Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the ports: one or, with an admin address, two, and that of the profiles. Until Serve, /readyz and all requests get 503.
+// openPorts opens the ports: one or, with an admin address, two, and that of the profiles. Until
+// Serve, /readyz and all requests get 503.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
@@ -67,7 +69,8 @@ func (a *App) openPorts() error {
 			return fmt.Errorf("can't listen on %s: %w", address, err)
 		}
 		newEcho := func(health *server.Health) *echo.Echo {
-			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies, HTTPS: config.RequiresHTTPS(address),
+			e := server.New(server.Config{Logger: a.logger, TrustedProxies: a.cfg.TrustedProxies,
+				HTTPS:     config.RequiresHTTPS(address),
 				PublicURL: a.cfg.SMS.PublicURL, Served: a.metrics.Served})
 			health.Register(e)
 			if a.traces != nil {
@@ -87,8 +90,8 @@ func (a *App) openPorts() error {
 	return a.openProfiles()
 }
 
-// addRoutes builds what answers on the ports: everything on one or, with an admin address, the console and the metrics on another. Requests
-// wait from now on until Serve.
+// addRoutes builds what answers on the ports: everything on one or, with an admin address, the
+// console and the metrics on another. Requests wait from now on until Serve.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -143,7 +146,8 @@ func (a *App) addRoutes() error {
 func (a *App) registerProviderEvents(e *echo.Echo) {
 	var sources []reports.Source
 	topics := map[string]*sns.Topic{}
-	client := webhook.Guard{Plain: true}.Client(nil, nil) // certificates of authorities come without TLS, and are verified
+	// certificates of authorities come without TLS, and are verified
+	client := webhook.Guard{Plain: true}.Client(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
 		if p.Auth.Scheme == reports.SNS {
@@ -165,7 +169,8 @@ func (a *App) registerHooks(e *echo.Echo) {
 	api.NewHooks(all, a.core.Codes, a.logger).Register(e)
 }
 
-// registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an unknown key ID they ask again.
+// registerProofKeys serves the keys that proofs are checked with. Clients may cache them; at an
+// unknown key ID they ask again.
 func (a *App) registerProofKeys(e *echo.Echo) error {
 	keys, err := a.core.Signer.KeySet()
 	if err != nil {
@@ -203,7 +208,8 @@ func (a *App) configurePage(cfg config.Config) {
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs, Sender: cfg.SenderOf(app).Address,
+			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs,
+			Sender: cfg.SenderOf(app).Address,
 		}
 		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
 			p := set.Purposes[name]
@@ -222,8 +228,8 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that gives a mail's subject by language; people search for it in their mailbox. nil if subjects
-// contain the code.
+// subjectByLanguage returns a function that gives a mail's subject by language; people search for
+// it in their mailbox. nil if subjects contain the code.
 func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.Glance {
 		return nil
@@ -260,7 +266,8 @@ func (a *App) registerConsole(e *echo.Echo) {
 		DB: a.db, Desk: a.core.Desk, Policies: a.core.Desk, Topics: topics,
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
-			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring, Provider: Provider(a.cfg),
+			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
+			Provider: Provider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
 			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
@@ -269,8 +276,9 @@ func (a *App) registerConsole(e *echo.Echo) {
 	a.console.Register(e)
 }
 
-// registerMetrics adds /metrics, for which a token is asked if one is set. Without one it is not added to an API's listener that other
-// machines reach, and it is closed to requests that came through a proxy.
+// registerMetrics adds /metrics, for which a token is asked if one is set. Without one it is not
+// added to an API's listener that other machines reach, and it is closed to requests that came
+// through a proxy.
 func (a *App) registerMetrics(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
@@ -291,7 +299,8 @@ func (a *App) storageStatus(ctx context.Context) (store.StorageStatus, error) {
 
 func adminTokens(c config.Config) (all []auth.Token) {
 	if c.AdminToken.IsSet() {
-		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())), Role: auth.Role(c.Admin.TokenRole)})
+		all = append(all, auth.Token{SHA256: sha256.Sum256([]byte(c.AdminToken.Reveal())),
+			Role: auth.Role(c.Admin.TokenRole)})
 	}
 	for _, t := range c.Admin.Tokens {
 		all = append(all, auth.Token{ID: t.ID, SHA256: t.SHA256, Role: auth.Role(t.Role), Expires: t.Expires})
@@ -299,7 +308,8 @@ func adminTokens(c config.Config) (all []auth.Token) {
 	return all
 }
 
-// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and shutdownWait.
+// serveHTTP serves all ports until ctx ends or one fails. Then it stops, within Config.Drain and
+// shutdownWait.
 func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {

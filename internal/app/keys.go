@@ -25,8 +25,9 @@ const (
 	keyedRows  = 2_000  // sealed ones a second
 )
 
-// keyCheck compares this process's keys with the check values in the database, and finds the keys that rows need and the ring lacks. Only
-// keys that have a check value are looked for: while the ring has all of them, nothing else is read.
+// keyCheck compares this process's keys with the check values in the database, and finds the keys
+// that rows need and the ring lacks. Only keys that have a check value are looked for: while the
+// ring has all of them, nothing else is read.
 type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
@@ -34,9 +35,11 @@ type keyCheck struct {
 	rows   int // sealed ones that are looked at in each run; 0: keyedRows
 
 	lacking []string // IDs that the database knows and the ring lacks
-	table   int      // of sqldb.SealedTables; of those before it, and of its rows up to after, none is sealed under lacking
-	after   string
-	more    bool // rows follow after, and of the others none is missing
+	// of sqldb.SealedTables; of those before it, and of its rows up to after, none is sealed under
+	// lacking
+	table int
+	after string
+	more  bool // rows follow after, and of the others none is missing
 
 	looked  time.Time // at all but sealed rows
 	missing []string  // of lacking: those that rows need
@@ -54,7 +57,8 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the keys before anything is written with them, and begins to look for missing ones, which do not stop the start.
+// checkKeys compares the keys before anything is written with them, and begins to look for missing
+// ones, which do not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -67,7 +71,8 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is the job: the database may be another one now, or hold rows of replicas with other rings. again: sealed rows are left to look at.
+// run is the job: the database may be another one now, or hold rows of replicas with other rings.
+// again: sealed rows are left to look at.
 func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -77,7 +82,8 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
 		k.setReason(&server.Reason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
-		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err, runbook.Keys.See())
+		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err,
+			runbook.Keys.See())
 		return false, nil
 	}
 	if err != nil {
@@ -86,7 +92,8 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// compare enters the keys that the database does not know, and fails if it knows one with other bytes.
+// compare enters the keys that the database does not know, and fails if it knows one with other
+// bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
 	known, err := k.db.EnterKeyChecks(ctx, k.vault.Checks())
 	if err != nil {
@@ -107,15 +114,18 @@ func explainOtherKeys(err error) error {
 	var advice []string
 	for _, name := range other.Names {
 		if name == keys.IndexCheck {
-			advice = append(advice, "set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
+			advice = append(advice,
+				"set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
 		} else {
-			advice = append(advice, "in SENDCODE_SECRET_KEYS "+name+" has other bytes than before: put its bytes back, and give a new key another ID")
+			advice = append(advice, "in SENDCODE_SECRET_KEYS "+name+
+				" has other bytes than before: put its bytes back, and give a new key another ID")
 		}
 	}
 	return fmt.Errorf("%w: %s; docs/operations.md#keys", err, strings.Join(advice, "; "))
 }
 
-// findMissing looks for missing keys in codes that have not expired, and in the next sealed rows. again: rows are left to look at.
+// findMissing looks for missing keys in codes that have not expired, and in the next sealed rows.
+// again: rows are left to look at.
 func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
 	k.looked = time.Now()
 	if len(k.lacking) == 0 {
@@ -130,7 +140,8 @@ func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
 	return k.findSealed(ctx, codes)
 }
 
-// findSealed looks for missing keys in the next sealed rows, beside those that codes need. again: rows are left to look at.
+// findSealed looks for missing keys in the next sealed rows, beside those that codes need. again:
+// rows are left to look at.
 func (k *keyCheck) findSealed(ctx context.Context, codes []string) (again bool, err error) {
 	missing, more, err := k.ofSealed(ctx)
 	if err != nil {
@@ -154,8 +165,8 @@ func (k *keyCheck) ofCodes(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// ofSealed looks at the next sealed rows, and returns their keys, of those that the ring lacks. The next call begins at the same rows if there
-// are such keys. more: rows follow.
+// ofSealed looks at the next sealed rows, and returns their keys, of those that the ring lacks. The
+// next call begins at the same rows if there are such keys. more: rows follow.
 func (k *keyCheck) ofSealed(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
@@ -190,7 +201,8 @@ func (k *keyCheck) note(missing []string) {
 	switch {
 	case slices.Equal(missing, k.missing):
 	case len(missing) > 0:
-		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks", "keys", missing,
+		k.logger.Warn("key ring incomplete: codes or stored addresses need keys that SENDCODE_SECRET_KEYS lacks",
+			"keys", missing,
 			runbook.Keys.See())
 	default:
 		k.logger.Info("key ring complete again")
@@ -204,15 +216,17 @@ func (k *keyCheck) setReason(r *server.Reason) {
 	k.reason = r
 }
 
-// Complete returns a reason if the keys are not those of the database, or one is missing, as of the last look.
+// Complete returns a reason if the keys are not those of the database, or one is missing, as of the
+// last look.
 func (k *keyCheck) Complete(context.Context) *server.Reason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
 }
 
-// CompareKeys compares the keys of a configuration, as far as it has them, with the database's check values, as a start does, but writes
-// nothing. It returns the IDs of the keys that codes need and the ring lacks.
+// CompareKeys compares the keys of a configuration, as far as it has them, with the database's
+// check values, as a start does, but writes nothing. It returns the IDs of the keys that codes need
+// and the ring lacks.
 func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyChecks(ctx)

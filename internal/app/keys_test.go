@@ -42,10 +42,12 @@ func newKeyed(t *testing.T) *keyed {
 func (k *keyed) process(ring, index string) *keyCheck {
 	k.Helper()
 	parsed := storetest.Must(keys.Parse(ring))(k.T)
-	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB, logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
+	return &keyCheck{vault: keys.Vault{IndexKey: []byte(strings.Repeat(index, 32)), Ring: parsed}, db: k.DB,
+		logger: slog.New(slog.NewTextHandler(&k.printed, nil))}
 }
 
-// writes adds a code of ten minutes by a process with this ring, in the week of this letter, and returns its ID.
+// writes adds a code of ten minutes by a process with this ring, in the week of this letter, and
+// returns its ID.
 func (k *keyed) writes(week, ring string) string {
 	k.Helper()
 	k.n++
@@ -66,12 +68,14 @@ func (k *keyed) looks(c *keyCheck, want string) {
 	}
 	said := word(c.Complete(k.Context()))
 	if r := c.Complete(k.Context()); r != nil && r.Word == "key_missing" {
-		said = strings.TrimSuffix(strings.TrimPrefix(r.Text(texts.ConsoleLanguages()[0]), "SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
+		said = strings.TrimSuffix(strings.TrimPrefix(r.Text(texts.ConsoleLanguages()[0]),
+			"SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
 	}
 	storetest.Equal(k.T, "missing", said, want)
 }
 
-// A key is missing from when the first code needs it, until its codes have expired and no sealed row is under it.
+// A key is missing from when the first code needs it, until its codes have expired and no sealed
+// row is under it.
 func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 	k := newKeyed(t)
 	old, fresh := k.process(k1, "i"), k.process(k2+","+k1, "i")
@@ -101,7 +105,8 @@ func TestAKeyIsMissingWhileRowsNeedIt(t *testing.T) {
 	}
 }
 
-// Sealed rows are looked at a few at a time, from the oldest, and what was found holds until all were.
+// Sealed rows are looked at a few at a time, from the oldest, and what was found holds until all
+// were.
 func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k2+","+k1, "i"), "")
@@ -114,17 +119,20 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k.looks(old, "k2") // its code lives
 	k.Pass(time.Hour)
 	for range 2 {
-		if again := storetest.Must(old.run(t.Context()))(t); !again || word(old.Complete(t.Context())) != "key_missing" {
+		if again := storetest.Must(old.run(t.Context()))(t); !again ||
+			word(old.Complete(t.Context())) != "key_missing" {
 			t.Errorf("again %v, %v", again, old.Complete(t.Context()))
 		}
 	}
 	k.looks(old, "k2")
-	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id}, func(store.SealedRow) []byte { return []byte("damaged") }))(t)
+	storetest.Must(k.Reseal(t.Context(), sqldb.SealedTables[0], []string{id},
+		func(store.SealedRow) []byte { return []byte("damaged") }))(t)
 	k.looks(old, "")
 	k.looks(k.process(k2, "i"), "k1") // all that are sealed under it are found, too
 }
 
-// The rows of a key that becomes known between two looks are found, though their codes have expired by then.
+// The rows of a key that becomes known between two looks are found, though their codes have expired
+// by then.
 func TestAKeyBecomesKnown(t *testing.T) {
 	k := newKeyed(t)
 	k.looks(k.process(k1, "i"), "")

@@ -10,8 +10,9 @@ import (
 	"sendcode/migrations"
 )
 
-// Migrate brings the database to the schema of this version. The start of the service does so too; this lets the schema change before
-// the first new replica starts. The previous version works with the new schema. It prints which migrations it applied.
+// Migrate brings the database to the schema of this version. The start of the service does so too;
+// this lets the schema change before the first new replica starts. The previous version works with
+// the new schema. It prints which migrations it applied.
 func Migrate(ctx context.Context, cfg config.Config, out io.Writer) error {
 	said := "The schema is up to date: no migration was due.\n"
 	ctx = migrations.WithReport(ctx, func(file string) {
@@ -32,7 +33,8 @@ func migrate(ctx context.Context, cfg config.Config) error {
 		}
 		return postgres.Migrate(ctx, cfg.DatabaseURL, cfg.DatabaseRole)
 	}
-	_, done, err := openStoreForCommand(ctx, cfg, "the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
+	_, done, err := openStoreForCommand(ctx, cfg,
+		"the service that runs has brought the file to its own schema; stop it, or start the new version in its place")
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	cfg := config.Config{DataDir: t.TempDir()}
 	for _, want := range []string{
-		"Migration 00001_schema.sql was applied.\nThe schema is up to date.\n", "The schema is up to date: no migration was due.\n",
+		"Migration 00001_schema.sql was applied.\nThe schema is up to date.\n",
+		"The schema is up to date: no migration was due.\n",
 	} {
 		var out strings.Builder
 		if err := Migrate(t.Context(), cfg, &out); err != nil {
@@ -35,7 +36,8 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "begin with an empty one") || out.Len() > 0 {
+	if err := Migrate(t.Context(), cfg, &out); !errors.Is(err, store.ErrSchema) ||
+		!strings.Contains(err.Error(), "begin with an empty one") || out.Len() > 0 {
 		t.Errorf("%v, and it printed %q", err, out.String())
 	}
 }

@@ -73,7 +73,8 @@ func (a *App) pools() []store.Pool {
 	all := slices.Clone(a.db.Pools())
 	if a.redisClient != nil {
 		s := a.redisClient.PoolStats()
-		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns), Waits: int64(s.Misses)})
+		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
+			Waits: int64(s.Misses)})
 	}
 	for _, server := range a.servers {
 		p := store.Pool{Name: server.Address()}
@@ -96,7 +97,8 @@ type statements struct {
 }
 
 func (a *App) newStatements() *statements {
-	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.Kinds), lines: server.LogThrottle{Every: slowEvery}}
+	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.Kinds),
+		lines: server.LogThrottle{Every: slowEvery}}
 }
 
 // Began implements sqldb.Observer.
@@ -118,12 +120,15 @@ func (s *statements) Ended(ctx context.Context, kind string, name func() string,
 	}
 	statement := name()
 	if n, due := s.lines.Add(statement, time.Now()); due {
-		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n, runbook.DatabaseSlow.See())
+		s.logger.Warn("slow statement", "statement", statement, "took_ms", took.Milliseconds(), "count", n,
+			runbook.DatabaseSlow.See())
 	}
 }
 
-// deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds them to traces.
-func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
+// deliveryObserver returns a function that counts attempts at mail servers or carriers, and adds
+// them to traces.
+func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
+	took time.Duration) {
 	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
 		class := metrics.Accepted
 		if fail != nil {
@@ -136,8 +141,9 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the command line checks that). Requests must name this machine,
-// so that no page of another origin reads them.
+// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the
+// command line checks that). Requests must name this machine, so that no page of another origin
+// reads them.
 func (a *App) openProfiles() error {
 	if a.cfg.DebugAddr == "" {
 		return nil
@@ -151,13 +157,14 @@ func (a *App) openProfiles() error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host, _, err := net.SplitHostPort(r.Host); err != nil || !loopback.IsHost(host) {
-			http.Error(w, "only for this machine", http.StatusForbidden)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})}
+	s := &http.Server{ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if host, _, err := net.SplitHostPort(r.Host); err != nil || !loopback.IsHost(host) {
+				http.Error(w, "only for this machine", http.StatusForbidden)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		})}
 	go func() { _ = s.Serve(l) }()
 	a.onClose(s.Close)
 	a.logger.Info("profiles served", "address", l.Addr().String())

@@ -43,7 +43,8 @@ func (a *App) addProbes() {
 	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
-		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text, runbook.DatabaseAway.See())
+		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,
+			runbook.DatabaseAway.See())
 		checks = append(checks, func(context.Context) *server.Reason {
 			if !a.now().Before(until) {
 				return nil
@@ -61,7 +62,8 @@ const (
 	redisPart    = "redis"
 )
 
-// Status returns what the console's pages say of the service's parts: the reasons of /readyz, and what waits.
+// Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
+// what waits.
 func (a *App) Status(ctx context.Context) console.Status {
 	s := console.Status{Reasons: a.health.Reasons(ctx)}
 	add := func(kind, name string) {
@@ -116,14 +118,16 @@ func newRecentAnswer[T any](ask func(context.Context) (T, error)) *recentAnswer[
 	return r
 }
 
-// pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and when all is back. One call at a time.
+// pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and
+// when all is back. One call at a time.
 func (a *App) pingRedis() func(context.Context) error {
 	partly := false
 	return func(ctx context.Context) error {
 		err := a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes", "error", err,
+			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes",
+				"error", err,
 				runbook.Redis.See())
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
@@ -163,8 +167,8 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 	}
 }
 
-// anyWaits returns a function that reports whether a message of a channel waits for its next attempt, as of at most two seconds ago. While the
-// database has not said that none does, one may.
+// anyWaits returns a function that reports whether a message of a channel waits for its next
+// attempt, as of at most two seconds ago. While the database has not said that none does, one may.
 func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
 	recent := newRecentAnswer(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
@@ -174,9 +178,10 @@ func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended and would try no mail now, or mails wait. A replica without a mail to
-// send does not learn that a server is back: once the next mail would be tried, nothing is known against it. admits is how many mails would be
-// tried; waits reports whether any waits, and is called only if it matters.
+// mailServersReason returns a reason if all mail servers are suspended and would try no mail now,
+// or mails wait. A replica without a mail to send does not learn that a server is back: once the
+// next mail would be tried, nothing is known against it. admits is how many mails would be tried;
+// waits reports whether any waits, and is called only if it matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.Reason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -184,8 +189,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.Reason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended and would try no message now, or text messages wait; see
-// mailServersReason.
+// carriersReason returns a reason if all carriers of some numbers are suspended and would try no
+// message now, or text messages wait; see mailServersReason.
 func carriersReason(suspended, lasts bool, waits func() bool) *server.Reason {
 	if !suspended || !lasts && !waits() {
 		return nil

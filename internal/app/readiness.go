@@ -16,10 +16,12 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If it could be written so far, and was pinged in
-// the last ten seconds, a send that was committed in the last two is proof enough; else it is pinged, at most once a second. It counts as
-// away after three pings in a row without an answer; an error that it returns counts at once. While it is away, /readyz still answers 200,
-// unless another replica's writes succeed: else no replica could do better, and some requests need no database. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If it
+// could be written so far, and was pinged in the last ten seconds, a send that was committed in the
+// last two is proof enough; else it is pinged, at most once a second. It counts as away after three
+// pings in a row without an answer; an error that it returns counts at once. While it is away,
+// /readyz still answers 200, unless another replica's writes succeed: else no replica could do
+// better, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	server.Recent
 	ping   func(context.Context) error
@@ -47,13 +49,15 @@ const (
 	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write
 )
 
-func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats, logger *slog.Logger) *databaseProbe {
+func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats,
+	logger *slog.Logger) *databaseProbe {
 	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
 	p.Check = p.check
 	return p
 }
 
-// Writable returns nil if the database can be written, as far as is known after server.RecentWait, else why it can't.
+// Writable returns nil if the database can be written, as far as is known after server.RecentWait,
+// else why it can't.
 func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
 	_ = p.Get(ctx)
 	p.mu.Lock()
@@ -95,7 +99,8 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	switch {
 	case reason == nil && !p.slow && took >= slowAfter:
 		p.slow = true
-		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(), runbook.DatabaseSlow.See())
+		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
+			runbook.DatabaseSlow.See())
 	case reason == nil && p.slow && took < slowAfter/2:
 		p.slow = false
 		p.logger.Info("database fast again")
@@ -141,8 +146,9 @@ func (p *databaseProbe) Run(ctx context.Context) {
 	}
 }
 
-// beat tells other replicas of a write since the last heartbeat. While the database is away, it looks whether a heartbeat of another
-// replica is there that was not there before, so no clocks are compared. Without an answer of Redis nothing is known of others.
+// beat tells other replicas of a write since the last heartbeat. While the database is away, it
+// looks whether a heartbeat of another replica is there that was not there before, so no clocks are
+// compared. Without an answer of Redis nothing is known of others.
 func (p *databaseProbe) beat(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, beatEvery)
 	defer cancel()
@@ -166,7 +172,8 @@ func (p *databaseProbe) beat(ctx context.Context) {
 	defer p.mu.Unlock()
 	if p.seen != "" && seen != p.seen && seen != noBeat {
 		if p.others.IsZero() {
-			p.logger.Error("database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
+			p.logger.Error(
+				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
 		}
 		p.others = time.Now()
 	}
@@ -176,7 +183,8 @@ func (p *databaseProbe) beat(ctx context.Context) {
 // heartbeats tell replicas that the writes of another succeed.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, different from all earlier ones; noBeat if it is over, or there was none.
+	// Read returns the last heartbeat, different from all earlier ones; noBeat if it is over, or
+	// there was none.
 	Read(context.Context) (string, error)
 }
 
@@ -213,7 +221,8 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 
 const unreachable = "log_unreachable"
 
-// unwritableReason returns a *server.Reason that tells operators why the database can't be written; nil if err is nil.
+// unwritableReason returns a *server.Reason that tells operators why the database can't be written;
+// nil if err is nil.
 func unwritableReason(err error) *server.Reason {
 	reason := server.Reason{Part: databasePart, Word: unreachable, Err: err}
 	switch {

@@ -61,7 +61,8 @@ func word(r *server.Reason) string {
 // documented fails the test unless docs/operations.md names the word.
 func documented(t *testing.T, word string) {
 	t.Helper()
-	if text, err := os.ReadFile("../../docs/operations.md"); err != nil || !strings.Contains(string(text), "`"+word+"`") && word != "" {
+	if text, err := os.ReadFile("../../docs/operations.md"); err != nil ||
+		!strings.Contains(string(text), "`"+word+"`") && word != "" {
 		t.Errorf("docs/operations.md does not name %s: %v", word, err)
 	}
 }
@@ -96,7 +97,8 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 
 // Each reason but the database's has its word, and no word of the error: that has addresses.
 func TestReasonsOfOtherParts(t *testing.T) {
-	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"}, delivery.Health{Server: "192.0.2.2:25", Up: true}
+	server1, server2 := delivery.Health{Server: "192.0.2.1:25", Why: "dial"},
+		delivery.Health{Server: "192.0.2.2:25", Up: true}
 	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
 	waits, none := func() bool { return true }, func() bool { return false }
 	for _, c := range []struct {
@@ -150,7 +152,8 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 	})
 }
 
-// A committed send proves the database for two seconds, but not its schema, and not against what a ping found before.
+// A committed send proves the database for two seconds, but not its schema, and not against what a
+// ping found before.
 func TestACommitProvesTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}
@@ -177,8 +180,8 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 	})
 }
 
-// A replica is taken out only while another one's writes succeed and its own do not: not where all lose the database at once, and not for its
-// own heartbeats.
+// A replica is taken out only while another one's writes succeed and its own do not: not where all
+// lose the database at once, and not for its own heartbeats.
 func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

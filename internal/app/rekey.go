@@ -20,13 +20,16 @@ import (
 const rekeyRows = 500
 
 // sealLabels has the label of each of sqldb.SealedTables.
-var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel, "outbox": keys.CallerCodeLabel}
+var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel,
+	"outbox": keys.CallerCodeLabel}
 
-// Rekey encrypts what is stored under older keys of the ring with its first one, beside the service, and prints to out how far it is. It
-// keeps no state: it can be stopped, and called again, at any time. The error says how many rows are left, for example because they were
-// locked, or written meanwhile by a replica that has another first key.
+// Rekey encrypts what is stored under older keys of the ring with its first one, beside the
+// service, and prints to out how far it is. It keeps no state: it can be stopped, and called again,
+// at any time. The error says how many rows are left, for example because they were locked, or
+// written meanwhile by a replica that has another first key.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
-	db, done, err := openStoreForCommand(ctx, cfg, "stop the service for the time of this command: a SQLite file belongs to one process")
+	db, done, err := openStoreForCommand(ctx, cfg,
+		"stop the service for the time of this command: a SQLite file belongs to one process")
 	if err != nil {
 		return err
 	}
@@ -39,7 +42,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		return explainOtherKeys(err)
 	}
 	r := rekeying{db: db, ring: ring, out: out, printed: time.Now()}
-	if err := db.EachSealed(ctx, rekeyRows, func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
+	if err := db.EachSealed(ctx, rekeyRows,
+		func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
 	counts, err := CountKeys(ctx, db)
@@ -48,7 +52,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	}
 	current := counts[ring.CurrentID()]
 	delete(counts, ring.CurrentID())
-	if _, err := fmt.Fprintf(out, "%d rows re-encrypted; %d are under %s\n", r.changed, current, ring.CurrentID()); err != nil || len(counts) == 0 {
+	if _, err := fmt.Fprintf(out, "%d rows re-encrypted; %d are under %s\n", r.changed, current,
+		ring.CurrentID()); err != nil || len(counts) == 0 {
 		return err
 	}
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", SayCounts(counts))
@@ -62,8 +67,8 @@ type rekeying struct {
 	printed       time.Time
 }
 
-// page re-encrypts those of some rows that are not under the first key. Then it waits as long as that took, so that the database has time
-// for the service.
+// page re-encrypts those of some rows that are not under the first key. Then it waits as long as
+// that took, so that the database has time for the service.
 func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
 	var old []string
 	for _, row := range rows {
@@ -76,7 +81,8 @@ func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.S
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
 		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
-			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key)) // nil where the key is missing: it stays, and is counted
+			// nil where the key is missing: it stays, and is counted
+			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})
 		if err != nil {
@@ -109,7 +115,8 @@ func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	return counts, err
 }
 
-// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is not set.
+// RingIDs returns the IDs of the keys in SENDCODE_SECRET_KEYS, the first one first; none if it is
+// not set.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
 // SayCounts lists counts of CountKeys.

@@ -14,14 +14,15 @@ import (
 	"sendcode/internal/runbook"
 )
 
-// ReloadOptions says how the configuration is read again while the service runs. With the zero value it never is.
+// ReloadOptions says how the configuration is read again while the service runs. With the zero
+// value it never is.
 type ReloadOptions struct {
 	Environ []string         // as at the start
 	Hangup  <-chan os.Signal // has it read at once; nil: only a change of its file does
 }
 
-// lookEvery is the time between two looks at the file. Its contents are compared, not its time of change: so files that were replaced,
-// and links that Kubernetes turns, are seen too.
+// lookEvery is the time between two looks at the file. Its contents are compared, not its time of
+// change: so files that were replaced, and links that Kubernetes turns, are seen too.
 const lookEvery = time.Second
 
 // reloader is the App while it serves, with the configuration in force. One goroutine uses it.
@@ -73,8 +74,9 @@ type watchedFile struct {
 	seen, loaded [sha256.Size]byte
 }
 
-// changed looks at the file. If its contents are new, and the same as at the last look, so that they are not half written, it returns a
-// function to read files with, for config.Load; else nil. The first contents count as new: the file may have changed during the start.
+// changed looks at the file. If its contents are new, and the same as at the last look, so that
+// they are not half written, it returns a function to read files with, for config.Load; else nil.
+// The first contents count as new: the file may have changed during the start.
 func (w *watchedFile) changed() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -107,8 +109,9 @@ func readRegularFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// reloadFrom loads the configuration through read and applies the settings that can change while the service runs. With any mistake
-// nothing changes. The first time it logs nothing if the file is as it was at the start.
+// reloadFrom loads the configuration through read and applies the settings that can change while
+// the service runs. With any mistake nothing changes. The first time it logs nothing if the file is
+// as it was at the start.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	renewed, own, needRestart, err := r.load(read)
 	if err != nil {
@@ -131,8 +134,10 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	}
 }
 
-// load loads the configuration as at the start, and the templates of its apps. needRestart are the changed settings that need a restart.
-func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates, needRestart []string, err error) {
+// load loads the configuration as at the start, and the templates of its apps. needRestart are the
+// changed settings that need a restart.
+func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
+	needRestart []string, err error) {
 	next, err := config.Load(r.reload.Environ, read)
 	if err != nil {
 		return config.Config{}, own, nil, err

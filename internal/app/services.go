@@ -6,7 +6,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// newCore creates the core of the service on the parts that are open. Nothing runs yet. around is core.Parts.Around.
+// newCore creates the core of the service on the parts that are open. Nothing runs yet. around is
+// core.Parts.Around.
 func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {
@@ -18,13 +19,17 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 	}
 	a.useTemplates(own)
 	a.core = core.New(core.Settings{
-		Policy: a.cfg.PolicySet(a.now()), Vault: a.keys, HoldUntil: a.cfg.HoldUntil, Webhooks: webhookSettings(a.cfg), Limits: limitSet(a.cfg),
+		Policy: a.cfg.PolicySet(a.now()), Vault: a.keys, HoldUntil: a.cfg.HoldUntil, Webhooks: webhookSettings(a.cfg),
+		Limits: limitSet(a.cfg),
 		Outbox: outbox.Config{
-			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(), AskAfter: a.receiptPollDelay(),
-			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()), // a connection without a worker would be of no use
+			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(),
+			AskAfter: a.receiptPollDelay(),
+			// a connection without a worker would be of no use
+			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Parts{
-		DB: a.db, Limiter: a.limiter, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier, Receipts: a.receiptPoller(),
+		DB: a.db, Limiter: a.limiter, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
+		Receipts: a.receiptPoller(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,
 	}))
 	return nil

@@ -68,7 +68,8 @@ func apiKeys(cfg config.Config) api.Keys {
 	}
 	if local := cfg.LocalPublicKey; local != "" {
 		keys = append(keys, &api.Key{
-			App: cfg.Apps[0].Name, ID: "local_page", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(local)), Origins: config.LocalOrigins,
+			App: cfg.Apps[0].Name, ID: "local_page", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(local)),
+			Origins: config.LocalOrigins,
 		})
 	}
 	return keys

@@ -25,7 +25,8 @@ func TestTheScopesOfTheFile(t *testing.T) {
 		all = append(all, string(s))
 	}
 	file := func(scopes ...string) (config.Config, error) {
-		yaml := fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, sha256: %064d, scopes: [%s]}]}]", 1, strings.Join(scopes, ", "))
+		yaml := fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, sha256: %064d, scopes: [%s]}]}]", 1,
+			strings.Join(scopes, ", "))
 		return config.Load([]string{"SENDCODE_CONFIG=c"}, func(string) ([]byte, error) { return []byte(yaml), nil })
 	}
 	c, err := file(all...)
@@ -37,7 +38,8 @@ func TestTheScopesOfTheFile(t *testing.T) {
 	}
 }
 
-// The longest life in the file is the store's; prefixes are watched for as long as text messages' codes live.
+// The longest life in the file is the store's; prefixes are watched for as long as text messages'
+// codes live.
 func TestTheLongestLife(t *testing.T) {
 	yaml := "purposes: {x: {kind: confirm, ttl: 24h, code: {length: 8}}}"
 	cfg, err := config.Load([]string{"SENDCODE_CONFIG=c"}, func(string) ([]byte, error) { return []byte(yaml), nil })
@@ -53,12 +55,14 @@ func TestTheLongestLife(t *testing.T) {
 	}
 }
 
-// Beside a generated secret key, which is so on loopback alone, there is a public key for pages on this machine, the same after each start.
+// Beside a generated secret key, which is so on loopback alone, there is a public key for pages on
+// this machine, the same after each start.
 func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 	dir := t.TempDir()
 	public := func(dir, yaml string, environ ...string) api.Keys {
 		t.Helper()
-		c, err := config.Load(append(environ, "SENDCODE_CONFIG=c"), func(string) ([]byte, error) { return []byte(yaml), nil })
+		c, err := config.Load(append(environ, "SENDCODE_CONFIG=c"),
+			func(string) ([]byte, error) { return []byte(yaml), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,15 +72,17 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.Secret })
 	}
 	keys, again, another := public(dir, ""), public(dir, ""), public(t.TempDir(), "")
-	if len(keys) != 1 || keys[0].App != "default" || !slices.Contains(keys[0].Origins, "http://localhost:3000") || slices.ContainsFunc(keys[0].Origins, func(o string) bool {
-		return !strings.HasPrefix(o, "http://localhost:") && !strings.HasPrefix(o, "http://127.0.0.1:")
-	}) {
+	if len(keys) != 1 || keys[0].App != "default" || !slices.Contains(keys[0].Origins, "http://localhost:3000") ||
+		slices.ContainsFunc(keys[0].Origins, func(o string) bool {
+			return !strings.HasPrefix(o, "http://localhost:") && !strings.HasPrefix(o, "http://127.0.0.1:")
+		}) {
 		t.Fatalf("%+v", keys)
 	}
 	if again[0].SHA256 != keys[0].SHA256 || another[0].SHA256 == keys[0].SHA256 {
 		t.Error("the key does not follow from the secret one")
 	}
-	own := "apps: [{name: default, origins: ['http://localhost:3000'], keys: [{id: web, kind: public, sha256: " + strings.Repeat("1", 64) + "}]}]"
+	own := "apps: [{name: default, origins: ['http://localhost:3000'], keys: [{id: web, kind: public, sha256: " +
+		strings.Repeat("1", 64) + "}]}]"
 	if keys := public(dir, own); len(keys) != 1 || keys[0].ID != "web" {
 		t.Errorf("beside an own public key: %+v", keys)
 	}
@@ -102,19 +108,22 @@ func TestAStopEnds(t *testing.T) {
 		mails, texts bool // are paused
 		lines        int
 	}{
-		{first.Add(-1), true, true, 0}, {first, false, true, 1}, {first.Add(time.Hour - 1), false, true, 1}, {first.Add(time.Hour), false, false, 2},
+		{first.Add(-1), true, true, 0}, {first, false, true, 1}, {first.Add(time.Hour - 1), false, true, 1},
+		{first.Add(time.Hour), false, false, 2},
 		{first.Add(2 * time.Hour), false, false, 2},
 	} {
 		r.endStops(x.at)
 		_, mails := a.core.Policy.Get().Paused(recipient.Email, "default")
 		_, texts := a.core.Policy.Get().Paused(recipient.SMS, "default")
-		if lines := strings.Count(log.String(), "stop ended"); mails != x.mails || texts != x.texts || lines != x.lines {
+		if lines := strings.Count(log.String(), "stop ended"); mails != x.mails || texts != x.texts ||
+			lines != x.lines {
 			t.Errorf("%v: mails %v, texts %v, %d lines", x.at, mails, texts, lines)
 		}
 	}
 }
 
-// Replicas on one host whose rows are in Postgres share a data directory, and with it the secrets that they made.
+// Replicas on one host whose rows are in Postgres share a data directory, and with it the secrets
+// that they made.
 func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 	dir := t.TempDir()
 	replica := func() *App {
@@ -128,7 +137,8 @@ func TestReplicasOnOneHostShareTheSecrets(t *testing.T) {
 		}
 		return a
 	}
-	if one, another := replica(), replica(); !slices.Equal(one.generated, another.generated) || len(one.generated) != 2 {
+	if one, another := replica(), replica(); !slices.Equal(one.generated, another.generated) ||
+		len(one.generated) != 2 {
 		t.Errorf("one has %d secrets, another has %d, or others", len(one.generated), len(another.generated))
 	}
 }

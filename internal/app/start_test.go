@@ -12,10 +12,11 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// While a start has not added its routes, /readyz of no port is 200, even if the checks are known and pass: a load balancer sends requests
-// from the first 200 on.
+// While a start has not added its routes, /readyz of no port is 200, even if the checks are known
+// and pass: a load balancer sends requests from the first 200 on.
 func TestReadyOnlyWithItsRoutes(t *testing.T) {
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_PASSWORD=a long password of a test",
+	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_ADMIN_ADDR=127.0.0.1:0",
+		"SENDCODE_ADMIN_PASSWORD=a long password of a test",
 		"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)

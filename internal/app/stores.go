@@ -28,7 +28,8 @@ import (
 	"sendcode/quota"
 )
 
-// processClock names the clock of a limiter that shares it with the database: one process, one SQLite file, one machine.
+// processClock names the clock of a limiter that shares it with the database: one process, one
+// SQLite file, one machine.
 const processClock = "process"
 
 // RedisPrefix begins every key, so that a Redis can be shared.
@@ -53,7 +54,8 @@ func (a *App) openDatabase(ctx context.Context) error {
 }
 
 // openStore opens the configured store. It migrates SQLite; Postgres must have been migrated.
-func openStore(ctx context.Context, cfg config.Config, now func() time.Time, tracer ...pgx.QueryTracer) (*sqldb.DB, error) {
+func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
+	tracer ...pgx.QueryTracer) (*sqldb.DB, error) {
 	if cfg.DatabaseURL == "" {
 		db, err := sqlite.Open(ctx, filepath.Join(cfg.DataDir, config.DatabaseFile), now)
 		if err != nil {
@@ -70,8 +72,8 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time, tra
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		// Beside a Postgres the clock is this process's alone, so rows of other processes are compared on the database's clock; beside
-		// SQLite it is the database's own.
+		// Beside a Postgres the clock is this process's alone, so rows of other processes are
+		// compared on the database's clock; beside SQLite it is the database's own.
 		if a.clock = processClock; a.cfg.DatabaseURL != "" {
 			a.clock += "-" + rand.Text()[:12]
 		}
@@ -108,9 +110,10 @@ func (a *App) openLimiter(ctx context.Context) error {
 // sayEvery is the time between two log lines of await.
 const sayEvery = 10 * time.Second
 
-// await calls open until it does not fail because the part that a setting names is away, at most until Config.Wait after the start. It logs
-// that it waits. The last error says what to do.
-func (a *App) await(ctx context.Context, setting string, away func(error) bool, open func(context.Context) error) error {
+// await calls open until it does not fail because the part that a setting names is away, at most
+// until Config.Wait after the start. It logs that it waits. The last error says what to do.
+func (a *App) await(ctx context.Context, setting string, away func(error) bool,
+	open func(context.Context) error) error {
 	var said time.Time
 	for {
 		err := open(ctx)
@@ -121,7 +124,9 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case left <= 0:
-			return fmt.Errorf("%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err, a.cfg.Wait, setting)
+			return fmt.Errorf(
+				"%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err,
+				a.cfg.Wait, setting)
 		case time.Since(said) >= sayEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
@@ -134,10 +139,12 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool, 
 	}
 }
 
-// WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be longer than a call: leases, a stop, the
-// wait for a slot. Only apptest calls it, before anything runs.
+// WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be
+// longer than a call: leases, a stop, the wait for a slot. Only apptest calls it, before anything
+// runs.
 func WaitLonger(times int) {
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease, &outbox.StopWait,
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease,
+		&outbox.StopWait,
 		&admission.SlotWait} {
 		*bound *= time.Duration(times)
 	}
@@ -146,7 +153,8 @@ func WaitLonger(times int) {
 // LogRedis makes the Redis client log through logger.
 func LogRedis(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
-// redisLogger logs at level debug what the Redis client would print by itself. The same failures come back as errors.
+// redisLogger logs at level debug what the Redis client would print by itself. The same failures
+// come back as errors.
 type redisLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logging interface.
@@ -154,12 +162,14 @@ func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
 	l.Debug("Redis client message", "text", fmt.Sprintf(format, args...))
 }
 
-// warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not answer does not stop the start.
+// warnRedis logs settings and rights of Redis that will cause trouble later. A Redis that does not
+// answer does not stop the start.
 func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := r.Ping(ctx); errors.Is(err, quota.ErrNotPermitted) {
-		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err, runbook.Redis.See())
+		a.logger.Error("Redis refuses commands that a send needs: the database decides alone", "error", err,
+			runbook.Redis.See())
 		return
 	} else if err != nil {
 		a.logger.Warn("Redis did not answer at start", "error", err, runbook.Redis.See())
@@ -170,7 +180,8 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// rebuild fills the limiter in this process from the database, so that a restart neither frees quota nor shortens waits.
+// rebuild fills the limiter in this process from the database, so that a restart neither frees
+// quota nor shortens waits.
 func (a *App) rebuild(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
@@ -178,7 +189,8 @@ func (a *App) rebuild(ctx context.Context) error {
 	return a.core.Gates.Rebuild(ctx, a.clock)
 }
 
-// openMailServers opens the configured mail servers; without any, the dev mailbox behind a real SMTP server.
+// openMailServers opens the configured mail servers; without any, the dev mailbox behind a real
+// SMTP server.
 func (a *App) openMailServers() error {
 	url := a.cfg.SMTPURL
 	if url == "" {
@@ -194,7 +206,8 @@ func (a *App) openMailServers() error {
 	if err != nil {
 		return err
 	}
-	servers, err := mailserver.Open(configs, a.cfg.MailDomain()) // public servers refuse a client that calls itself localhost
+	// public servers refuse a client that calls itself localhost
+	servers, err := mailserver.Open(configs, a.cfg.MailDomain())
 	if err != nil {
 		return err
 	}
@@ -206,7 +219,8 @@ func (a *App) openMailServers() error {
 	return nil
 }
 
-// healthLogger returns a function that logs when a mail server or a carrier is set aside and when it works again.
+// healthLogger returns a function that logs when a mail server or a carrier is set aside and when
+// it works again.
 func (a *App) healthLogger(what, key string) func(delivery.Health) {
 	return func(h delivery.Health) {
 		if h.Up {

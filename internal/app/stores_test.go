@@ -7,8 +7,9 @@ import (
 	"sendcode/internal/config"
 )
 
-// Beside Postgres no two processes without Redis share a clock, so that neither compares its instants with the other's. Beside SQLite there
-// is one process, which keeps its clock over a restart.
+// Beside Postgres no two processes without Redis share a clock, so that neither compares its
+// instants with the other's. Beside SQLite there is one process, which keeps its clock over a
+// restart.
 func TestClocksOfLimitersInProcess(t *testing.T) {
 	clock := func(cfg config.Config) string {
 		a := &App{cfg: cfg, now: time.Now}

@@ -28,7 +28,8 @@ import (
 	"sendcode/quota"
 )
 
-// refusal is a row of SECURITY.md: what refuses a send, a look or a check, and whether strangers can cause it for others.
+// refusal is a row of SECURITY.md: what refuses a send, a look or a check, and whether strangers
+// can cause it for others.
 type refusal struct {
 	by      string            // the problem, and the scope, bound or reason
 	text    string            // as the page names it
@@ -63,10 +64,12 @@ sms:
   carriers: [{name: twilio, type: twilio, account: AC00000000000000000000000000000001, secret_env: CARRIER_TOKEN, service: MG00000000000000000000000000000002, prices: {default: 1}}]
 `
 
-// whatRefuses are all refusals that depend on what others did. TestEveryRefusal compares the list with the code's own lists.
+// whatRefuses are all refusals that depend on what others did. TestEveryRefusal compares the list
+// with the code's own lists.
 var whatRefuses = []refusal{
 	{
-		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true, known: true, apart: true,
+		by: "quota-exceeded/recipient", text: "a recipient's rule without `reserve`, as `minute`", secret: true,
+		known: true, apart: true,
 		price: "{n} send to the recipient, until the rule's window ends",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/recipient", func(n int) reply { return w.send(nth(n), w.person(), "") })
@@ -92,37 +95,43 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true, file: fmt.Sprintf(bound, "ip"),
+		by: "quota-exceeded/ip", text: "a policy's rule on `ip` without `reserve`", secret: true, known: true,
+		file:  fmt.Sprintf(bound, "ip"),
 		price: "{n} sends, its limit, from the address that the secret key names as `client_ip`",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/ip", func(n int) reply { return w.send(neighbor, w.other(n), "") })
 		},
 	},
 	{
-		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true, file: roomy + "]}\nrequests_per_minute: 0\n",
+		by: "quota-exceeded/network", text: "`network`, of browsers alone", known: true,
+		file:  roomy + "]}\nrequests_per_minute: 0\n",
 		price: "{n} sends from its own /24 or /48 in an hour",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n%20), w.other(n), "") })
 		},
 	},
 	{
-		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true, file: fmt.Sprintf(bound, "network"),
+		by: "quota-exceeded/network", text: "a policy's rule on `network` without `reserve`", secret: true, known: true,
+		file:  fmt.Sprintf(bound, "network"),
 		price: "{n} sends, its limit, from the /24 or /48 of `client_ip`",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/network", func(n int) reply { return w.send(inNetwork(n), w.other(n), "") })
 		},
 	},
-	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false), wideRule("global", true),
+	wideRule("app", false), wideRule("purpose", false), wideRule("country", false), wideRule("prefix", false),
+	wideRule("global", true),
 	{
-		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true, file: roomy + "]}\nbreaker: {limit: 10, window: 1h}\n",
+		by: "quota-exceeded/everything", text: "`breaker`", known: true, abroad: true,
+		file:  roomy + "]}\nbreaker: {limit: 10, window: 1h}\n",
 		price: "{n} of 10 sends: its limit less its `reserve`",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/everything", func(n int) reply { return w.send(nth(n), w.other(n), "") })
 		},
 	},
 	{
-		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}", bounds: func(s *policy.Set) { s.SuppressFor = 0 },
-		left: "strangers' sends to a bad address fill half of it, {n}",
+		by: "quota-exceeded/failures", text: "`failures`", file: roomy + "]}",
+		bounds: func(s *policy.Set) { s.SuppressFor = 0 },
+		left:   "strangers' sends to a bad address fill half of it, {n}",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/failures", func(n int) reply {
 				w.MailServer.Answer(vtest.NoMailbox)
@@ -132,8 +141,9 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}", bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
-		left: "counted by class: {n} sends that fail for no fault of the address stop strangers",
+		by: "quota-exceeded/backoff", text: "`backoff`", file: roomy + "]}",
+		bounds: func(s *policy.Set) { s.Spellings = quota.Rule{} },
+		left:   "counted by class: {n} sends that fail for no fault of the address stop strangers",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/backoff", func(n int) reply {
 				w.MailServer.Answer(vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1"))
@@ -146,12 +156,15 @@ var whatRefuses = []refusal{
 		by: "quota-exceeded/spellings", text: "`spellings`", gmail: true, file: roomy + "]}",
 		left: "it binds strangers alone, after {n} sends",
 		exhaust: func(w *world) {
-			w.spend("quota-exceeded/spellings", func(n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })
+			w.spend("quota-exceeded/spellings",
+				func(n int) reply { return w.send(nth(n), fmt.Sprintf("ana.maria+%d@gmail.com", n), "") })
 		},
 	},
 	{
-		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true, abroad: true, sms: true,
-		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
+		by: "quota-exceeded/carrier", text: "a carrier's hold on a number", secret: true, known: true, others: true,
+		abroad: true, sms: true,
+		file:  roomy + "]}" + carrier,
+		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
 		exhaust: func(w *world) {
 			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
 			w.spend("quota-exceeded/carrier", func(n int) reply { return w.send(nth(n), w.person(), "") })
@@ -159,8 +172,9 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
-		left: "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
+		by: "quota-exceeded/checks", text: "an app's failed checks", free: true, file: roomy + "]}",
+		bounds: func(s *policy.Set) { s.Checks.App.Limit = 50 },
+		left:   "after 10,000 wrong codes for an app in an hour its browsers get codes of 8 characters; nothing is refused",
 		exhaust: func(w *world) {
 			for n := range 10 {
 				w.guess(nth(n), w.other(n), 5)
@@ -170,12 +184,14 @@ var whatRefuses = []refusal{
 	},
 
 	{
-		by: "too-many-checks/FailureLimit", text: "20 failed checks of a recipient's codes in a day", file: roomy + "]}",
+		by: "too-many-checks/FailureLimit", text: "20 failed checks of a recipient's codes in a day",
+		file:    roomy + "]}",
 		left:    "counted by class: {n} wrong codes stop strangers",
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
-		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true, known: true, file: roomy + "]}",
+		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
+		known: true, file: roomy + "]}",
 		price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
 			for d := range 5 {
@@ -194,7 +210,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true, known: true, file: roomy + "]}",
+		by: "too-many-checks/WideNetwork", text: "`failed_checks_per_hour`, of a wide network", secret: true,
+		known: true, file: roomy + "]}",
 		price: "{n} wrong codes from its own /24 or /48, or that of `client_ip`, in an hour",
 		exhaust: func(w *world) {
 			for n := range 100 {
@@ -203,39 +220,50 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true, left: "it alarms", file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
+		by: "too-many-checks/App", text: "an app's bound on failed checks, 10,000 an hour", free: true,
+		left: "it alarms", file: roomy + "]}", bounds: func(s *policy.Set) { s.Checks.App.Limit = 5 },
 		exhaust: func(w *world) {
 			w.guess(nth(0), w.other(0), 5)
 			w.guess(nth(1), w.other(1), 5)
 		},
 	},
 	{
-		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true, file: roomy + "]}",
+		by: "too-many-requests", text: "`requests_per_minute`", free: true, known: true, abroad: true,
+		file:  roomy + "]}",
 		price: "{n} requests from its own address in a minute",
 		exhaust: func(w *world) {
-			w.spend("too-many-requests", func(int) reply { return w.do(neighbor, "GET", "/v1/verifications/unknown", "", nil) })
+			w.spend("too-many-requests", func(int) reply {
+				return w.do(neighbor, "GET", "/v1/verifications/unknown",
+					"", nil)
+			})
 		},
 	},
 	{
-		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true, known: true, file: roomy + "]}", key: "order-2026-11-23-01",
+		by: "idempotency-key-reused", text: "an `Idempotency-Key` that can be guessed", free: true, apart: true,
+		known: true, file: roomy + "]}", key: "order-2026-11-23-01",
 		price:   "a guess from its own address, before it asks",
 		exhaust: func(w *world) { w.send(neighbor, w.other(0), "order-2026-11-23-01") },
 	},
 	{
-		by: "conflict", text: "the same, while the guess is worked on", known: true, price: "a guess from its own address, at the same moment",
-		test: "internal/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
+		by: "conflict", text: "the same, while the guess is worked on", known: true,
+		price: "a guess from its own address, at the same moment",
+		test:  "internal/api/public_test.go TestAGuessedKeyHandsNoVerificationOver",
 	},
 	{
-		by: "unavailable", text: "a place among the requests for one recipient", left: "strangers have half of the places",
+		by: "unavailable", text: "a place among the requests for one recipient",
+		left: "strangers have half of the places",
 		test: "internal/verification/reserve_test.go TestStrangersDelayNoOthers",
 	},
 	{
-		by: "unavailable", text: "a place among all requests, in an overload", left: "strangers have half of the places",
+		by: "unavailable", text: "a place among all requests, in an overload",
+		left: "strangers have half of the places",
 		test: "internal/admission/admission_test.go TestStrangersHaveHalf",
 	},
 	{
-		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true, abroad: true,
-		price: "a flood from many networks; each is bounded", test: "internal/e2e/faults/isolation_test.go TestHonestRequestsBesideAnAttack",
+		by: "unavailable", text: "more connections than the machines carry", secret: true, known: true, others: true,
+		abroad: true,
+		price:  "a flood from many networks; each is bounded",
+		test:   "internal/e2e/faults/isolation_test.go TestHonestRequestsBesideAnAttack",
 	},
 
 	{
@@ -246,14 +274,16 @@ var whatRefuses = []refusal{
 				a := w.send(nth(n), w.person(), "")
 				_, sent, _, err := w.Store.Verification(w.Context(), a.ID)
 				w.NoError(err)
-				_, err = w.Svc.Providers.Ingest(w.Context(), "postmark", reports.Event{Outcome: reports.Complained, Known: true, Send: sent.ID, At: time.Now()})
+				_, err = w.Svc.Providers.Ingest(w.Context(), "postmark",
+					reports.Event{Outcome: reports.Complained, Known: true, Send: sent.ID, At: time.Now()})
 				w.NoError(err)
 				return a
 			})
 		},
 	},
 	{
-		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true, abroad: true, sms: true, file: roomy + "]}" + carrier,
+		by: "delivery-failed/opted_out", text: "`opted_out`", apart: true, secret: true, known: true, others: true,
+		abroad: true, sms: true, file: roomy + "]}" + carrier,
 		price: "{n} text message that the person answers with STOP; the carrier stops all messages of its sender",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
@@ -262,7 +292,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true, file: roomy + "]}" + carrier,
+		by: "delivery-failed/paused", text: "`paused`, by the watch on pumping", sms: true,
+		file: roomy + "]}" + carrier,
 		left: "counted by class: {n} text messages whose codes are not entered stop strangers",
 		exhaust: func(w *world) {
 			for range 24 {
@@ -275,7 +306,8 @@ var whatRefuses = []refusal{
 	},
 	spendCap("global", true), spendCap("app", false), spendCap("country", true),
 	{
-		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true, abroad: true, sms: true,
+		by: "delivery-failed/carrier_limit", text: "`carrier_limit`", secret: true, known: true, others: true,
+		abroad: true, sms: true,
 		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
@@ -283,7 +315,8 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true, known: true, others: true, abroad: true,
+		by: "delivery-failed/rejected", text: "`rejected`, for what the mail server thinks of us", secret: true,
+		known: true, others: true, abroad: true,
 		file: roomy + "]}", price: "as many messages to bad addresses, from many networks, as the mail server bears",
 		exhaust: func(w *world) {
 			for n := range 20 {
@@ -297,7 +330,8 @@ var whatRefuses = []refusal{
 	},
 	{
 		by: "delivery-failed/expired", text: "`expired`: the queue of a channel is longer than a code lives",
-		file: roomy + "]}", waits: 10 * time.Minute, apart: true, left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
+		file: roomy + "]}", waits: 10 * time.Minute, apart: true,
+		left: "strangers' messages wait apart, and have half of the attempts; {n} are more than these take in a code's life",
 		exhaust: func(w *world) {
 			w.MailServer.Each = time.Minute
 			for ; w.spent < 16*12; w.spent++ {
@@ -316,12 +350,14 @@ var whatRefuses = []refusal{
 		},
 	},
 	{
-		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy + "]}", price: "the ID of its verification, 128 random bits",
-		test: "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+		by: "check/max_attempts_reached", text: "five tries of a code", known: true, file: roomy + "]}",
+		price: "the ID of its verification, 128 random bits",
+		test:  "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
 	},
 	{
-		by: "check/canceled", text: "a code that was canceled", known: true, price: "the ID of its verification, 128 random bits",
-		test: "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
+		by: "check/canceled", text: "a code that was canceled", known: true,
+		price: "the ID of its verification, 128 random bits",
+		test:  "internal/verification/resend_test.go TestABrowserReachesNothingOfABackEnd",
 	},
 }
 
@@ -338,7 +374,8 @@ func wideRule(scope string, shared bool) refusal {
 		file += carrier
 	}
 	return refusal{
-		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared, file: file, sms: area,
+		by: "quota-exceeded/" + scope, text: "a rule on `" + scope + "`", known: true, abroad: shared,
+		file: file, sms: area,
 		price: "{n} of 10 sends: its limit less its `reserve`",
 		exhaust: func(w *world) {
 			w.spend("quota-exceeded/"+scope, func(n int) reply { return w.send(nth(n), w.other(n), "") })
@@ -349,34 +386,39 @@ func wideRule(scope string, shared bool) refusal {
 // spendCap is the row of a spend cap. All apps share some.
 func spendCap(scope string, shared bool) refusal {
 	return refusal{
-		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true, abroad: shared, sms: true,
-		file: roomy + "]}" + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n", price: "{n} of 10 messages: its limit less its `reserve`",
+		by: "delivery-failed/spend_cap/" + scope, text: "`spend` with the scope `" + scope + "`", known: true,
+		abroad: shared, sms: true,
+		file:  roomy + "]}" + carrier + "  spend: [{scope: " + scope + ", per: day, limit: 10}]\n",
+		price: "{n} of 10 messages: its limit less its `reserve`",
 		exhaust: func(w *world) {
 			w.spend("delivery-failed/spend_cap", func(n int) reply { return w.send(nth(n), w.other(n), "") })
 		},
 	}
 }
 
-// ofTheRequest are the refusals that no other caller can cause: they depend on the request itself, the settings, or what is not a send, a
-// look or a check.
+// ofTheRequest are the refusals that no other caller can cause: they depend on the request itself,
+// the settings, or what is not a send, a look or a check.
 var ofTheRequest = []string{
-	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope", "secret-key-in-page", "not-found", "method-not-allowed",
+	"malformed-json", "unknown-field", "bad-request", "unauthorized", "forbidden", "insufficient-scope",
+	"secret-key-in-page", "not-found", "method-not-allowed",
 	"too-large", "unsupported-media-type", "invalid-field", "internal",
 	"caller-checks", "not-done", "proof-redeemed", "erased", "too-many-attempts", // of proofs and administrators
-	"delivery-failed/blocked", "delivery-failed/country_not_served", "delivery-failed/not_configured", "delivery-failed/template",
+	"delivery-failed/blocked", "delivery-failed/country_not_served", "delivery-failed/not_configured",
+	"delivery-failed/template",
 	"delivery-failed/unreadable", "delivery-failed/erased", "delivery-failed/ended", "delivery-failed/no_answer",
 	"check/approved", "check/expired", "check/pending",
 }
 
-// cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a secret key for a stranger, which is
-// refused as strangers are. It returns what it cost.
+// cause tries a row: strangers use up what they can. Then each honest caller asks, and at last a
+// secret key for a stranger, which is refused as strangers are. It returns what it cost.
 func (x refusal) cause(t *testing.T) (spent int) {
 	wants := []bool{x.secret, x.known, x.others, x.abroad, !x.free}
 	callers := append(slices.Clone(honest), trusted)
 	ask := func(w *world, i int) {
 		got, c := w.refusalOf(callers[i]), callers[i]
 		if refused := got != "" && strings.HasPrefix(x.by, got); refused != wants[i] || !refused && got != "" {
-			t.Errorf("%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
+			t.Errorf(
+				"%s, the %s key of the app %s after %d requests of strangers, itself for one %v: refused by %q, want %v",
 				x.text, c.kind, c.app, w.spent, c.stranger, got, wants[i])
 		}
 	}
@@ -396,8 +438,9 @@ func (x refusal) cause(t *testing.T) (spent int) {
 	return spent
 }
 
-// Of each refusal, strangers cause for secret keys, known browsers and other apps what the table says, at its price, and nothing else. The
-// table of SECURITY.md is made of it. Run with -update after a change.
+// Of each refusal, strangers cause for secret keys, known browsers and other apps what the table
+// says, at its price, and nothing else. The table of SECURITY.md is made of it. Run with -update
+// after a change.
 func TestWhatStrangersCause(t *testing.T) {
 	spent := map[string]int{}
 	for _, x := range whatRefuses {
@@ -422,7 +465,8 @@ func TestWhatStrangersCause(t *testing.T) {
 // refusalsTable is the table of SECURITY.md.
 func refusalsTable(spent map[string]int) string {
 	var table strings.Builder
-	table.WriteString("| refusal | of a secret key | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
+	table.WriteString(
+		"| refusal | of a secret key | of a known browser | of another app | price, or what is left |\n|---|---|---|---|---|\n")
 	word := map[bool]string{true: "**yes**", false: "no"}
 	for _, x := range whatRefuses {
 		elsewhere := word[x.others]
@@ -447,8 +491,9 @@ func readText(t *testing.T, path string) string {
 	return string(text)
 }
 
-// Each refusal of the code has a row: each kind of problem, each scope of a rule, each bound of failed checks, each spend cap, each reason
-// of a failure and each end of a code. Each row is one of these, and each yes has a price.
+// Each refusal of the code has a row: each kind of problem, each scope of a rule, each bound of
+// failed checks, each spend cap, each reason of a failure and each end of a code. Each row is one
+// of these, and each yes has a price.
 func TestEveryRefusalHasARow(t *testing.T) {
 	found := map[string]bool{}
 	for _, k := range server.Kinds() {
@@ -463,7 +508,8 @@ func TestEveryRefusalHasARow(t *testing.T) {
 			found[slug+"/"+part] = true
 		}
 	}
-	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"), values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
+	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"),
+		values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
 	split(server.QuotaExceeded.Slug, scopes)
 	checks := reflect.TypeFor[policy.Checks]()
 	bounds := names(t, `Limit$`, "../store/gate/*.go")
@@ -471,14 +517,16 @@ func TestEveryRefusalHasARow(t *testing.T) {
 		bounds = append(bounds, checks.Field(i).Name)
 	}
 	split(server.TooManyChecks.Slug, bounds)
-	split(server.DeliveryFailed.Slug, values(t, "", "^Reason", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"))
+	split(server.DeliveryFailed.Slug,
+		values(t, "", "^Reason", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"))
 	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
 	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpend, strings.Fields(spend.Tag.Get("oneof")))
 	split("check", values(t, "State", "", "../verification/*.go"))
 
 	for _, name := range mappedErrors(t) {
 		if by := refusedWith[name]; by == "" {
-			t.Errorf("the table of problems maps %s: say in refusedWith which row tells if strangers can cause it", name)
+			t.Errorf("the table of problems maps %s: say in refusedWith which row tells if strangers can cause it",
+				name)
 		} else if !found[by] && !found[by+"/"+bounds[0]] {
 			t.Errorf("refusedWith has %s for %s, which is no refusal of the code", by, name)
 		}
@@ -487,10 +535,13 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	rows := map[string]bool{}
 	for _, x := range whatRefuses {
 		rows[x.by] = true
-		if yes := x.secret || x.known || x.others || x.abroad; yes != (x.price != "") || yes == (x.left != "") || (x.exhaust == nil) == (x.test == "") {
-			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it", x.text)
+		if yes := x.secret || x.known || x.others || x.abroad; yes != (x.price != "") || yes == (x.left != "") ||
+			(x.exhaust == nil) == (x.test == "") {
+			t.Errorf("the row of %s has a price exactly if there is a yes, else what is left, and one way to try it",
+				x.text)
 		}
-		if path, name, named := strings.Cut(x.test, " "); named && !strings.Contains(readText(t, "../../"+path), "\nfunc "+name+"(") {
+		if path, name, named := strings.Cut(x.test, " "); named &&
+			!strings.Contains(readText(t, "../../"+path), "\nfunc "+name+"(") {
 			t.Errorf("the row of %s: %s is not in %s", x.text, name, path)
 		}
 	}
@@ -515,7 +566,8 @@ func TestEveryRefusalHasARow(t *testing.T) {
 // constant is a named constant of the sources.
 type constant struct{ name, value string }
 
-// constants are those of the files, without tests, whose declared type is called typed ("" if there is none) and whose name matches.
+// constants are those of the files, without tests, whose declared type is called typed ("" if there
+// is none) and whose name matches.
 func constants(t *testing.T, typed, name string, patterns ...string) (all []constant) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -587,11 +639,14 @@ func names(t *testing.T, name string, patterns ...string) (all []string) {
 
 // refusedWith are the errors that the table of package server maps, with the refusal that each is.
 var refusedWith = map[string]string{
-	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable", "fault.Uncertain": "unavailable",
-	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable", "admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
+	"fault.InvalidError": "invalid-field", "fault.NotFound": "not-found", "fault.Unavailable": "unavailable",
+	"fault.Uncertain":      "unavailable",
+	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable",
+	"admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
 	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
 	"verification.ErrCallerChecks": "caller-checks",
-	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request", "context.Canceled": "unavailable",
+	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
+	"context.Canceled": "unavailable",
 }
 
 // mappedErrors are the errors that the table of package server names.
@@ -610,7 +665,8 @@ func mappedErrors(t *testing.T) (all []string) {
 			if s, ok := n.(*ast.SelectorExpr); ok {
 				pkg, _ := s.X.(*ast.Ident)
 				name := s.Sel.Name
-				if pkg != nil && pkg.Name != "http" && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") || strings.HasSuffix(name, "Error") || pkg.Name == "context") {
+				if pkg != nil && pkg.Name != "http" && (pkg.Name == "fault" || strings.HasPrefix(name, "Err") ||
+					strings.HasSuffix(name, "Error") || pkg.Name == "context") {
 					all = append(all, pkg.Name+"."+name)
 				}
 			}

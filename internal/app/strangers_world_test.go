@@ -28,7 +28,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// world is the API of a service with the settings of a file, in virtual time, with the apps shop and other. Strangers ask the app shop.
+// world is the API of a service with the settings of a file, in virtual time, with the apps shop
+// and other. Strangers ask the app shop.
 type world struct {
 	*vtest.Rig
 	e      *echo.Echo
@@ -89,13 +90,14 @@ func loadTested(t *testing.T, lines string) config.Config {
 	return cfg
 }
 
-// inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule counts what that has sent,
-// except in a roomy policy with a tick of its own.
+// inWorld runs a test of a row in a world of its own, in which both apps know a browser. No rule
+// counts what that has sent, except in a roomy policy with a tick of its own.
 func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	t.Helper()
 	cfg := loadTested(t, row.file)
 	settings := func(s *vtest.Settings) {
-		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(), cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
+		s.Set, s.Vault.Folding, s.Tick, s.Watch = cfg.PolicySet(time.Now()), cfg.Folding(),
+			cmp.Or(row.tick, time.Minute), (&App{cfg: cfg}).prefixWatch()
 		if row.bounds != nil {
 			row.bounds(&s.Set)
 		}
@@ -125,14 +127,16 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 	})
 }
 
-// pricedCarriers are the carriers of the file in front of the rig's, with the spend caps of the file.
+// pricedCarriers are the carriers of the file in front of the rig's, with the spend caps of the
+// file.
 func pricedCarriers(r *vtest.Rig, cfg config.Config) outbox.Carrier {
 	var caps []outbox.SpendCap
 	for _, c := range cfg.SMS.Spend {
 		caps = append(caps, outbox.SpendCap(c))
 	}
 	c := cfg.SMS.Carriers[0]
-	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices, DefaultPrice: c.Prices["default"]}},
+	return sms.NewCarriers([]sms.Route{{Carrier: rigCarrier{r.Carrier}, Prices: c.Prices,
+		DefaultPrice: c.Prices["default"]}},
 		sms.Options{Reserve: outbox.NewBudget(r.Store, caps, slog.New(slog.DiscardHandler), func(string) {}).Reserve})
 }
 
@@ -164,7 +168,8 @@ func (w *world) person() string {
 	return vtest.Ana
 }
 
-// other is the nth other recipient, near the person's own: of text messages, one with the same country and prefix.
+// other is the nth other recipient, near the person's own: of text messages, one with the same
+// country and prefix.
 func (w *world) other(n int) string {
 	if w.row.sms {
 		return vtest.Mobile[:len(vtest.Mobile)-4] + fmt.Sprintf("%04d", n)
@@ -258,8 +263,8 @@ func (w *world) newestCode(to string) (newest string) {
 	return newest
 }
 
-// refusedBy names what refused: the problem, and the scope of the rule, or the reason of the failure; "" if the send was accepted by the
-// mail server or the carrier.
+// refusedBy names what refused: the problem, and the scope of the rule, or the reason of the
+// failure; "" if the send was accepted by the mail server or the carrier.
 func (w *world) refusedBy(a reply) string {
 	w.Helper()
 	switch slug := a.slug(); {
@@ -291,7 +296,8 @@ func (w *world) scopeOf(rule string) string {
 	return rule // verification.CarrierRule
 }
 
-// refusalOf has an honest caller ask for a code and enter it, and returns what refused; "" if it got through.
+// refusalOf has an honest caller ask for a code and enter it, and returns what refused; "" if it
+// got through.
 func (w *world) refusalOf(c caller) string {
 	w.Helper()
 	if c.kind == "public" {
@@ -315,7 +321,8 @@ func (w *world) refusalOf(c caller) string {
 	return ""
 }
 
-// spend has strangers ask until this refuses one, the nth asking the nth time. It returns how many it took.
+// spend has strangers ask until this refuses one, the nth asking the nth time. It returns how many
+// it took.
 func (w *world) spend(by string, ask func(n int) reply) int {
 	w.Helper()
 	for n := range 10_000 {
@@ -324,7 +331,8 @@ func (w *world) spend(by string, ask func(n int) reply) int {
 		case got == by:
 			w.spent += n
 			return n
-		case got != "" && !strings.HasPrefix(got, server.DeliveryFailed.Slug) && got != string(store.Queued) && got != string(store.Sending) && got != server.NotFound.Slug:
+		case got != "" && !strings.HasPrefix(got, server.DeliveryFailed.Slug) && got != string(store.Queued) &&
+			got != string(store.Sending) && got != server.NotFound.Slug:
 			w.Fatalf("stranger %d: %s, want %s: %+v", n, got, by, a)
 		}
 	}
@@ -332,7 +340,8 @@ func (w *world) spend(by string, ask func(n int) reply) int {
 	return 0
 }
 
-// guess has a stranger enter n wrong codes for verifications of its own for an address, and returns how many were compared.
+// guess has a stranger enter n wrong codes for verifications of its own for an address, and returns
+// how many were compared.
 func (w *world) guess(c caller, to string, n int) (compared int) {
 	w.Helper()
 	for compared < n {

@@ -11,8 +11,8 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the directories whose files replace built-in templates: the service's, and an app's ("" for none), which take
-// precedence.
+// templateTrees returns the directories whose files replace built-in templates: the service's, and
+// an app's ("" for none), which take precedence.
 func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	for _, d := range []string{a.cfg.Templates, appDirectory} {
 		if d != "" {
@@ -37,8 +37,8 @@ type appTemplates struct {
 	texts map[string]*message.Texts
 }
 
-// readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails, or a text message would have too many
-// segments.
+// readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails,
+// or a text message would have too many segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
 	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
 	for _, app := range cfg.Apps {

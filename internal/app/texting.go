@@ -20,7 +20,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too. With neither the channel is off.
+// openCarriers opens the configured carriers; without any, the dev mailbox if mails go there too.
+// With neither the channel is off.
 func (a *App) openCarriers() error {
 	if !a.cfg.SMSEnabled() {
 		return nil
@@ -37,10 +38,12 @@ func (a *App) openCarriers() error {
 	var routes []sms.Route
 	for _, c := range a.cfg.SMS.Carriers {
 		routes = append(routes, sms.Route{
-			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"], Polled: c.Polled(),
+			Carrier: c.Open(), Prefixes: c.Prefixes, Prices: c.Prices, DefaultPrice: c.Prices["default"],
+			Polled: c.Polled(),
 		})
 	}
-	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders, Watch: a.healthLogger("carrier", "carrier")}
+	options := sms.Options{Sender: a.cfg.SMS.Senders["default"], Senders: a.cfg.SMS.Senders,
+		Watch: a.healthLogger("carrier", "carrier")}
 	options.Tried = a.deliveryObserver(recipient.SMS)
 	if a.cfg.SMS.PublicURL != "" {
 		options.Callback = ReceiptAddresses(a.cfg).URL
@@ -71,13 +74,15 @@ func (a *App) receiptPoller() outbox.Receipts {
 	return nil
 }
 
-// How long after a message its carrier is asked for the receipt: late where the carrier can report it by itself.
+// How long after a message its carrier is asked for the receipt: late where the carrier can report
+// it by itself.
 const (
 	askSoon = 30 * time.Second
 	askLate = 10 * time.Minute
 )
 
-// receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no carrier can be asked.
+// receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no
+// carrier can be asked.
 func (a *App) receiptPollDelay() time.Duration {
 	switch {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
@@ -88,8 +93,8 @@ func (a *App) receiptPollDelay() time.Duration {
 	return askLate
 }
 
-// prefixWatch returns the settings for pausing prefixes; zero if pausing is off or there are no carriers, since the dev mailbox costs
-// nothing.
+// prefixWatch returns the settings for pausing prefixes; zero if pausing is off or there are no
+// carriers, since the dev mailbox costs nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
 	w := a.cfg.SMS.Watch
 	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
@@ -99,11 +104,13 @@ func (a *App) prefixWatch() store.PrefixWatch {
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: w.Sends, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour, Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: w.Sends, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
+		Exempt: w.Exempt}
 }
 
-// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of that app would fail. With text messages
-// it also renders each text with the longest code, and fails if one can't be rendered or takes more segments than allowed.
+// checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of
+// that app would fail. With text messages it also renders each text with the longest code, and
+// fails if one can't be rendered or takes more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
 	longest := verification.LongCode // a code may become as long under attack
 	for _, p := range cfg.Purposes {
@@ -116,7 +123,8 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 			return fmt.Errorf("the app %q can't be called that in messages; give it a title: %w", app.Name, err)
 		}
 		if a.texts != nil {
-			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(message.Data{App: name, Hash: app.SMSHash}, app.SMSOrigin, longest))
+			errs = append(errs, cmp.Or(own[app.Name], a.texts).CheckLength(message.Data{App: name, Hash: app.SMSHash},
+				app.SMSOrigin, longest))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

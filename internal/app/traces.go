@@ -17,22 +17,26 @@ import (
 )
 
 const (
-	// exportWait bounds the export of the last spans at a stop, when requests and sends have ended. With shutdownWait and outbox.StopWait it
-	// is less than the 30 s that operators allow beside Config.Drain.
+	// exportWait bounds the export of the last spans at a stop, when requests and sends have ended.
+	// With shutdownWait and outbox.StopWait it is less than the 30 s that operators allow beside
+	// Config.Drain.
 	exportWait = 5 * time.Second
 	// notExportedEvery is the time between two log lines of spans that can't be exported.
 	notExportedEvery = time.Minute
-	// longestCause bounds the cause in such a line, in bytes: it may have the collector's own words.
+	// longestCause bounds the cause in such a line, in bytes: it may have the collector's own
+	// words.
 	longestCause = 300
 )
 
-// openTraces opens the traces that the environment asks for. What comes later is closed before them, so that its spans are exported too.
+// openTraces opens the traces that the environment asks for. What comes later is closed before
+// them, so that its spans are exported too.
 func (a *App) openTraces(ctx context.Context) error {
 	lines := server.LogThrottle{Every: notExportedEvery}
 	notExported := func(err error) {
 		if n, due := lines.Add("spans", time.Now()); due {
 			cause := err.Error()
-			a.logger.Info("spans not exported: the service goes on without them", "count", n, "error", cause[:min(len(cause), longestCause)])
+			a.logger.Info("spans not exported: the service goes on without them", "count", n, "error",
+				cause[:min(len(cause), longestCause)])
 		}
 	}
 	a.traces = traces.Open(ctx, Version(), a.logger, notExported)
@@ -58,7 +62,8 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that notes on the request's span what is known of the request only now. It is not used without traces.
+// traceRoute is middleware that notes on the request's span what is known of the request only now.
+// It is not used without traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)

@@ -2,13 +2,16 @@ package app
 
 import "runtime/debug"
 
-// nextVersion is the version of the next release of this tree (Semantic Versioning 2.0.0); it becomes the tag v0.1.0.
+// nextVersion is the version of the next release of this tree (Semantic Versioning 2.0.0); it
+// becomes the tag v0.1.0.
 const nextVersion = "0.1.0"
 
-// version is what the Makefile has the linker set: nextVersion at its tag, else with "-dev+" and the commit.
+// version is what the Makefile has the linker set: nextVersion at its tag, else with "-dev+" and
+// the commit.
 var version string
 
-// Version returns what this program calls itself: "0.1.0", or between tags "0.1.0-dev+" and the commit where the build knows it.
+// Version returns what this program calls itself: "0.1.0", or between tags "0.1.0-dev+" and the
+// commit where the build knows it.
 func Version() string {
 	if version != "" {
 		return version

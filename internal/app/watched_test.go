@@ -50,7 +50,8 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	}
 }
 
-// A link that Kubernetes turns to another folder is seen, as is a file that takes the place of the link.
+// A link that Kubernetes turns to another folder is seen, as is a file that takes the place of the
+// link.
 func TestATurnedLinkIsSeen(t *testing.T) {
 	t.Chdir(t.TempDir())
 	must := func(err error) {

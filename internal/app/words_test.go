@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Each word of /readyz has a sentence in each language of the console, and what an alert says of the same thing is that sentence.
+// Each word of /readyz has a sentence in each language of the console, and what an alert says of
+// the same thing is that sentence.
 func TestReasonsHaveOneSentence(t *testing.T) {
 	words := map[string]bool{}
 	for _, file := range []string{"keys.go", "probes.go", "readiness.go"} {
@@ -17,7 +18,8 @@ func TestReasonsHaveOneSentence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?:Word: |Word = |Unready = |unreachable = |Also = true, )"([a-z_]+)"`).FindAllSubmatch(source, -1) {
+		for _, m := range regexp.MustCompile(
+			`(?:Word: |Word = |Unready = |unreachable = |Also = true, )"([a-z_]+)"`).FindAllSubmatch(source, -1) {
 			words[string(m[1])] = true
 		}
 	}
@@ -36,11 +38,13 @@ func TestReasonsHaveOneSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	for alert, word := range map[string]string{
-		"SendcodeLimiterAway": "limiter_unreachable", "SendcodeDatabaseSlow": "database_slow", "SendcodeAllServersAway": "mail_servers_suspended",
+		"SendcodeLimiterAway": "limiter_unreachable", "SendcodeDatabaseSlow": "database_slow",
+		"SendcodeAllServersAway": "mail_servers_suspended",
 	} {
 		_, rule, _ := strings.Cut(string(alerts), "alert: "+alert+"\n")
 		rule, _, _ = strings.Cut(rule, "- alert:")
-		if said := texts.ConsoleLanguages()[0].Get("ready." + word); said == "" || !strings.Contains(rule, strings.TrimSuffix(said, ".")) {
+		if said := texts.ConsoleLanguages()[0].Get("ready." + word); said == "" ||
+			!strings.Contains(rule, strings.TrimSuffix(said, ".")) {
 			t.Errorf("%s does not say %q", alert, said)
 		}
 	}

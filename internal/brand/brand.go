@@ -1,5 +1,6 @@
-// Package brand has an app's logo, home page and colours for our page and its mails. The colours are made from one accent, such that text
-// in them is legible on light and dark surfaces, whatever the accent is.
+// Package brand has an app's logo, home page and colours for our page and its mails. The colours
+// are made from one accent, such that text in them is legible on light and dark surfaces, whatever
+// the accent is.
 package brand
 
 import (
@@ -10,14 +11,16 @@ import (
 	"strconv"
 )
 
-// Brand is how an app shows itself; the zero value is none. New computes its colours, once for all messages and pages.
+// Brand is how an app shows itself; the zero value is none. New computes its colours, once for all
+// messages and pages.
 type Brand struct {
 	Logo        string // https URL of an image
 	Home        string // https URL
 	Light, Dark Tone   // for pages in light and in dark colours; empty without an accent
 }
 
-// New returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another text counts as none.
+// New returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another
+// text counts as none.
 func New(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parseColour(accent); err == nil {
@@ -33,7 +36,8 @@ type Tone struct {
 	Wash   string // of a surface with a hint of it
 }
 
-// surface is the backgrounds of a scheme, as in web/static/tokens.css and templates/mail/layout.html.
+// surface is the backgrounds of a scheme, as in web/static/tokens.css and
+// templates/mail/layout.html.
 type surface struct{ paper, card, on, towards colour }
 
 var (
@@ -44,13 +48,15 @@ var (
 // legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
 const legible = 4.5
 
-// toneOn returns the accent, darkened or lightened until it is legible on each background of the scheme.
+// toneOn returns the accent, darkened or lightened until it is legible on each background of the
+// scheme.
 func (c colour) toneOn(s surface) Tone {
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
 		shade := c.mix(s.towards, float64(step)/steps)
 		wash := s.card.mix(shade, washed)
-		if step == steps || contrast(shade, s.paper) >= legible && contrast(shade, s.card) >= legible && contrast(shade, wash) >= legible &&
+		if step == steps || contrast(shade, s.paper) >= legible && contrast(shade, s.card) >= legible &&
+			contrast(shade, wash) >= legible &&
 			contrast(s.on, shade) >= legible {
 			return Tone{Accent: shade.String(), On: s.on.String(), Wash: wash.String()}
 		}
@@ -58,13 +64,15 @@ func (c colour) toneOn(s surface) Tone {
 	return Tone{}
 }
 
-// StyleSheet returns a style sheet that sets the page's colours to the brand's; "" without an accent.
+// StyleSheet returns a style sheet that sets the page's colours to the brand's; "" without an
+// accent.
 func (b Brand) StyleSheet() string {
 	l, d := b.Light, b.Dark
 	if l == (Tone{}) {
 		return ""
 	}
-	return fmt.Sprintf(":root{--accent:light-dark(%s,%s);--on-accent:light-dark(%s,%s);--accent-wash:light-dark(%s,%s)}",
+	return fmt.Sprintf(
+		":root{--accent:light-dark(%s,%s);--on-accent:light-dark(%s,%s);--accent-wash:light-dark(%s,%s)}",
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
@@ -74,7 +82,8 @@ func (b Brand) StyleVersion() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// CheckAccent returns the problem with an accent, as a text for the configuration's errors; "" for #rrggbb.
+// CheckAccent returns the problem with an accent, as a text for the configuration's errors; "" for
+// #rrggbb.
 func CheckAccent(text string) string {
 	if _, err := parseColour(text); err != nil {
 		return err.Error()

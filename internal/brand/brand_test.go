@@ -2,7 +2,8 @@ package brand
 
 import "testing"
 
-// Whatever the accent is, its text can be read on every surface, and text on it too; one that can be read already stays as it is.
+// Whatever the accent is, its text can be read on every surface, and text on it too; one that can
+// be read already stays as it is.
 func TestColoursCanBeRead(t *testing.T) {
 	for r := 0; r < 256; r += 17 {
 		for g := 0; g < 256; g += 17 {

@@ -1,5 +1,6 @@
-// Package buckets names the buckets in which the events of a request are counted: by its recipient, network, app and what else the rules
-// of its policy count by. The limiter has them by these names; what counts the same sends in the database is Subject.InDatabase.
+// Package buckets names the buckets in which the events of a request are counted: by its recipient,
+// network, app and what else the rules of its policy count by. The limiter has them by these names;
+// what counts the same sends in the database is Subject.InDatabase.
 package buckets
 
 import (
@@ -12,8 +13,9 @@ import (
 	"sendcode/quota"
 )
 
-// bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy. So purposes that share a policy
-// share its buckets. An empty policy is for buckets of all policies together.
+// bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
+// So purposes that share a policy share its buckets. An empty policy is for buckets of all policies
+// together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
@@ -23,12 +25,14 @@ func Recipient(app string, ch recipient.Channel, policy string, h recipient.Hash
 	return bucket(app, ch, policy, quota.Recipient, h.String())
 }
 
-// Failures returns the bucket of a recipient's failed sends, under all policies: a bad address is bad for every purpose.
+// Failures returns the bucket of a recipient's failed sends, under all policies: a bad address is
+// bad for every purpose.
 func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// Backoff returns the bucket of policy.BackoffRule: a recipient's sends by callers of a class, under all policies.
+// Backoff returns the bucket of policy.BackoffRule: a recipient's sends by callers of a class,
+// under all policies.
 func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
 	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
 }
@@ -43,8 +47,8 @@ func AppChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// Checks returns the buckets of networks in which a failed check is counted; none without a client address, since a back end's own
-// would stand for all its users.
+// Checks returns the buckets of networks in which a failed check is counted; none without a client
+// address, since a back end's own would stand for all its users.
 func Checks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
@@ -55,8 +59,9 @@ func Checks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]str
 	return all
 }
 
-// Area is the wider unit of a recipient that some rules count by: the country and prefix of a phone number, the mailbox of a mail
-// address. In the zero Area they are unknown; a peek then leaves such rules out.
+// Area is the wider unit of a recipient that some rules count by: the country and prefix of a phone
+// number, the mailbox of a mail address. In the zero Area they are unknown; a peek then leaves such
+// rules out.
 type Area struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -89,8 +94,9 @@ func (s Subject) DatabaseBucket() store.Bucket {
 // Failures returns the bucket of the recipient's failed sends.
 func (s Subject) Failures() string { return Failures(s.App, s.Channel, s.Recipient) }
 
-// Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the subject has no value for it, such as an
-// unknown client address or country: then a Take fails, and a peek leaves its rules out.
+// Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the
+// subject has no value for it, such as an unknown client address or country: then a Take fails, and
+// a peek leaves its rules out.
 func (s Subject) Buckets() map[quota.Scope]string {
 	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
 	for _, r := range s.Purpose.Policy.Rules {
@@ -144,7 +150,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// Counted returns the buckets in which a Take counts and a refund removes events; see quota.Scope.Counted.
+// Counted returns the buckets in which a Take counts and a refund removes events; see
+// quota.Scope.Counted.
 func Counted(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
@@ -155,10 +162,12 @@ func Counted(buckets map[quota.Scope]string) []string {
 	return all
 }
 
-// ClientPrefix returns the address prefix that counts as one client: an IPv4 address or an IPv6 /64; empty for an invalid address.
+// ClientPrefix returns the address prefix that counts as one client: an IPv4 address or an IPv6
+// /64; empty for an invalid address.
 func ClientPrefix(ip netip.Addr) string { return prefix(ip, 32, 64) }
 
-// NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48 of IPv6; empty for an invalid address.
+// NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
+// of IPv6; empty for an invalid address.
 func NetworkPrefix(ip netip.Addr) string { return prefix(ip, 24, 48) }
 
 func prefix(ip netip.Addr, v4, v6 int) string {

@@ -1,4 +1,5 @@
-// Package code derives verification codes and parses typed ones. Packages keys and verification use it.
+// Package code derives verification codes and parses typed ones. Packages keys and verification use
+// it.
 package code
 
 import (
@@ -18,8 +19,9 @@ const (
 	Unambiguous Alphabet = "unambiguous"
 )
 
-// alphabets has the characters of each alphabet. The unambiguous ones are the consonants of RFC 8628 section 6.1: without vowels no words
-// arise by chance, and without digits none is mistaken for a letter.
+// alphabets has the characters of each alphabet. The unambiguous ones are the consonants of RFC
+// 8628 section 6.1: without vowels no words arise by chance, and without digits none is mistaken
+// for a letter.
 var alphabets = map[Alphabet]string{
 	Digits:      "0123456789",
 	Unambiguous: "BCDFGHJKLMNPQRSTVWXZ",
@@ -42,12 +44,15 @@ func ShapeOf(code string) Shape {
 	return Shape{Unambiguous, len(code)}
 }
 
-// maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with separators.
+// maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with
+// separators.
 const maxTyped = 64
 
-// Normalize converts a typed or pasted code to the form in which codes are compared. It drops spaces, dashes and invisible characters. For
-// Digits it converts decimal digits of any script, for Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is
-// left, if a character is not of the alphabet, or if the rest has not the shape's length; such a text need not count as an attempt.
+// Normalize converts a typed or pasted code to the form in which codes are compared. It drops
+// spaces, dashes and invisible characters. For Digits it converts decimal digits of any script, for
+// Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is left, if a
+// character is not of the alphabet, or if the rest has not the shape's length; such a text need not
+// count as an attempt.
 func (s Shape) Normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", s.invalidLength("too_long")
@@ -92,7 +97,8 @@ func (a Alphabet) normalize(typed string) (string, error) {
 
 func (a Alphabet) invalidCharacter() error {
 	if a == Unambiguous {
-		return invalid("not_in_alphabet", "This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and dashes are ignored.")
+		return invalid("not_in_alphabet",
+			"This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and dashes are ignored.")
 	}
 	return invalid("not_digits", "A code consists of digits; spaces and dashes are ignored.")
 }
@@ -117,8 +123,9 @@ func (a Alphabet) character(r rune) (byte, bool) {
 	return byte(r), true
 }
 
-// digitValue returns the value of a decimal digit of any script. In Unicode each script's ten digits are consecutive, zero first, so the
-// ranges of the category Nd are multiples of ten (Unicode Standard, section 4.6).
+// digitValue returns the value of a decimal digit of any script. In Unicode each script's ten
+// digits are consecutive, zero first, so the ranges of the category Nd are multiples of ten
+// (Unicode Standard, section 4.6).
 func digitValue(r rune) int {
 	for _, run := range unicode.Nd.R16 {
 		if uint32(r) >= uint32(run.Lo) && uint32(r) <= uint32(run.Hi) {

@@ -18,11 +18,13 @@ var deriveCodes = flag.Int("code.codes", 100_000, "codes to derive for the test 
 func TestNormalize(t *testing.T) {
 	for a, texts := range map[Alphabet]map[string][]string{
 		Digits: {
-			"123456": {"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔", "12\u00a034\u200b56"},
+			"123456": {"123456", " 123 456 ", "123-456", "123–456", "１２３４５６", "١٢٣٤٥٦", "१२३४५६", "𝟏𝟐𝟑𝟒𝟓𝟔",
+				"12\u00a034\u200b56"},
 			"000000": {"000000"},
 		},
 		Unambiguous: {
-			"BCDFGHJK":             {"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ｂｃｄｆ　ｇｈｊｋ", "BC\u00a0DF\u200bGHJK"},
+			"BCDFGHJK": {"BCDFGHJK", "bCdF-GhJk", " BCDF GHJK\n", "BCDF–GHJK", "ｂｃｄｆ　ｇｈｊｋ",
+				"BC\u00a0DF\u200bGHJK"},
 			"BCDFGHJKLMNPQRSTVWXZ": {"bcdfghjklmnpqrstvwxz"}, // RFC 8628 section 6.1
 			"BCDF":                 {"ＢＣ－ＤＦ"},
 		},
@@ -36,12 +38,14 @@ func TestNormalize(t *testing.T) {
 	}
 	for a, texts := range map[Alphabet]map[string][]string{
 		Digits: {
-			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"}, "too_short": {"12345", "1-2-3-4 5"},
-			"too_long": {"1234567", "１２３４５６７", "123 456 7", string(make([]byte, 65))},
+			"required": {"", " - "}, "not_digits": {"12345a", "１2３4５⑥", "½", "1.2", "1e5"},
+			"too_short": {"12345", "1-2-3-4 5"},
+			"too_long":  {"1234567", "１２３４５６７", "123 456 7", string(make([]byte, 65))},
 		},
 		Unambiguous: {
 			"required": {"", " - "}, "too_short": {"BCDFG", "BCDF-G"}, "too_long": {"BCDFGHJ", strings.Repeat("B", 65)},
-			"not_in_alphabet": {"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В", "B\xff", "！"},
+			"not_in_alphabet": {"BCDFGHJ1", "BCDFGHJA", "bcdfghjy", "BCDFGHJ１", "BCDFGHJЗ", "ſ", "\u212a", "Ⓑ", "В",
+				"B\xff", "！"},
 		},
 	} {
 		for reason, typed := range texts {
@@ -53,7 +57,8 @@ func TestNormalize(t *testing.T) {
 	}
 }
 
-// Normalize gives characters of the alphabet alone; for letters, it takes only other cases and widths for them.
+// Normalize gives characters of the alphabet alone; for letters, it takes only other cases and
+// widths for them.
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -68,8 +73,8 @@ func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	}
 }
 
-// Each character of each place is equally likely: chi-square, p = 0.001 of one place, for 9 and for 19 degrees of
-// freedom. The inputs are fixed, so the figure is too.
+// Each character of each place is equally likely: chi-square, p = 0.001 of one place, for 9 and for
+// 19 degrees of freedom. The inputs are fixed, so the figure is too.
 func TestDeriveIsUniform(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	for a, bound := range map[Alphabet]float64{Digits: 27.9, Unambiguous: 43.9} {
@@ -97,7 +102,8 @@ func TestDeriveIsUniform(t *testing.T) {
 	}
 }
 
-// Computed by another program from the definition in derive.go; a hundred digits need a second block.
+// Computed by another program from the definition in derive.go; a hundred digits need a second
+// block.
 func TestDeriveVectors(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	for _, c := range []struct {
@@ -106,7 +112,8 @@ func TestDeriveVectors(t *testing.T) {
 	}{
 		{Digits, "v1", "523676"},
 		{Digits, "another", "227773"},
-		{Digits, "v1", "5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
+		{Digits, "v1",
+			"5236768495789728501422988626551542726322601704648181000025740392544249083116209123988566590623656611"},
 		{Unambiguous, "v1", "HDFJKJLSMT"},
 		{Unambiguous, "another", "QQWWKRNHXQ"},
 	} {
@@ -119,7 +126,8 @@ func TestDeriveVectors(t *testing.T) {
 func TestDeriveSeparates(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
 	base := derive(key, "v1", nonce, alphabets[Digits], 10)
-	if derive(key, "v2", nonce, alphabets[Digits], 10) == base || derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
+	if derive(key, "v2", nonce, alphabets[Digits], 10) == base ||
+		derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
 		derive(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
 		t.Error("ID, key and nonce must each change the code")
 	}

@@ -11,8 +11,9 @@ import (
 // minNonce is the shortest nonce that a code is derived from, in bytes.
 const minNonce = 16
 
-// Derive computes the code of a verification from a secret key, the verification's ID and its nonce. So the code is stored nowhere, and
-// needs both the key and the nonce. It fails for a short nonce or an unknown alphabet.
+// Derive computes the code of a verification from a secret key, the verification's ID and its
+// nonce. So the code is stored nowhere, and needs both the key and the nonce. It fails for a short
+// nonce or an unknown alphabet.
 func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
 	if len(nonce) < minNonce {
 		return "", errors.New("code: the nonce is too short")
@@ -24,8 +25,8 @@ func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
 	return derive(key, id, nonce, characters, s.Length), nil
 }
 
-// derive takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that would make some characters more likely, so all
-// codes are equally likely.
+// derive takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that would make
+// some characters more likely, so all codes are equally likely.
 func derive(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)

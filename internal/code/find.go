@@ -11,19 +11,23 @@ import (
 // maxText bounds the text that Find searches, in bytes: a long text message.
 const maxText = 2000
 
-// The words of a text that may be a code or a part of one, by alphabet. Find skips a word with letters that no code has, such as BOX.
+// The words of a text that may be a code or a part of one, by alphabet. Find skips a word with
+// letters that no code has, such as BOX.
 var (
 	numbers = regexp.MustCompile(`\p{Nd}+`)
 	latin   = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
 )
 
-// Find returns a typed code, or the code in a pasted message such as "293848 is your code for Shop". In a message it looks for words of
-// the code's length; if there are none, for words that are joined by one space or dash and together have that length, such as "293 848".
-// A code that stands in the message more than once, as in the line for browsers of our text messages, is one. If it does not find exactly
-// one, or if typed is a code alone, it returns what Normalize returns for typed.
+// Find returns a typed code, or the code in a pasted message such as "293848 is your code for
+// Shop". In a message it looks for words of the code's length; if there are none, for words that
+// are joined by one space or dash and together have that length, such as "293 848". A code that
+// stands in the message more than once, as in the line for browsers of our text messages, is one.
+// If it does not find exactly one, or if typed is a code alone, it returns what Normalize returns
+// for typed.
 func (s Shape) Find(typed string) (string, error) {
 	read, err := s.Normalize(typed)
-	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped || len(typed) > maxText {
+	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped ||
+		len(typed) > maxText {
 		return read, err // a code alone, or too much to search
 	}
 	pattern := numbers
@@ -59,7 +63,8 @@ func (s Shape) Find(typed string) (string, error) {
 	return read, err
 }
 
-// dropInvisible returns -1 for an invisible character, so that strings.Map drops it, and any other character as it is.
+// dropInvisible returns -1 for an invisible character, so that strings.Map drops it, and any other
+// character as it is.
 func dropInvisible(r rune) rune {
 	if unicode.Is(unicode.Cf, r) {
 		return -1

@@ -16,7 +16,8 @@ type adminSettings struct {
 	SecondFactor string `yaml:"second_factor" default:"optional" oneof:"optional required"`
 	// What `SENDCODE_ADMIN_TOKEN` may do: `reader`, `operator` or `owner`.
 	TokenRole string `yaml:"token_role" default:"reader" env:"plain" oneof:"reader operator owner"`
-	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its hash.
+	// Further bearer tokens: `openssl rand -hex 32` makes one, `printf %s TOKEN | sha256sum` its
+	// hash.
 	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`
 	// A provider of OpenID Connect.
 	OIDC oidc `yaml:"oidc,omitempty"`
@@ -34,10 +35,12 @@ type adminToken struct {
 	Expires time.Time `yaml:"expires,omitempty"`
 }
 
-// FactorRequired is the value of Admin.SecondFactor by which everyone with a password needs a second factor.
+// FactorRequired is the value of Admin.SecondFactor by which everyone with a password needs a
+// second factor.
 const FactorRequired = "required"
 
-// oidc is the provider of OpenID Connect that people may log in to the console by; its secret is Config.OIDCSecret.
+// oidc is the provider of OpenID Connect that people may log in to the console by; its secret is
+// Config.OIDCSecret.
 type oidc struct {
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
@@ -67,14 +70,18 @@ func (o oidc) IsSet() bool { return o.Issuer != "" }
 // redirectPath is where the console gets the provider's answer.
 const redirectPath = "/admin/oidc/callback"
 
-// scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is used if the file names no scopes.
+// scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is
+// used if the file names no scopes.
 var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
 
 // Check implements document.checker: no two tokens have the same hash.
 func (a *adminSettings) Check(p *document.Mapping) {
 	for i, t := range a.Tokens {
 		at, others := p.Children["tokens"][i], a.Tokens[:i]
-		if slices.ContainsFunc(others, func(other adminToken) bool { return other.SHA256 == t.SHA256 && t.SHA256 != [32]byte{} }) {
+		if slices.ContainsFunc(others, func(other adminToken) bool {
+			return other.SHA256 == t.SHA256 &&
+				t.SHA256 != [32]byte{}
+		}) {
 			at.AddMistake("sha256", "another token has the same hash")
 		}
 	}
@@ -109,7 +116,8 @@ func checkSecureURL(text string) string {
 	return ""
 }
 
-// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is redirectPath, else the problem.
+// checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is
+// redirectPath, else the problem.
 func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem

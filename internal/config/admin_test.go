@@ -20,20 +20,25 @@ func TestOIDC(t *testing.T) {
 		Issuer: "https://id.example/realms/main", ClientID: "console", Claim: "email",
 		RedirectURL: "https://console.example/admin/oidc/callback", Scopes: []string{"openid", "email"},
 	})
-	if !c.AdminEnabled() || slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return s.key == "admin_password" }) {
+	if !c.AdminEnabled() || slices.ContainsFunc(c.missingSecrets(),
+		func(s storedSecret) bool { return s.key == "admin_password" }) {
 		t.Error("a password is made beside the provider")
 	}
-	must(t, strings.NewReplacer("https://id.example", "http://127.0.0.1:5556", "https://console.example", "http://localhost:8080").Replace(oidcYAML))
+	must(t, strings.NewReplacer("https://id.example", "http://127.0.0.1:5556", "https://console.example",
+		"http://localhost:8080").Replace(oidcYAML))
 }
 
 func TestMistakesOfAdmin(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
 	refused(t, map[string]string{
-		strings.Replace(oidcYAML, "issuer: https://id.example/realms/main\n    ", "", 1):          "issuer is missing",
-		oidcYAML + "    roles: {claim: groups, values: {a: root}}":                                "roles.values.a: must be reader, operator or owner",
-		oidcYAML + `    roles: {claim: groups, values: {"": owner}}`:                              "a value that is empty gives no role",
-		"admin: {tokens: [{id: a}]}":                                                              "sha256 is missing",
-		"admin: {tokens: [{id: a, sha256: \"" + hash + "\"}, {id: b, sha256: \"" + hash + "\"}]}": "another token has the same hash",
+		strings.Replace(oidcYAML, "issuer: https://id.example/realms/main\n    ", "", 1): "issuer is missing",
+		oidcYAML +
+			"    roles: {claim: groups, values: {a: root}}": "roles.values.a: must be reader, operator or owner",
+		oidcYAML +
+			`    roles: {claim: groups, values: {"": owner}}`: "a value that is empty gives no role",
+		"admin: {tokens: [{id: a}]}": "sha256 is missing",
+		"admin: {tokens: [{id: a, sha256: \"" + hash + "\"}, {id: b, sha256: \"" + hash +
+			"\"}]}": "another token has the same hash",
 	})
 	refused(t, map[string]string{"": "SENDCODE_ADMIN_TOKEN_ROLE: must be reader"}, "SENDCODE_ADMIN_TOKEN_ROLE=root")
 }

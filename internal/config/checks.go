@@ -27,17 +27,19 @@ func problemIf(wrong bool, problem string) string {
 	return ""
 }
 
-// patternCheck returns a check that accepts what matches a regular expression; problem is what it returns for the rest.
+// patternCheck returns a check that accepts what matches a regular expression; problem is what it
+// returns for the rest.
 func patternCheck(pattern, problem string) func(string) string {
 	expression := regexp.MustCompile(pattern)
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
 }
 
-// checkName returns the problem with the name of a purpose, an app or a key, or "". Names stand in answers, headers, metrics and keys of
-// Redis.
+// checkName returns the problem with the name of a purpose, an app or a key, or "". Names stand in
+// answers, headers, metrics and keys of Redis.
 var checkName = patternCheck(`^[a-z0-9_-]{1,32}$`, "a name has 1 to 32 of a-z 0-9 _ -")
 
-// checkTitle returns the problem with an app's title, or "". Titles stand in messages, so nothing in one may look like a link.
+// checkTitle returns the problem with an app's title, or "". Titles stand in messages, so nothing
+// in one may look like a link.
 func checkTitle(text string) string {
 	const most = 64
 	switch {
@@ -60,8 +62,8 @@ func checkLanguage(text string) string {
 // hostLike is a dot between letters: mail programs turn "shop.example" into a link.
 var hostLike = regexp.MustCompile(`\p{L}\.\p{L}`)
 
-// checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section 6.2), since origins are compared as
-// bytes, else the problem.
+// checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
+// 6.2), since origins are compared as bytes, else the problem.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"
@@ -86,10 +88,12 @@ func checkOrigin(text string) string {
 	return ""
 }
 
-// checkReturnURL returns "" for an origin with or without a path, in the form in which it is compared, else the problem.
+// checkReturnURL returns "" for an origin with or without a path, in the form in which it is
+// compared, else the problem.
 func checkReturnURL(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "*?#") {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		strings.ContainsAny(text, "*?#") {
 		return "must be an origin such as https://shop.example, or one with a path such as https://shop.example/signup"
 	}
 	if problem := checkOrigin(u.Scheme + "://" + u.Host); problem != "" {
@@ -100,7 +104,8 @@ func checkReturnURL(text string) string {
 	return problemIf(u.RawPath != "" || !plain, "must have a plain path, without . and .. and escapes")
 }
 
-// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else the problem.
+// checkHomeLink returns "" for a plain https link, which can stand in mails and on the page, else
+// the problem.
 func checkHomeLink(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || checkOrigin(u.Scheme+"://"+u.Host) != "" ||
@@ -110,19 +115,21 @@ func checkHomeLink(text string) string {
 	return ""
 }
 
-// logoPath has no character that ends a source in a content security policy, and no escapes, since browsers compare the decoded path.
+// logoPath has no character that ends a source in a content security policy, and no escapes, since
+// browsers compare the decoded path.
 var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") || !logoPath.MatchString(u.EscapedPath()) {
+	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") ||
+		!logoPath.MatchString(u.EscapedPath()) {
 		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
 	}
 	return ""
 }
 
-// sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the empty text, which an empty token would
-// match.
+// sha256Check returns a check that accepts a SHA-256 in hex, but neither zeros nor the hash of the
+// empty text, which an empty token would match.
 func sha256Check(of, complaint string) func(string) string {
 	return func(text string) string {
 		sum, err := hex.DecodeString(text)
@@ -151,7 +158,8 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// networkCheck returns a check that accepts a network other than the whole internet; problem is what it returns for that.
+// networkCheck returns a check that accepts a network other than the whole internet; problem is
+// what it returns for that.
 func networkCheck(problem string) func(string) string {
 	return func(text string) string {
 		network, wrong := document.ParseNetwork(text)
@@ -162,7 +170,8 @@ func networkCheck(problem string) func(string) string {
 	}
 }
 
-// checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address, with a printable name if any.
+// checkMailFrom returns the problem with the sender of mails, or "": it must be one plain address,
+// with a printable name if any.
 func checkMailFrom(value string) string {
 	const want = "must be one sender such as Shop <no-reply@shop.example>"
 	sender, err := mail.ParseAddress(value)
@@ -182,11 +191,12 @@ func checkMailFrom(value string) string {
 	return ""
 }
 
-// plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be exotic.
+// plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be
+// exotic.
 var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
 
-// checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is rejected, since it differs between
-// machines.
+// checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is
+// rejected, since it differs between machines.
 func checkTimeZone(text string) string {
 	_, err := time.LoadLocation(text)
 	problem := "there is no time zone " + document.Printable(text) + "; they have names such as Asia/Shanghai"

@@ -1,13 +1,14 @@
-// Package config turns the environment, one YAML file and the defaults into a checked Config, or into the whole list
-// of what is wrong with them.
+// Package config turns the environment, one YAML file and the defaults into a checked Config, or
+// into the whole list of what is wrong with them.
 //
-// It stands first: cmd/sendcode calls Load before a port, a database or a file of the data directory is opened, and
-// hands the Config to package app, which alone puts the parts together. Load touches nothing but the files that the
-// settings name. What the settings leave out and only the data directory can hold, generated keys, is added by
-// FillSecrets once that directory is locked.
+// It stands first: cmd/sendcode calls Load before a port, a database or a file of the data
+// directory is opened, and hands the Config to package app, which alone puts the parts together.
+// Load touches nothing but the files that the settings name. What the settings leave out and only
+// the data directory can hold, generated keys, is added by FillSecrets once that directory is
+// locked.
 //
-// Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats the value of a
-// setting that may hold one.
+// Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
+// the value of a setting that may hold one.
 package config
 
 import (
@@ -25,8 +26,9 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Config is the effective configuration; its tags say how it is read and printed (see document.Decoder), and the comments of its fields
-// are the reference in docs/configuration.md, in the schema and in the example. Tags that are understood here:
+// Config is the effective configuration; its tags say how it is read and printed (see
+// document.Decoder), and the comments of its fields are the reference in docs/configuration.md, in
+// the schema and in the example. Tags that are understood here:
 //
 //	env     it is a variable too: plain, file (SENDCODE_…_FILE may name a file that holds it) or list (by commas)
 //	unset   what an empty value means, for people
@@ -35,7 +37,8 @@ type Config struct {
 	Addr string `yaml:"addr" env:"plain" default:"127.0.0.1:8080" check:"addr"`
 	// `host:port` for `/admin` and `/metrics` alone.
 	AdminAddr string `yaml:"admin_addr" env:"plain" check:"addr" unset:"/admin and /metrics are on addr"`
-	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`. Longer than a load balancer needs to notice.
+	// After SIGTERM: how long `/readyz` is 503 and requests are still answered, `0s` to `10m`.
+	// Longer than a load balancer needs to notice.
 	Drain time.Duration `yaml:"drain" env:"plain" default:"10s" range:"0s 10m"`
 	// The directory of the SQLite file and the generated secrets.
 	DataDir string `yaml:"data_dir" env:"plain" default:"./data"`
@@ -43,12 +46,13 @@ type Config struct {
 	DatabaseURL string `yaml:"database_url" env:"file" check:"database_url" unset:"SQLite in data_dir"`
 	// The [Postgres role](operations.md#the-databases-two-roles) that the service works as.
 	DatabaseRole string `yaml:"database_role" env:"plain" check:"role" unset:"the role that database_url logs in as"`
-	// `redis://user:password@host:6379/0`; `redis+sentinel://user:password@host1,host2:26379/master/0`;
-	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`, `rediss+cluster`, and `?ca=/path.pem`
-	// for your own authorities. Redis 7.0 or later.
+	// `redis://user:password@host:6379/0`;
+	// `redis+sentinel://user:password@host1,host2:26379/master/0`;
+	// `redis+cluster://user:password@host1,host2:6379`. With TLS `rediss`, `rediss+sentinel`,
+	// `rediss+cluster`, and `?ca=/path.pem` for your own authorities. Redis 7.0 or later.
 	RedisURL string `yaml:"redis_url" env:"file" check:"redis_url" unset:"rules are counted in process"`
-	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`, `ses://id:secret@region`; several by
-	// commas, the preferred one first.
+	// `smtp://user:password@host:587`, `smtps://host:465`; by HTTPS `resend://:key@api.resend.com`,
+	// `ses://id:secret@region`; several by commas, the preferred one first.
 	SMTPURL string `yaml:"smtp_url" env:"file" check:"smtp_url" unset:"the dev mailbox"`
 	// The sender, `Name <address>`. Message-IDs have its domain.
 	MailFrom string `yaml:"mail_from" env:"plain" default:"sendcode <no-reply@localhost>" check:"mail_from"`
@@ -64,7 +68,8 @@ type Config struct {
 	Providers []eventProvider `yaml:"provider_events" unique:"name"`
 	// [Auth servers](supabase.md) that have their own codes sent.
 	Hooks []authHook `yaml:"hooks" unique:"name"`
-	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is `ana`), `dots` (`a.na` is `ana`), or both.
+	// What is one mailbox at a domain, for all callers and rules: `plus_tags` (`ana+shop` is
+	// `ana`), `dots` (`a.na` is `ana`), or both.
 	Folds map[string][]string `yaml:"folding" keys:"domain" oneof:"plus_tags dots" unique:"yes"`
 	// [Text messages](sms.md).
 	SMS smsSettings `yaml:"sms"`
@@ -74,31 +79,36 @@ type Config struct {
 	Admin adminSettings `yaml:"admin"`
 
 	File string `yaml:"-"` // path of the YAML file
-	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was generated, which is so on loopback alone.
+	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was
+	// generated, which is so on loopback alone.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
-	// How long the start waits for a database or Redis that does not answer; 0: not at all, and it does without Redis. Of the command line.
+	// How long the start waits for a database or Redis that does not answer; 0: not at all, and it
+	// does without Redis. Of the command line.
 	Wait time.Duration `yaml:"-"`
 	// Until when sends are refused; zero: they are not. Of the command line.
 	HoldUntil time.Time `yaml:"-"`
-	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the command line.
+	// `host:port` on loopback for Go's profiles, which show what is in memory; empty: none. Of the
+	// command line.
 	DebugAddr string `yaml:"-"`
 	// The DKIM selector (`s=`) whose key the doctor looks up; empty: none. Of the command line.
 	DKIMSelector string `yaml:"-"`
 }
 
-// Secrets come from variables alone, so that the file can be shared. They are never printed. The public key and its origins are none, but
-// stand in the file among an app's keys.
+// Secrets come from variables alone, so that the file can be shared. They are never printed. The
+// public key and its origins are none, but stand in the file among an app's keys.
 type Secrets struct {
-	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the others older ones.
-	// `sendcode key --kind ring` makes one.
+	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
+	// others older ones. `sendcode key --kind ring` makes one.
 	SecretKeys Secret `yaml:"secret_keys,omitempty" env:"file" check:"ring" unset:"generated"`
-	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes one.
+	// base64, at least 32 bytes: the key of recipients' hashes. `sendcode key --kind index` makes
+	// one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
 	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated"`
-	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key --kind public` makes one.
+	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
+	// --kind public` makes one.
 	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
 	// The origins of those pages, by commas: `https://shop.example`.
 	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
@@ -112,13 +122,16 @@ type Secrets struct {
 	MetricsToken Secret `yaml:"metrics_token,omitempty" env:"file" check:"token"`
 	// The client secret for [`admin: oidc`](operations.md#logging-in-by-a-provider).
 	OIDCSecret Secret `yaml:"oidc_client_secret,omitempty" env:"file"`
-	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes one.
+	// `app:whsec_…,app:whsec_…` [signs webhooks](webhooks.md). `sendcode key --kind webhook` makes
+	// one.
 	WebhookSecrets Secret `yaml:"webhook_secrets,omitempty" env:"file" check:"webhook_secrets"`
 }
 
-// Reloadable are the settings that can change while the service runs. Two secrets can too; see WithReloadable.
+// Reloadable are the settings that can change while the service runs. Two secrets can too; see
+// WithReloadable.
 type Reloadable struct {
-	// Lists of rules by name; a send must pass all rules of its policy. A list named `default` replaces the built-in one.
+	// Lists of rules by name; a send must pass all rules of its policy. A list named `default`
+	// replaces the built-in one.
 	Policies map[string][]policyRule `yaml:"policies" keys:"policy" unique:"name"`
 	// Lists of rules for [`/v1/limits`](limits.md).
 	Limits map[string][]limitRule `yaml:"limits" keys:"name" unique:"name"`
@@ -130,14 +143,16 @@ type Reloadable struct {
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// What gets or sends nothing for now. Sends to a recipient, `domain` or `prefix` are `failed`, `blocked`, and count; those of a channel or
-	// purpose are `failed`, `paused`, and do not count.
+	// What gets or sends nothing for now. Sends to a recipient, `domain` or `prefix` are `failed`,
+	// `blocked`, and count; those of a channel or purpose are `failed`, `paused`, and do not count.
 	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
-	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no bound.
+	// Requests of browsers of one network, at each replica; more are a 429 without a row. `0`: no
+	// bound.
 	RequestsPerMinute int `yaml:"requests_per_minute" default:"300" range:"1 1000000, or 0 for no limit"`
-	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and channel; from a /24 or /48 three times as many.
+	// How many checks may fail from one IPv4 address or IPv6 /64 of clients, for each app and
+	// channel; from a /24 or /48 three times as many.
 	FailedChecksPerHour int `yaml:"failed_checks_per_hour" default:"100" range:"1 100000"`
 	// A file of mail domains, one a line, whose addresses are refused (422 `disposable`).
 	DisposableFile string `yaml:"disposable_domains"`
@@ -154,7 +169,8 @@ type breakerSettings struct {
 	Limit int `yaml:"limit,omitempty" range:"1 100000"`
 	// `1s` to `744h`, sliding.
 	Window time.Duration `yaml:"window,omitempty" range:"1s 744h"`
-	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default a fifth of a `limit` above 2.
+	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default
+	// a fifth of a `limit` above 2.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -174,12 +190,14 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 
 // purpose is what a code is for. PolicySet adds what follows from the rest.
 type purpose struct {
-	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its counts.
+	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its
+	// counts.
 	PolicyName string `yaml:"policy" default:"default"`
-	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8 characters.
+	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8
+	// characters.
 	Kind string `yaml:"kind,omitempty" oneof:"confirm"`
-	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign in, es: para entrar, zh: 用于登录}`. With
-	// `kind: confirm` by default "to confirm your address".
+	// What its codes are for, by language, in words that follow "Your code for Shop": `{en: to sign
+	// in, es: para entrar, zh: 用于登录}`. With `kind: confirm` by default "to confirm your address".
 	Title          map[string]string `yaml:"title,omitempty" keys:"language" check:"title"`
 	policy.Purpose `yaml:",inline"`
 	// Its length and characters.
@@ -206,10 +224,11 @@ type App struct {
 	Templates string `yaml:"templates"`
 	// Its looks on the page and in mails.
 	Brand brandSettings `yaml:"brand"`
-	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our page.
+	// Origins of its pages, exactly: `https://shop.example`. A public key works there and on our
+	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
-	// Text messages that its back end asks for end with `@host #code` for this host, in place of `sms.origin`. Those of a widget name the
-	// site of the widget, if that fits `sms.segments`.
+	// Text messages that its back end asks for end with `@host #code` for this host, in place of
+	// `sms.origin`. Those of a widget name the site of the widget, if that fits `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
@@ -258,7 +277,8 @@ const (
 
 // pageSettings is the public page at /.
 type pageSettings struct {
-	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with `return_urls`.
+	// The app of the page; `""` turns it off. `/?app=NAME` is the page of an app with
+	// `return_urls`.
 	App string `yaml:"app"`
 	// `[email]`, `[sms]` or `[email, sms]`, the first one first; by default all that work.
 	Channels []recipient.Channel `yaml:"channels" oneof:"email sms" unique:"yes"`
@@ -267,7 +287,8 @@ type pageSettings struct {
 // defaultApp is the app that always exists. SENDCODE_API_KEY is its secret key.
 const defaultApp = "default"
 
-// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of defaultApp.
+// apiKeyID and publicKeyID name SENDCODE_API_KEY and SENDCODE_PUBLIC_KEY among the keys of
+// defaultApp.
 const (
 	apiKeyID    = "api_key"
 	publicKeyID = "public_key"
@@ -278,10 +299,12 @@ func (c Config) Loopback() bool {
 	return isLocal(c.Addr) && (c.AdminAddr == "" || isLocal(c.AdminAddr))
 }
 
-// PublicConsole reports whether /admin and /metrics are on the listener of the API, and other machines can reach it.
+// PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
+// machines can reach it.
 func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLocal(c.Addr) }
 
-// RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass there. False on loopback.
+// RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass
+// there. False on loopback.
 func RequiresHTTPS(addr string) bool { return !isLocal(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
@@ -289,7 +312,8 @@ func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
-// PurposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its buckets.
+// PurposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
+// buckets.
 func (c Config) PurposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
@@ -314,7 +338,8 @@ func (a App) hasPublicKey() bool {
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.
 func (c Config) MailDomain() string { return senderDomain(c.MailFrom) }
 
-// MailDomains returns the domains of all senders, each once: first the service's, then those of apps.
+// MailDomains returns the domains of all senders, each once: first the service's, then those of
+// apps.
 func (c Config) MailDomains() []string {
 	all := []string{c.MailDomain()}
 	for _, a := range c.Apps {
@@ -325,7 +350,8 @@ func (c Config) MailDomains() []string {
 	return all
 }
 
-// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>"; "localhost" if it can't be parsed.
+// senderDomain returns the domain of a sender such as "Shop <codes@shop.example>"; "localhost" if
+// it can't be parsed.
 func senderDomain(from string) string {
 	sender, err := mail.ParseAddress(from)
 	if err != nil {
@@ -334,8 +360,8 @@ func senderDomain(from string) string {
 	return strings.ToLower(sender.Address[strings.LastIndexByte(sender.Address, '@')+1:])
 }
 
-// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a public key, or on its page if that is not on
-// loopback.
+// reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a
+// public key, or on its page if that is not on loopback.
 func (c Config) reachedByStrangers(a App) bool {
 	return a.hasPublicKey() ||
 		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)

@@ -19,7 +19,8 @@ import (
 // DatabaseFile is the database in the data directory.
 const DatabaseFile = "sendcode.db"
 
-// DatabaseFileExists reports whether the data directory has a SQLite file; true also if that cannot be read, so that no file is given other keys.
+// DatabaseFileExists reports whether the data directory has a SQLite file; true also if that cannot
+// be read, so that no file is given other keys.
 func DatabaseFileExists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -31,8 +32,9 @@ const secretsHead = `# Made by sendcode at its first start and read at every lat
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the generated secrets in dir by setting, and creates their file if there is none. A file lock keeps two
-// processes from creating it at once. With keysMatter a missing file beside a database is an error: its keys were lost.
+// loadOrCreateSecrets returns the generated secrets in dir by setting, and creates their file if
+// there is none. A file lock keeps two processes from creating it at once. With keysMatter a
+// missing file beside a database is an error: its keys were lost.
 func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -49,20 +51,24 @@ func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string
 	}
 	if keysMatter && DatabaseFileExists(dir) {
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
-			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew", document.Printable(path), DatabaseFile)
+			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
+			document.Printable(path), DatabaseFile)
 	}
-	secrets = map[string]string{} // all of them, also those that a setting gives today: so a file in which one is missing is damaged
+	// all of them, also those that a setting gives today: so a file in which one is missing is
+	// damaged
+	secrets = map[string]string{}
 	for _, s := range storedSecrets {
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
-		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Printable(path), reasonWithoutPath(err))
+		return nil, fmt.Errorf("generated secrets cannot be kept in %s: %s", document.Printable(path),
+			reasonWithoutPath(err))
 	}
 	return secrets, nil
 }
 
-// readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no file, and never repeats its
-// contents.
+// readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no
+// file, and never repeats its contents.
 func readSecrets(path string) (map[string]string, error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -75,7 +81,8 @@ func readSecrets(path string) (map[string]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
 	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // there the bits say nothing
-		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it", document.Printable(path))
+		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it",
+			document.Printable(path))
 	}
 	return parseSecrets(path, content)
 }
@@ -89,19 +96,21 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 			wrong = append(wrong, s.key)
 		}
 	}
-	if err != nil || len(secrets) > len(storedSecrets) || len(content) > document.MaxSize { // its words may be a piece of a key
+	// its words may be a piece of a key
+	if err != nil || len(secrets) > len(storedSecrets) || len(content) > document.MaxSize {
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
 		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota", document.Printable(path),
+			"it is not made anew, since other keys would end codes under way and free every quota",
+			document.Printable(path),
 			strings.Join(wrong, ", "))
 	}
 	return secrets, nil
 }
 
-// writeSecrets writes the file of secrets in one step: after a crash there is the whole file or none, since its contents are on the
-// disk before its name is.
+// writeSecrets writes the file of secrets in one step: after a crash there is the whole file or
+// none, since its contents are on the disk before its name is.
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsHead
 	for _, s := range storedSecrets { // in quotes, so that a file that was cut is not taken for a whole one
@@ -134,8 +143,9 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
-// LockDataDir locks a data directory for this process and creates it (0700) if it is missing. release, or the end of the process,
-// ends the lock. The lock file stays: without it two processes could lock two files of the same name.
+// LockDataDir locks a data directory for this process and creates it (0700) if it is missing.
+// release, or the end of the process, ends the lock. The lock file stays: without it two processes
+// could lock two files of the same name.
 func LockDataDir(dir string) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -143,7 +153,8 @@ func LockDataDir(dir string) (release func() error, err error) {
 	lock := flock.New(filepath.Join(dir, "lock"), flock.SetPermissions(0o600))
 	switch locked, err := lock.TryLock(); {
 	case err != nil:
-		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir), reasonWithoutPath(err))
+		return nil, fmt.Errorf("the data directory %s cannot be locked: %s", document.Printable(dir),
+			reasonWithoutPath(err))
 	case !locked:
 		return nil, fmt.Errorf("the data directory %s is in use by another sendcode process: "+
 			"stop that one, or give this one a directory of its own with SENDCODE_DATA_DIR", document.Printable(dir))
@@ -158,25 +169,30 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
-// ShownSecret is a secret of the data directory that a person needs: the API key and the password of the console.
+// ShownSecret is a secret of the data directory that a person needs: the API key and the password
+// of the console.
 type ShownSecret struct {
 	Name  string // the variable that would replace it: "SENDCODE_API_KEY"
 	Label string // for people: "API key", "password"
 	Value string // in the clear, to be shown at the terminal
 }
 
-// FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns those that a person needs. The first call
-// writes the file, whole or not at all, for the owner only. On a server that others can reach it supplies nothing and does not touch dir:
-// Load refuses a configuration that would need generated secrets there. A damaged file is an error and stays as it is. A missing file is
-// an error if a database was written with its keys: other keys would make codes under way invalid and count every recipient anew.
+// FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
+// those that a person needs. The first call writes the file, whole or not at all, for the owner
+// only. On a server that others can reach it supplies nothing and does not touch dir: Load refuses
+// a configuration that would need generated secrets there. A damaged file is an error and stays as
+// it is. A missing file is an error if a database was written with its keys: other keys would make
+// codes under way invalid and count every recipient anew.
 //
-// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that replicas of one host have the same secrets.
+// The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that
+// replicas of one host have the same secrets.
 func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	missing := c.missingSecrets()
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	secrets, err := loadOrCreateSecrets(dir, slices.ContainsFunc(missing, func(s storedSecret) bool { return s.label == "" }))
+	secrets, err := loadOrCreateSecrets(dir,
+		slices.ContainsFunc(missing, func(s storedSecret) bool { return s.label == "" }))
 	if err != nil {
 		return nil, err
 	}
@@ -207,9 +223,11 @@ type storedSecret struct {
 var storedSecrets = []storedSecret{
 	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, never, checkSecretKeys, NewRingKey},
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
-	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, func(c *Config) bool { return c.Apps[0].hasSecretKey() },
+	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey },
+		func(c *Config) bool { return c.Apps[0].hasSecretKey() },
 		checkAPIKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
-	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, func(c *Config) bool { return c.AdminEnabled() },
+	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword },
+		func(c *Config) bool { return c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 }
 

@@ -55,7 +55,8 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 	is(t, "generated", generated, want)
 	is(t, "key of the app", first.Apps[0].Keys[0].SHA256, sumOf(first.APIKey.Reveal()))
-	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())}, []int{32, 20, 35})
+	is(t, "lengths", []int{len(first.IndexKeyBytes()), len(first.AdminPassword.Reveal()), len(first.APIKey.Reveal())},
+		[]int{32, 20, 35})
 	again := loaded(t)
 	again.DataDir = c.DataDir
 	second, generated := filled(t, again)
@@ -69,12 +70,13 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 }
 
-// What a setting gives, or makes unnecessary, is not generated, and without need the directory is not touched. The file holds all secrets
-// from the start, for a variable that is dropped later.
+// What a setting gives, or makes unnecessary, is not generated, and without need the directory is
+// not touched. The file holds all secrets from the start, for a variable that is dropped later.
 func TestGeneratedSecrets(t *testing.T) {
 	const key, password = "SENDCODE_API_KEY ", "SENDCODE_ADMIN_PASSWORD "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
-	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex, "SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
+	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex,
+		"SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
 	ownKeys := fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x"))
 	for name, test := range map[string]struct {
 		yaml        string
@@ -118,7 +120,8 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	c := loaded(t)
 	filled(t, c)
 	secrets := filepath.Join(c.DataDir, "secrets.yaml")
-	for path, want := range map[string]os.FileMode{c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600, secrets + ".lock": 0o600} {
+	for path, want := range map[string]os.FileMode{c.DataDir: 0o700, filepath.Dir(c.DataDir): 0o700, secrets: 0o600,
+		secrets + ".lock": 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v, want %o", filepath.Base(path), info, err, want)
 		}
@@ -132,12 +135,14 @@ func TestSecretsAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// Every way to damage the file that comes to mind ends in an error that shows no secret, and leaves the file as it is.
+// Every way to damage the file that comes to mind ends in an error that shows no secret, and leaves
+// the file as it is.
 func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 	c, _ := filled(t, loaded(t))
 	path := filepath.Join(c.DataDir, "secrets.yaml")
 	whole := read(t, path)
-	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{", "other": "hello: world\n",
+	damaged := map[string]string{"empty": "", "zeros": strings.Repeat("\x00", len(whole)), "not YAML": "{",
+		"other":    "hello: world\n",
 		"an extra": whole + "more: 1\n", "twice": whole + strings.SplitAfter(whole, "\n")[2]}
 	for cut := strings.Index(whole, "secret_keys"); cut < len(whole)-2; cut += 7 {
 		damaged[fmt.Sprintf("cut at %d", cut)] = whole[:cut]
@@ -152,7 +157,8 @@ func TestDamagedSecretsAreNeverMadeAnew(t *testing.T) {
 		_, err := again.FillSecrets(c.DataDir)
 		failsWith(t, name, err, "secrets.yaml is damaged")
 		for _, s := range storedSecrets {
-			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) || s.of(&again).IsSet() {
+			if value := s.of(&c).Reveal(); strings.Contains(fmt.Sprint(err), value[len(value)-8:]) ||
+				s.of(&again).IsSet() {
 				t.Errorf("%s: the %s is shown or filled in: %v", name, s.key, err)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Every example of a file loads, with a hash and a secret where it names none: whole files with what production gives, parts of one alone.
+// Every example of a file loads, with a hash and a secret where it names none: whole files with
+// what production gives, parts of one alone.
 func TestDocumentedFilesLoad(t *testing.T) {
 	parts := []string{read(t, "../../deploy/provider-events.yaml"), read(t, "../../deploy/http-carriers.yaml")}
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/decisions/*.md"} {
@@ -27,7 +28,8 @@ func TestDocumentedFilesLoad(t *testing.T) {
 		}
 	}
 	for _, part := range parts {
-		part = regexp.MustCompile(`sha256: "<[^>]*>"`).ReplaceAllString(part, "sha256: "+fmt.Sprintf("%x", sumOf("sk_x")))
+		part = regexp.MustCompile(`sha256: "<[^>]*>"`).ReplaceAllString(part,
+			"sha256: "+fmt.Sprintf("%x", sumOf("sk_x")))
 		var environ []string
 		if strings.Contains(part, "webhook: {") {
 			environ = append(environ, "SENDCODE_WEBHOOK_SECRETS=shop:whsec_Q2hlZXIgdXAsIGl0IGlzIGEgdGVzdCBzZWNyZXQh")
@@ -55,7 +57,8 @@ func TestDocumentedFilesLoad(t *testing.T) {
 // yamlBlocks are the examples of a page.
 func yamlBlocks(t *testing.T, page string) (blocks []string) {
 	t.Helper()
-	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t, "../../docs/"+page+".md"), -1) {
+	for _, found := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(read(t,
+		"../../docs/"+page+".md"), -1) {
 		blocks = append(blocks, found[1])
 	}
 	if len(blocks) == 0 {
@@ -76,8 +79,8 @@ func TestThePageOfPolicies(t *testing.T) {
 	}
 }
 
-// The documents name no variable that the service does not know, and give clients none of the service's: in a shell with one of either kind the
-// service ends.
+// The documents name no variable that the service does not know, and give clients none of the
+// service's: in a shell with one of either kind the service ends.
 func TestDocumentsNameVariables(t *testing.T) {
 	asked := map[string]bool{}
 	for _, pattern := range []string{"*.md", "compose.yaml", "docs/*.*", "docs/*/*.*", "deploy/*.*", "deploy/*/*.*"} {
@@ -95,7 +98,8 @@ func TestDocumentsNameVariables(t *testing.T) {
 					continue
 				}
 				asked[name] = true
-				if _, err := Load([]string{name + "=x"}, files{}.read); err != nil && strings.Contains(err.Error(), "there is no such variable") {
+				if _, err := Load([]string{name + "=x"}, files{}.read); err != nil &&
+					strings.Contains(err.Error(), "there is no such variable") {
 					t.Errorf("%s: %v", page, err)
 				}
 			}

@@ -27,16 +27,19 @@ type variable struct {
 	secret bool   // only the environment may give it
 }
 
-// The variables that are no settings: one names the file, one has its text, and PORT, which platforms set, has no prefix.
+// The variables that are no settings: one names the file, one has its text, and PORT, which
+// platforms set, has no prefix.
 const (
 	keyFile = "config"
 	keyText = "config_yaml"
 	keyPort = "PORT"
 )
 
-var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"}, variable{key: keyText, kind: "plain"})
+var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"},
+	variable{key: keyText, kind: "plain"})
 
-// variablesOf returns the variables that the tags env of a struct name, also in the structs within it.
+// variablesOf returns the variables that the tags env of a struct name, also in the structs within
+// it.
 func variablesOf(t reflect.Type, path string) (all []variable) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -64,7 +67,8 @@ func (d *source) node(v variable, s setting) *yaml.Node {
 	return n
 }
 
-// override sets a key of a mapping, or one in a mapping within it such as admin.token_role, to another node.
+// override sets a key of a mapping, or one in a mapping within it such as admin.token_role, to
+// another node.
 func override(n *yaml.Node, key string, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		return // a mistake, which is found when it is decoded
@@ -99,8 +103,9 @@ type setting struct {
 	value, where string
 }
 
-// readEnviron returns the values of variables, and of the files that the variables …_FILE name, by key. Empty variables count as missing,
-// because container tools pass them. White space around is trimmed, since editors end a file with a line break.
+// readEnviron returns the values of variables, and of the files that the variables …_FILE name, by
+// key. Empty variables count as missing, because container tools pass them. White space around is
+// trimmed, since editors end a file with a line break.
 func (d *source) readEnviron() map[string]setting {
 	d.reportUnknown()
 	given := map[string]setting{}
@@ -123,7 +128,8 @@ func (d *source) readEnviron() map[string]setting {
 	return given
 }
 
-// readSetting returns the value of one setting from its variable or its file; empty if neither is given, or with a mistake, which it adds.
+// readSetting returns the value of one setting from its variable or its file; empty if neither is
+// given, or with a mistake, which it adds.
 func (d *source) readSetting(v variable) setting {
 	name := envName(v.key)
 	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
@@ -166,7 +172,8 @@ func (d *source) reportUnknown() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
 		short, ours := strings.CutPrefix(name, prefix)
-		if !ours || strings.HasPrefix(name, testPrefix) || slices.Contains(known, short) || fromOrchestrator(name, d.environ[name]) {
+		if !ours || strings.HasPrefix(name, testPrefix) || slices.Contains(known, short) ||
+			fromOrchestrator(name, d.environ[name]) {
 			continue
 		}
 		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+prefix, 1)
@@ -177,9 +184,10 @@ func (d *source) reportUnknown() {
 	}
 }
 
-// Kubernetes and Docker links tell every container about services near it. A service called "sendcode" or
-// "sendcode-redis" thus sets variables that look like ours, and must not keep the program from starting
-// (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and {NAME}_PORT=tcp://…).
+// Kubernetes and Docker links tell every container about services near it. A service called
+// "sendcode" or "sendcode-redis" thus sets variables that look like ours, and must not keep the
+// program from starting (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and
+// {NAME}_PORT=tcp://…).
 var (
 	serviceName = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
 	linkName    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)

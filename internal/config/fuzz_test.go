@@ -11,12 +11,14 @@ import (
 	"sendcode/quota"
 )
 
-// No file makes the loader panic, and what it accepts keeps the promises that others rely on, and prints as a file
-// that it accepts again.
+// No file makes the loader panic, and what it accepts keeps the promises that others rely on, and
+// prints as a file that it accepts again.
 func FuzzFile(f *testing.F) {
 	for _, seed := range []string{
-		"", read(f, "testdata/full.yaml"), "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b", "--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
-		"apps: [{name: default, keys: [{id: a, kind: secret, sha256: " + strings.Repeat("ab", 32) + "}]}]", "trusted_proxies: [::1, 10.0.0.1/8]", "!!map {addr: x}", "addr: !!binary x",
+		"", read(f, "testdata/full.yaml"), "a: &a [*a]", "policies: {default: [{}]}", "? [a]\n: b",
+		"--- |\n x\n...\n---\n", "page: {app: shop}\n<<: {}", "\xff", "purposes: {a: {ttl: 1h}}",
+		"apps: [{name: default, keys: [{id: a, kind: secret, sha256: " + strings.Repeat("ab", 32) + "}]}]",
+		"trusted_proxies: [::1, 10.0.0.1/8]", "!!map {addr: x}", "addr: !!binary x",
 	} {
 		f.Add(seed)
 	}
@@ -38,8 +40,10 @@ func FuzzFile(f *testing.F) {
 			for _, r := range rules {
 				plain = append(plain, r.quotaRule(r.Name, r.Scope))
 			}
-			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL < 30*time.Second || p.TTL > 24*time.Hour ||
-				p.TTL > 10*time.Minute && p.Kind != "confirm" || p.Kind == "confirm" && p.Code.Length < 8 || p.Code.Length < 6 || p.Code.Length > 10 {
+			if !found || !limitsRecipients(rules) || quota.Validate(plain) != nil || p.TTL < 30*time.Second ||
+				p.TTL > 24*time.Hour ||
+				p.TTL > 10*time.Minute && p.Kind != "confirm" || p.Kind == "confirm" && p.Code.Length < 8 ||
+				p.Code.Length < 6 || p.Code.Length > 10 {
 				t.Fatalf("accepted %+v", p)
 			}
 		}
@@ -60,7 +64,8 @@ func FuzzEnviron(f *testing.F) {
 	f.Add("SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash + "\nSENDCODE_SECRET_KEYS=" + goodRing)
 	f.Fuzz(func(t *testing.T, lines string) {
 		c, err := Load(strings.Split(lines, "\n"), files{}.read)
-		if err == nil && !c.Loopback() && (!c.SecretKeys.IsSet() || !c.IndexKey.IsSet() || !c.APIKey.IsSet() || c.SMTPURL == "") {
+		if err == nil && !c.Loopback() && (!c.SecretKeys.IsSet() || !c.IndexKey.IsSet() || !c.APIKey.IsSet() ||
+			c.SMTPURL == "") {
 			t.Fatal("others can reach a server without secrets of its own")
 		}
 		_ = c.YAML()

@@ -49,9 +49,12 @@ func (f files) read(path string) ([]byte, error) {
 // hiddenSecret is what the file's variables and files of secrets hold.
 const hiddenSecret = "a-hidden-secret-of-others"
 
-// loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given here.
+// loadYAML loads one file, c.yaml, below an environment; it may name the variables and files given
+// here.
 func loadYAML(yaml string, environ ...string) (Config, error) {
-	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters", "KEPT_FILE=/run/secret", "LOST_FILE=/no", "BLANK_FILE=/empty", "TWICE=" + hiddenSecret, "TWICE_FILE=/run/secret"}, environ...), files{
+	return Load(with([]string{"SENDCODE_CONFIG=c.yaml", "SECRET=" + hiddenSecret, "SHORT=fifteen-letters",
+		"KEPT_FILE=/run/secret", "LOST_FILE=/no", "BLANK_FILE=/empty", "TWICE=" + hiddenSecret,
+		"TWICE_FILE=/run/secret"}, environ...), files{
 		"c.yaml": yaml, "/run/secret": hiddenSecret + "\n", "/bad": "# a comment\ngood.example\nnot_a_domain\n",
 		"/empty": " \n", "/list": "# a list\n\nMailinator.COM  # the first of them\r\nbücher.example\n",
 	}.read)
@@ -65,12 +68,14 @@ func is[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// refused checks that each file has exactly the mistake that is given, at least in part, and that the mistake shows nothing hidden.
+// refused checks that each file has exactly the mistake that is given, at least in part, and that
+// the mistake shows nothing hidden.
 func refused(t *testing.T, wants map[string]string, environ ...string) {
 	t.Helper()
 	for yaml, want := range wants {
 		_, err := loadYAML(yaml, environ...)
-		if got := mistakes(err); len(got) != 1 || !strings.Contains(got[0], want) || strings.Contains(got[0], "hidden") {
+		if got := mistakes(err); len(got) != 1 || !strings.Contains(got[0], want) ||
+			strings.Contains(got[0], "hidden") {
 			t.Errorf("%s\ngot  %q\nwant %q", yaml, got, want)
 		}
 	}

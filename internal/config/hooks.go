@@ -19,21 +19,25 @@ type authHook struct {
 	// `supabase-email` or `supabase-sms`.
 	Server       hooks.Server `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
 	SecretSource `yaml:",inline"`
-	// Purposes of its codes by what they are for: `signup`, `recovery`, `invite`, `magiclink`, `email_change`, `email`, `reauthentication`;
-	// text messages: `sms`. Others have the purpose `default`.
+	// Purposes of its codes by what they are for: `signup`, `recovery`, `invite`, `magiclink`,
+	// `email_change`, `email`, `reauthentication`; text messages: `sms`. Others have the purpose
+	// `default`.
 	Purposes map[string]string `yaml:"purposes,omitempty" keys:"hook_action"`
-	// How long the server's codes are good, `1m` to `24h`, which messages tell; by default they do not.
+	// How long the server's codes are good, `1m` to `24h`, which messages tell; by default they do
+	// not.
 	TTL time.Duration `yaml:"ttl,omitempty" range:"1m 24h"`
 }
 
-// hookSecretSeparator separates secrets, and hookSecretPrefix begins each, as in Supabase's settings: v1,whsec_…|v1,whsec_….
+// hookSecretSeparator separates secrets, and hookSecretPrefix begins each, as in Supabase's
+// settings: v1,whsec_…|v1,whsec_….
 const (
 	hookSecretSeparator = "|"
 	hookSecretPrefix    = "v1,"
 )
 
 // hookActions are what codes of an auth server are for.
-var hookActions = []string{"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication", hooks.ActionSMS}
+var hookActions = []string{"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
+	hooks.ActionSMS}
 
 // checkHookAction returns the problem with the name of an action, or "".
 func checkHookAction(text string) string {
@@ -53,7 +57,8 @@ func (h authHook) secrets() (all [][]byte) {
 	return all
 }
 
-// Check implements document.checker: its app and purposes exist, each action is one of its server, and its secret is long enough.
+// Check implements document.checker: its app and purposes exist, each action is one of its server,
+// and its secret is long enough.
 func (h *authHook) Check(p *document.Mapping) {
 	addReference(p, "app", "app", h.App)
 	for _, action := range slices.Sorted(maps.Keys(h.Purposes)) {
@@ -67,11 +72,14 @@ func (h *authHook) Check(p *document.Mapping) {
 	case h.SecretEnv == "":
 		p.AddMistake("", "secret_env is missing")
 	case h.Secret.IsSet() && slices.ContainsFunc(h.secrets(), tooShort):
-		p.AddMistake("secret_env", "must hold what Supabase shows, v1,whsec_ and base64 of at least %d bytes; several are separated by |", minProviderSecret)
+		p.AddMistake("secret_env",
+			"must hold what Supabase shows, v1,whsec_ and base64 of at least %d bytes; several are separated by |",
+			minProviderSecret)
 	}
 }
 
 // Hook returns the hook with its secrets.
 func (h authHook) Hook() hooks.Hook {
-	return hooks.Hook{Name: h.Name, App: h.App, Server: h.Server, Secrets: h.secrets(), Purposes: h.Purposes, TTL: h.TTL}
+	return hooks.Hook{Name: h.Name, App: h.App, Server: h.Server, Secrets: h.secrets(), Purposes: h.Purposes,
+		TTL: h.TTL}
 }

@@ -32,5 +32,6 @@ func TestHooks(t *testing.T) {
 	} {
 		mistakes["hooks: [{"+hook+"}]"] = want
 	}
-	refused(t, mistakes, "SUPABASE="+twoHookSecrets, "SHORT=v1,whsec_YWJj", "PLAIN=whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh")
+	refused(t, mistakes, "SUPABASE="+twoHookSecrets, "SHORT=v1,whsec_YWJj",
+		"PLAIN=whsec_YSBzZWNyZXQgb2YgMzIgYnl0ZXMgZm9yIGEgaG9vayEh")
 }

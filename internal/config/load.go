@@ -17,20 +17,23 @@ import (
 // Errors is everything that is wrong with a configuration.
 type Errors = document.Errors
 
-// Load builds the configuration from the environment ("NAME=value" entries), over the file that SENDCODE_CONFIG names,
-// over the defaults. The error is an *document.Errors with everything that is wrong. Load opens no port and no
-// connection; it reads the file, and those of the …_FILE variables, through readFile.
+// Load builds the configuration from the environment ("NAME=value" entries), over the file that
+// SENDCODE_CONFIG names, over the defaults. The error is an *document.Errors with everything that
+// is wrong. Load opens no port and no connection; it reads the file, and those of the …_FILE
+// variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &source{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
-	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checks, Others: map[*yaml.Node]string{}, Owner: from}
+	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checks, Others: map[*yaml.Node]string{},
+		Owner: from}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()
 	file := d.parseFile(given[keyFile], given[keyText])
 	d.addPort(file, given)
 	for _, v := range variables {
 		if key, _ := document.Entry(file, v.key); v.secret && key != nil {
-			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE", envName(v.key))
+			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE",
+				envName(v.key))
 			override(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
 		if s, found := given[v.key]; found && v.key != keyFile && v.key != keyText {
@@ -57,7 +60,8 @@ type loader struct {
 	root   *document.Mapping // of the file, with what the environment gives
 }
 
-// parseFile returns the root of the YAML file, or of the text that a variable has in its place; an empty mapping if there is none.
+// parseFile returns the root of the YAML file, or of the text that a variable has in its place; an
+// empty mapping if there is none.
 func (d *loader) parseFile(from, text setting) *yaml.Node {
 	d.Name = document.Printable(from.value)
 	switch {
@@ -79,10 +83,12 @@ func (d *loader) parseFile(from, text setting) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 }
 
-// addPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless addr is given.
+// addPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless
+// addr is given.
 func (d *loader) addPort(file *yaml.Node, given map[string]setting) {
 	port := strings.TrimSpace(d.environ[keyPort])
-	if _, inFile := document.Entry(file, "addr"); port == "" || given["addr"].value != "" || inFile != nil && !document.IsNull(inFile) {
+	if _, inFile := document.Entry(file, "addr"); port == "" || given["addr"].value != "" ||
+		inFile != nil && !document.IsNull(inFile) {
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
@@ -104,17 +110,21 @@ func (d *loader) locationOf(key string) string {
 var checks = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.
-	"role":      patternCheck(`^[a-z_][a-z0-9_]{0,62}$`, "must be the name of a database role: small letters, digits and _, at most 63"),
+	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
+		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
-	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "public_key": checkPublicKey, "origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "public_key": checkPublicKey,
+	"origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the console is long, and fits a header.
-	"token":       patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`, "must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
+	"token": patternCheck(`^[A-Za-z0-9._~+/=-]{20,1000}$`,
+		"must have at least 20 letters, digits or any of . _ ~ + / = - (RFC 6750)"),
 	"webhook_url": checkWebhookURL,
 	"policy":      checkPolicyName, "time_zone": checkTimeZone,
 	"name":        checkName,
 	"hook_action": checkHookAction,
-	"title":       checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL, "test_code": checkTestCode,
+	"title":       checkTitle, "language": checkLanguage, "origin": checkOrigin, "return_url": checkReturnURL,
+	"test_code": checkTestCode,
 	// Values are never repeated: people paste the key where its hash belongs.
 	"key_hash":   sha256Check("a key", "must be the 64 hexadecimal digits that `sendcode key` prints, not the key"),
 	"token_hash": sha256Check("a token", "must be the 64 hexadecimal digits of the token's SHA-256, not the token"),
@@ -133,13 +143,17 @@ var checks = map[string]func(text string) string{
 	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
-	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo, "home": checkHomeLink,
+	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo,
+	"home": checkHomeLink,
 	// No prefix that is watched shows more than a calling code and three digits.
-	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`, `must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing already.
+	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`,
+		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
+	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing
+	// already.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"sns_topic": func(text string) string {
-		return problemIf(!sns.IsTopic(text), "must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
+		return problemIf(!sns.IsTopic(text),
+			"must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events")
 	},
 }

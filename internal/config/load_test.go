@@ -16,7 +16,8 @@ func TestTrustedProxiesFromTheEnvironment(t *testing.T) {
 		t.Error(c)
 	}
 	for _, wrong := range []string{"proxy", "0.0.0.0/0", "10.0.0.0/8,,", "::ffff:10.0.0.0/104"} {
-		if _, err := loadYAML("", "SENDCODE_TRUSTED_PROXIES="+wrong); err == nil || !strings.Contains(err.Error(), "SENDCODE_TRUSTED_PROXIES: ") {
+		if _, err := loadYAML("", "SENDCODE_TRUSTED_PROXIES="+wrong); err == nil ||
+			!strings.Contains(err.Error(), "SENDCODE_TRUSTED_PROXIES: ") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}
@@ -30,7 +31,8 @@ func TestNothingGiven(t *testing.T) {
 	}
 	golden.File(t, "testdata/default.yaml", c.YAML())
 	if !c.Loopback() || c.AdminEnabled() || len(c.Warnings) != 0 {
-		t.Errorf("the default must be on loopback, with a console that has no password yet, and without warnings: %q", c.Warnings)
+		t.Errorf("the default must be on loopback, with a console that has no password yet, and without warnings: %q",
+			c.Warnings)
 	}
 }
 
@@ -41,12 +43,16 @@ func TestPurposes(t *testing.T) {
 }
 
 func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
-	c := must(t, "addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\nredis_url: redis://file:1\n",
+	c := must(t,
+		"addr: 127.0.0.1:1111\ndata_dir: /file\nmail_from: F <f@FILE.example>\nlog_level: debug\nredis_url: redis://file:1\n",
 		"SENDCODE_ADDR=127.0.0.1:3333", "SENDCODE_REDIS_URL=redis://env:1", "SENDCODE_DATA_DIR=")
 	is(t, "of the environment", c.Addr+" "+c.RedisURL, "127.0.0.1:3333 redis://env:1")
 	is(t, "of the file, also over an empty variable", c.DataDir+" "+c.LogLevel.String(), "/file DEBUG")
-	is(t, "a value that is a key's name", must(t, "templates: addr\nadmin: ", "SENDCODE_ADDR=127.0.0.1:3", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Templates, "addr")
-	is(t, "within a mapping", must(t, "admin: {token_role: root, second_factor: required}", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Admin,
+	is(t, "a value that is a key's name",
+		must(t, "templates: addr\nadmin: ", "SENDCODE_ADDR=127.0.0.1:3", "SENDCODE_ADMIN_TOKEN_ROLE=owner").Templates,
+		"addr")
+	is(t, "within a mapping", must(t, "admin: {token_role: root, second_factor: required}",
+		"SENDCODE_ADMIN_TOKEN_ROLE=owner").Admin,
 		adminSettings{TokenRole: "owner", SecondFactor: "required"})
 	is(t, "domain and file", c.MailDomain()+" "+c.File, "file.example c.yaml")
 }
@@ -55,7 +61,8 @@ func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
 func TestNothingInTheFile(t *testing.T) {
 	want := must(t, "")
 	for _, file := range []string{
-		"~", "---", "# nothing", "{}", "addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
+		"~", "---", "# nothing", "{}",
+		"addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
 		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''\nlog_level: ''\nsms: {origin: '', public_url: ''}",
 		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
 	} {
@@ -64,7 +71,8 @@ func TestNothingInTheFile(t *testing.T) {
 }
 
 func TestSecretsFromFiles(t *testing.T) {
-	for name, value := range map[string]string{"SENDCODE_API_KEY": goodKey, "SENDCODE_DATABASE_URL": "postgres://u:p@h/d"} {
+	for name, value := range map[string]string{"SENDCODE_API_KEY": goodKey,
+		"SENDCODE_DATABASE_URL": "postgres://u:p@h/d"} {
 		got, err := Load([]string{name + "_FILE=/s"}, files{"/s": "\n " + value + "\r\n"}.read)
 		want, _ := Load([]string{name + "=" + value}, nil)
 		is(t, name, got, want)
@@ -90,7 +98,8 @@ func TestNothingConnects(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	for range 50 {
-		must(t, "", "SENDCODE_REDIS_URL=redis://"+l.Addr().String()+"/0?min_idle_conns=4", "SENDCODE_SMTP_URL=smtp://"+l.Addr().String(),
+		must(t, "", "SENDCODE_REDIS_URL=redis://"+l.Addr().String()+"/0?min_idle_conns=4",
+			"SENDCODE_SMTP_URL=smtp://"+l.Addr().String(),
 			"SENDCODE_DATABASE_URL=postgres://"+l.Addr().String()+"/d", "SENDCODE_ADDR="+l.Addr().String())
 	}
 	own, err := net.Dial("tcp", l.Addr().String())
@@ -109,9 +118,12 @@ func TestNothingConnects(t *testing.T) {
 }
 
 func TestOrchestratorsAndTestsMaySetTheirOwn(t *testing.T) {
-	must(t, "", "SENDCODE_SERVICE_HOST=10.0.0.1", "SENDCODE_SERVICE_PORT=80", "SENDCODE_SERVICE_PORT_HTTP=80", "SENDCODE_PORT=tcp://10.0.0.1:80",
-		"SENDCODE_PORT_80_TCP=tcp://10.0.0.1:80", "SENDCODE_PORT_80_TCP_ADDR=10.0.0.1", "SENDCODE_REDIS_SERVICE_HOST=10.0.0.2",
-		"SENDCODE_REDIS_PORT=tcp://10.0.0.2:6379", "SENDCODE_REDIS_PORT_6379_TCP_PROTO=tcp", "SENDCODE_TEST_REDIS=x", "PATH=/bin", "sendcode_addr=x", "ODD")
+	must(t, "", "SENDCODE_SERVICE_HOST=10.0.0.1", "SENDCODE_SERVICE_PORT=80", "SENDCODE_SERVICE_PORT_HTTP=80",
+		"SENDCODE_PORT=tcp://10.0.0.1:80",
+		"SENDCODE_PORT_80_TCP=tcp://10.0.0.1:80", "SENDCODE_PORT_80_TCP_ADDR=10.0.0.1",
+		"SENDCODE_REDIS_SERVICE_HOST=10.0.0.2",
+		"SENDCODE_REDIS_PORT=tcp://10.0.0.2:6379", "SENDCODE_REDIS_PORT_6379_TCP_PROTO=tcp", "SENDCODE_TEST_REDIS=x",
+		"PATH=/bin", "sendcode_addr=x", "ODD")
 }
 
 func TestReachableAddress(t *testing.T) {
@@ -124,8 +136,11 @@ func TestReachableAddress(t *testing.T) {
 
 func TestLoopback(t *testing.T) {
 	for addr, want := range map[string]bool{
-		"127.0.0.1:80": true, "127.9.9.9:0": true, "[::1]:80": true, "LOCALHOST:80": true, "[::ffff:127.0.0.1]:80": true,
-		":80": false, "0.0.0.0:80": false, "[::]:80": false, "192.168.1.1:80": false, "localhost.example:80": false, "127.0.0.1.example:80": false,
+		"127.0.0.1:80": true, "127.9.9.9:0": true, "[::1]:80": true, "LOCALHOST:80": true,
+		"[::ffff:127.0.0.1]:80": true,
+		":80":                   false, "0.0.0.0:80": false, "[::]:80": false, "192.168.1.1:80": false,
+		"localhost.example:80": false,
+		"127.0.0.1.example:80": false,
 	} {
 		for _, c := range []Config{{Addr: addr}, {Addr: "127.0.0.1:1", AdminAddr: addr}} {
 			if c.Loopback() != want || (Config{Addr: addr, AdminAddr: "0.0.0.0:1"}).Loopback() {

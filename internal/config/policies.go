@@ -20,11 +20,13 @@ const failuresName = "failures"
 type policyRule struct {
 	// Unique within the policy.
 	Name string `yaml:"name" required:"yes"`
-	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or `prefix`, or `global`; or `failures`.
+	// Whose sends are counted: of a `recipient`, `ip`, `network`, `app`, `purpose`, `country` or
+	// `prefix`, or `global`; or `failures`.
 	Scope     quota.Scope `yaml:"scope" required:"yes" oneof:"recipient ip network app purpose country prefix global failures"`
 	Allowance `yaml:",inline"`
-	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default none; with scope `app`, `purpose`,
-	// `country`, `prefix` or `global` a fifth of a `limit` above 2. Not with scope `failures`.
+	// How many last places [strangers](policies.md#reserve) may not use, below `limit`. By default
+	// none; with scope `app`, `purpose`, `country`, `prefix` or `global` a fifth of a `limit`
+	// above 2. Not with scope `failures`.
 	Reserve int `yaml:"reserve,omitempty"`
 }
 
@@ -56,7 +58,8 @@ func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	return q
 }
 
-// checkByQuota adds what package quota finds wrong with the rule as mistakes at its keys. noWindow is the mistake if the rule has no time.
+// checkByQuota adds what package quota finds wrong with the rule as mistakes at its keys. noWindow
+// is the mistake if the rule has no time.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	noDays := a.Days == 0 && p.Given["days"] != nil // which quota takes for a rule without days
 	var problems []error
@@ -79,8 +82,9 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 	}
 }
 
-// Check implements document.checker. It also sets the default reserve. A policy may have one rule with scope failures; it needs a sliding window, and no other rule may have
-// the name of the built-in one, or a reserve.
+// Check implements document.checker. It also sets the default reserve. A policy may have one rule
+// with scope failures; it needs a sliding window, and no other rule may have the name of the
+// built-in one, or a reserve.
 func (r *policyRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window is missing")
 	policy, _, _ := strings.Cut(p.Path, "[")
@@ -110,13 +114,15 @@ func (r *policyRule) Check(p *document.Mapping) {
 
 // checkReserve adds a reserve that is given and is not above 0 and below the limit as a mistake.
 func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
-	if p.Given["reserve"] != nil && !p.Faulty["limit"] && (reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {
+	if p.Given["reserve"] != nil && !p.Faulty["limit"] &&
+		(reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {
 		p.AddMistake("reserve", "must be above 0 and below the limit")
 	}
 }
 
-// defaultReserve returns the reserve of a limit that counts many recipients together, where none is given: a fifth, and at least 1. A limit
-// of 1 or 2 has none, since strangers would have half of it or nothing.
+// defaultReserve returns the reserve of a limit that counts many recipients together, where none is
+// given: a fifth, and at least 1. A limit of 1 or 2 has none, since strangers would have half of it
+// or nothing.
 func defaultReserve[N int | int64](limit N) N {
 	if limit <= 2 {
 		return 0
@@ -124,23 +130,27 @@ func defaultReserve[N int | int64](limit N) N {
 	return max(1, limit/5)
 }
 
-// countsMany reports whether the rule counts many recipients and clients together. Then it has a reserve by default: a stranger who uses
-// it up stops others. A rule on recipients has what its policy says that a person gets; one on addresses or networks is a client's own.
+// countsMany reports whether the rule counts many recipients and clients together. Then it has a
+// reserve by default: a stranger who uses it up stops others. A rule on recipients has what its
+// policy says that a person gets; one on addresses or networks is a client's own.
 func (r policyRule) countsMany() bool {
 	return !slices.Contains([]quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.Failures}, r.Scope)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
 func checkPolicyName(name string) string {
-	if err := (quota.Policy{Name: name, Rules: []quota.Rule{failuresRule.quotaRule(failuresName, quota.Failures)}}).Validate(); err != nil {
+	if err := (quota.Policy{Name: name,
+		Rules: []quota.Rule{failuresRule.quotaRule(failuresName, quota.Failures)}}).Validate(); err != nil {
 		return document.Printable(err.Error())
 	}
 	return ""
 }
 
-// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed without end. It is added to each policy
-// that limits recipients and has no rule with scope failures.
-var failuresRule = policyRule{Name: failuresName, Scope: quota.Failures, Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
+// failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed
+// without end. It is added to each policy that limits recipients and has no rule with scope
+// failures.
+var failuresRule = policyRule{Name: failuresName, Scope: quota.Failures,
+	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
 // limitsRecipients reports whether one of the rules is enforced, with scope recipient.
 func limitsRecipients(rules []policyRule) bool {

@@ -10,7 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter gets the rules as they were meant, and of every policy that a purpose can use one with scope failures.
+// The limiter gets the rules as they were meant, and of every policy that a purpose can use one
+// with scope failures.
 func TestRules(t *testing.T) {
 	c := must(t, `
 policies:
@@ -42,12 +43,15 @@ limits:
 		t.Fatal(err)
 	}
 	is(t, "gift", c.Limits["gift"][0].QuotaRule(), quota.Rule{Name: "week", Limit: 3, Days: 7, Zone: shanghai})
-	is(t, "web", c.Limits["web"][0].QuotaRule(), quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
+	is(t, "web", c.Limits["web"][0].QuotaRule(),
+		quota.Rule{Name: "minute", Limit: 100, Window: time.Minute, Observe: true})
 }
 
-// The built-in policy has a reserve if strangers' browsers reach an app, and is known as built in. A written one is as it is written.
+// The built-in policy has a reserve if strangers' browsers reach an app, and is known as built in.
+// A written one is as it is written.
 func TestReserveOfTheBuiltInPolicy(t *testing.T) {
-	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " + strings.Repeat("ab", 32) + "}]}]\n"
+	public := "apps: [{name: shop, origins: [https://shop.example], keys: [{id: k, kind: public, sha256: " +
+		strings.Repeat("ab", 32) + "}]}]\n"
 	written := "policies: {default: [{name: hour, scope: recipient, limit: 3, window: 1h}]}\n"
 	const byVariable = "# the public key is a variable"
 	for _, c := range []struct {
@@ -67,7 +71,8 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		case strings.HasPrefix(c.yaml, "page"):
 			environ = reachable
 		case c.yaml == byVariable:
-			environ = []string{"SENDCODE_PUBLIC_KEY=pk_" + strings.Repeat("a", 32), "SENDCODE_ORIGINS=https://shop.example"}
+			environ = []string{"SENDCODE_PUBLIC_KEY=pk_" + strings.Repeat("a", 32),
+				"SENDCODE_ORIGINS=https://shop.example"}
 		}
 		got := must(t, c.yaml, environ...)
 		var reached []bool
@@ -77,11 +82,13 @@ func TestReserveOfTheBuiltInPolicy(t *testing.T) {
 		byDefault := got.PolicySet(time.Now()).Purposes["default"]
 		is(t, c.yaml, []any{byDefault.Reserve, byDefault.BuiltIn, reached}, []any{c.reserve, c.builtIn, c.reached})
 	}
-	own := must(t, "policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
+	own := must(t,
+		"policies: {own: [{name: day, scope: recipient, limit: 2, window: 24h}]}\npurposes: {gift: {policy: own}}")
 	is(t, "beside the built-in one", own.PolicySet(time.Now()).Purposes["gift"].BuiltIn, false)
 }
 
-// Where one limit counts many recipients, strangers leave a fifth of it by default, and all of a limit of 1 or 2 is theirs too.
+// Where one limit counts many recipients, strangers leave a fifth of it by default, and all of a
+// limit of 1 or 2 is theirs too.
 func TestDefaultReserves(t *testing.T) {
 	const rules = `policies:
   default:
@@ -102,14 +109,17 @@ sms:
     - {scope: app, per: day, limit: 50, reserve: 0.01}
 `
 	c := must(t, rules)
-	is(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve, map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
+	is(t, "of rules", c.PolicySet(time.Now()).Purposes["default"].Reserve,
+		map[string]int{"app": 2, "purpose": 1, "country": 200, "prefix": 1, "written": 9})
 	is(t, "of the breaker", c.Breaker.Reserve, 200)
-	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve}, []int64{200_000, 10_000})
+	is(t, "of spend caps, in millionths", []int64{c.SMS.Spend[0].Reserve, c.SMS.Spend[1].Reserve},
+		[]int64{200_000, 10_000})
 	is(t, "written for the breaker", must(t, "breaker: {limit: 1000, window: 60s, reserve: 1}").Breaker.Reserve, 1)
 	is(t, "without a breaker", must(t, "").Breaker, breakerSettings{})
 }
 
-// A send is not deleted while a rule counts it: the shortest retention outlasts the longest rule, in whole hours.
+// A send is not deleted while a rule counts it: the shortest retention outlasts the longest rule,
+// in whole hours.
 func TestRetentionOutlastsEveryRule(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -130,11 +140,14 @@ func TestRetentionOutlastsEveryRule(t *testing.T) {
 
 // A purpose that confirms addresses says so in every language, unless it has a title of its own.
 func TestTitles(t *testing.T) {
-	c := must(t, "purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")
+	c := must(t,
+		"purposes: {confirm: {kind: confirm, code: {length: 8}}, own: {kind: confirm, code: {length: 8}, title: {zh: 用于开通}}, login: {}}")
 	all := c.PolicySet(time.Now()).Purposes
 	for _, x := range []struct{ purpose, locale, title string }{
-		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"}, {"confirm", "es", "para confirmar tu dirección"},
-		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "fr", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""}, {"login", "en", ""},
+		{"confirm", "en-GB", "to confirm your address"}, {"confirm", "zh-TW", "用于确认您的地址"},
+		{"confirm", "es", "para confirmar tu dirección"},
+		{"confirm", "ar", "لتأكيد عنوانك"}, {"confirm", "fr", ""}, {"own", "zh-CN", "用于开通"}, {"own", "en", ""},
+		{"login", "en", ""},
 	} {
 		is(t, x.purpose+" in "+x.locale, all[x.purpose].Titles.In(x.locale), x.title)
 	}

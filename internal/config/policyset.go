@@ -21,8 +21,8 @@ const (
 	suppressFor       = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
 )
 
-// PolicySet returns the policies, and what else can change while the service runs, as they are at an instant: without the stops that have
-// ended by then.
+// PolicySet returns the policies, and what else can change while the service runs, as they are at
+// an instant: without the stops that have ended by then.
 func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
@@ -39,9 +39,11 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			recipient.Email: len(c.Providers) > 0,
 			recipient.SMS:   c.SMS.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
 		},
-		Breaker:        quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: breaker.Limit, Window: breaker.Window},
+		Breaker: quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: breaker.Limit,
+			Window: breaker.Window},
 		BreakerReserve: breaker.Reserve,
-		Spellings:      quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour},
+		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20,
+			Window: 24 * time.Hour},
 	}
 	set.Blocks, set.Pauses = c.stopsAt(now)
 	for name, p := range c.Purposes {
@@ -49,7 +51,8 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	}
 	for _, a := range c.Apps {
 		set.Apps[a.Name] = policy.App{
-			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.Looks(), Site: a.SMSOrigin, Hash: a.SMSHash, ReachedByStrangers: c.reachedByStrangers(a),
+			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.Looks(), Site: a.SMSOrigin, Hash: a.SMSHash,
+			ReachedByStrangers: c.reachedByStrangers(a),
 		}
 		if a.Webhook.URL != "" { // without an address no event is written
 			set.Subscriptions[a.Name] = a.Webhook.Events
@@ -65,7 +68,8 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of := p.Purpose
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
-	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn && p.PolicyName == defaultName
+	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn &&
+		p.PolicyName == defaultName
 	of.Shares, of.Titles = c.PurposesWithPolicy(p.PolicyName), message.NewTitles(p.titles())
 	for _, r := range c.Policies[p.PolicyName] {
 		if r.Reserve > 0 {
@@ -96,7 +100,8 @@ func (c Config) policy(name string) quota.Policy {
 	return p
 }
 
-// servedNumbers returns the phone numbers to which codes are sent. The dev mailbox takes those of every country unless some are listed.
+// servedNumbers returns the phone numbers to which codes are sent. The dev mailbox takes those of
+// every country unless some are listed.
 func (c Config) servedNumbers() policy.Numbers {
 	return policy.Numbers{
 		Countries:  slices.Sorted(slices.Values(c.SMS.Countries)),
@@ -107,7 +112,8 @@ func (c Config) servedNumbers() policy.Numbers {
 // Looks returns how the app shows itself.
 func (a App) Looks() brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
-// TitleOf returns an app's name in messages. The app default has the sender's name, since people do not know an app "default".
+// TitleOf returns an app's name in messages. The app default has the sender's name, since people do
+// not know an app "default".
 func (c Config) TitleOf(a App) string {
 	if a.Name == defaultApp {
 		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)

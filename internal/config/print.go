@@ -28,10 +28,11 @@ const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG 
 var Example string
 
 // encoder masks the passwords of URLs.
-var encoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL, "smtp_url": maskURLs}
+var encoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
+	"smtp_url": maskURLs}
 
-// YAML returns the effective configuration for people. Secrets are only counted, and URLs have no passwords. If no URL has a
-// password, the result is a configuration file with the same meaning.
+// YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
+// passwords. If no URL has a password, the result is a configuration file with the same meaning.
 func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
@@ -42,14 +43,18 @@ func (c Config) YAML() string {
 	return printHead + body.String() + c.secretsComment()
 }
 
-// yamlNode returns the configuration as YAML, with comments on the empty settings. Single recipients are only counted, since no output
-// shows a whole address. The keys of variables are left out, since the file does not hold them.
+// yamlNode returns the configuration as YAML, with comments on the empty settings. Single
+// recipients are only counted, since no output shows a whole address. The keys of variables are
+// left out, since the file does not hold them.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
 	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.To.IsZero() })
 	for i, a := range c.Apps {
-		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool { return k.ID == apiKeyID || k.ID == publicKeyID })
+		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool {
+			return k.ID == apiKeyID ||
+				k.ID == publicKeyID
+		})
 	}
 	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()
@@ -74,8 +79,9 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
-// Hash returns 12 hexadecimal digits that differ where the settings do: of YAML without the comment on secrets, and without the addresses
-// and the directory of this replica alone. A key that is derived from the index key keeps others from trying out values.
+// Hash returns 12 hexadecimal digits that differ where the settings do: of YAML without the comment
+// on secrets, and without the addresses and the directory of this replica alone. A key that is
+// derived from the index key keeps others from trying out values.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
@@ -124,7 +130,8 @@ func (c Config) secretsComment() string {
 	return b.String()
 }
 
-// countEntries returns the number of entries in a list separated by commas, with the noun for them: "2 keys".
+// countEntries returns the number of entries in a list separated by commas, with the noun for them:
+// "2 keys".
 func countEntries(list Secret, noun string) string {
 	n := strings.Count(list.Reveal(), ",") + 1
 	if n != 1 {

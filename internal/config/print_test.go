@@ -13,7 +13,8 @@ import (
 	"sendcode/internal/golden"
 )
 
-// full.yaml has every setting, as it is printed: that is a file that means the same, as long as no URL had a password.
+// full.yaml has every setting, as it is printed: that is a file that means the same, as long as no
+// URL had a password.
 func TestPrintedConfigurationLoads(t *testing.T) {
 	full := must(t, read(t, "testdata/full.yaml"))
 	golden.File(t, "testdata/full.yaml", full.YAML())
@@ -29,8 +30,8 @@ func TestPrintedConfigurationLoads(t *testing.T) {
 	refused(t, map[string]string{must(t, "", "SENDCODE_REDIS_URL=redis://u:password@h").YAML(): stillMasked})
 }
 
-// The hash of settings differs where a setting or the index key does; not by secrets, whose differences show elsewhere, nor by what each
-// replica has for itself.
+// The hash of settings differs where a setting or the index key does; not by secrets, whose
+// differences show elsewhere, nor by what each replica has for itself.
 func TestHashOfSettings(t *testing.T) {
 	const file = "policies: {b: [{name: x, scope: ip, limit: 1, window: 1h}], a: [{name: x, scope: ip, limit: 2, window: 1h}]}\n"
 	index, other := "SENDCODE_INDEX_KEY="+NewIndexKey(), "SENDCODE_INDEX_KEY="+NewIndexKey()
@@ -39,16 +40,19 @@ func TestHashOfSettings(t *testing.T) {
 		t.Errorf("the hash is %q", want)
 	}
 	for what, same := range map[string]Config{
-		"read again": must(t, file, index), "an address": must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\n", index),
-		"a directory": must(t, file+"data_dir: /x\n", index), "a secret": must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"),
+		"read again":  must(t, file, index),
+		"an address":  must(t, file+"addr: 127.0.0.1:9\nadmin_addr: 127.0.0.1:8\n", index),
+		"a directory": must(t, file+"data_dir: /x\n", index),
+		"a secret":    must(t, file, index, "SENDCODE_METRICS_TOKEN=a-token-of-twenty-odd-characters"),
 	} {
 		if got := same.Hash(); got != want {
 			t.Errorf("%s: %s, want %s", what, got, want)
 		}
 	}
 	for what, differs := range map[string]Config{
-		"a rule": must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index), "retention": must(t, file+"retention: 900h\n", index),
-		"Redis": must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), "the index key": must(t, file, other),
+		"a rule":    must(t, strings.Replace(file, "limit: 2", "limit: 3", 1), index),
+		"retention": must(t, file+"retention: 900h\n", index),
+		"Redis":     must(t, file, index, "SENDCODE_REDIS_URL=redis://h"), "the index key": must(t, file, other),
 	} {
 		if got := differs.Hash(); got == want {
 			t.Errorf("%s: the hash is the same", what)
@@ -68,7 +72,8 @@ func TestWaysToWrite(t *testing.T) {
 		"sms: {public_url: https://codes.shop.example/x/}":                             "public_url: https://codes.shop.example/x\n",
 		"sms: {spend: [{scope: app, per: day, limit: 0.500}]}":                         "limit: \"0.5\"",
 		"sms: {watch: off}":                                                            "watch: off",
-		oidcYAML + "    scopes: [groups profile]\n    claim: x":                        "scopes: [openid, groups, profile]",
+		oidcYAML +
+			"    scopes: [groups profile]\n    claim: x": "scopes: [openid, groups, profile]",
 	} {
 		if c := must(t, yaml); !strings.Contains(readBack(t, c).YAML(), printed) {
 			t.Errorf("%s: %q is not in\n%s", yaml, printed, c.YAML())
@@ -76,7 +81,8 @@ func TestWaysToWrite(t *testing.T) {
 	}
 }
 
-// prints shows a value in the ways that the standard library knows. (%p, which asks no method, is for Secret alone.)
+// prints shows a value in the ways that the standard library knows. (%p, which asks no method, is
+// for Secret alone.)
 func prints(v any, more ...string) string {
 	var b strings.Builder
 	for _, verb := range append(more, "%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t", "%T") {
@@ -120,17 +126,24 @@ func TestSecretNeverPrints(t *testing.T) {
 func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 	secret := rapid.StringMatching(`[A-Za-z0-9_-]{24,40}`)
 	password := rapid.StringMatching(`[A-Za-z0-9!$&'()*+;=._~-]{6,20}(%2[0-9CF]){0,2}[A-Za-z0-9]{2,4}`).
-		Filter(func(p string) bool { return !strings.Contains(p, "***") }) // is what `sendcode config` prints for a password
+		// is what `sendcode config` prints for a password
+		Filter(func(p string) bool { return !strings.Contains(p, "***") })
 	user, verbs := rapid.StringMatching(`[a-z]{0,8}`), ""
 	rapid.Check(t, func(t *rapid.T) {
 		ring, index, hook := NewRingKey(), NewIndexKey(), NewWebhookSecret()
-		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin") // never one character again and again
-		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"), password.Draw(t, "smtp2")
+		// never one character again and again
+		key, token, admin := "sk_"+secret.Draw(t, "key"), secret.Draw(t, "token"), "P4"+secret.Draw(t, "admin")
+		database, redis, smtp, smtp2 := password.Draw(t, "db"), password.Draw(t, "redis"), password.Draw(t, "smtp"),
+			password.Draw(t, "smtp2")
 		u := user.Draw(t, "user")
 		c, err := Load([]string{
-			"SENDCODE_WEBHOOK_SECRETS=default:" + hook, "SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index, "SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
-			"SENDCODE_ADMIN_PASSWORD=" + admin, "SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" + url.QueryEscape(redis),
-			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" + url.QueryEscape(database),
+			"SENDCODE_WEBHOOK_SECRETS=default:" + hook, "SENDCODE_SECRET_KEYS=" + ring, "SENDCODE_INDEX_KEY=" + index,
+			"SENDCODE_API_KEY=" + key, "SENDCODE_ADMIN_TOKEN=" + token,
+			"SENDCODE_ADMIN_PASSWORD=" + admin,
+			"SENDCODE_DATABASE_URL=postgres://" + u + ":" + database + "@h1,h2:5432/d?sslmode=disable&password=" +
+				url.QueryEscape(redis),
+			"SENDCODE_REDIS_URL=redis+sentinel://" + u + ":" + redis + "@h1:26379,h2/master/0?sentinel_password=" +
+				url.QueryEscape(database),
 			"SENDCODE_SMTP_URL=smtp://" + smtp + ":" + smtp + "@h," + "smtps://u" + u + ":" + smtp2 + "@h",
 		}, files{}.read)
 		if err != nil {
@@ -142,28 +155,34 @@ func TestConfigurationNeverPrintsSecrets(t *testing.T) {
 			verbs = prints(c) + prints(&c)
 			shown += verbs
 		}
-		for name, s := range map[string]string{"ring": onlyRing, "hook": hook[6:], "index": index, "key": key, "token": token, "password": admin,
+		for name, s := range map[string]string{"ring": onlyRing, "hook": hook[6:], "index": index, "key": key,
+			"token": token, "password": admin,
 			"database": database, "redis": redis, "smtp": smtp, "smtp2": smtp2} {
 			if in(shown, s) {
 				t.Fatalf("%s is shown", name)
 			}
 		}
-		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") || !strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") ||
+		if !strings.Contains(c.YAML(), "SECRET_KEYS: set, 1 key\n") ||
+			!strings.Contains(c.YAML(), "@h1,h2:5432/d?sslmode=disable") ||
 			!strings.Contains(c.YAML(), "@h,smtps://") {
 			t.Fatalf("too much is hidden:\n%s", c.YAML())
 		}
 	})
 }
 
-// Nothing of a URL that does not parse may turn up in the mistake: the password may be in any part of it.
+// Nothing of a URL that does not parse may turn up in the mistake: the password may be in any part
+// of it.
 func TestMistakesNeverShowPasswords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOfN(rapid.StringMatching(`hidden[0-9]{4}|[/?#@%:,\[\]&= *]`), 2, 7).Draw(t, "password")
 		password := strings.Join(pieces, "")
 		for _, v := range []string{
-			"SENDCODE_DATABASE_URL=postgres://u:" + password + "@h:5432/d", "SENDCODE_REDIS_URL=redis://u:" + password + "@h:6379/0",
-			"SENDCODE_REDIS_URL=redis+sentinel://u:" + password + "@h/m/0", "SENDCODE_SMTP_URL=smtp://u:" + password + "@h",
-			"SENDCODE_SMTP_URL=smtps://u:" + password + "@h,smtp://x:" + password + "@h:25", "SENDCODE_API_KEY=" + password,
+			"SENDCODE_DATABASE_URL=postgres://u:" + password + "@h:5432/d",
+			"SENDCODE_REDIS_URL=redis://u:" + password + "@h:6379/0",
+			"SENDCODE_REDIS_URL=redis+sentinel://u:" + password + "@h/m/0",
+			"SENDCODE_SMTP_URL=smtp://u:" + password + "@h",
+			"SENDCODE_SMTP_URL=smtps://u:" + password + "@h,smtp://x:" + password + "@h:25",
+			"SENDCODE_API_KEY=" + password,
 			"SENDCODE_SECRET_KEYS=a:" + password, "SENDCODE_INDEX_KEY=" + password, "SENDCODE_ADMIN_TOKEN=" + password,
 			"SENDCODE_ADMIN_PASSWORD_HASH=" + password,
 		} {

@@ -11,9 +11,11 @@ import (
 	"sendcode/internal/reports"
 )
 
-// SecretSource names the variable that holds a secret, or, with _FILE behind its name, the path of a file that does.
+// SecretSource names the variable that holds a secret, or, with _FILE behind its name, the path of
+// a file that does.
 type SecretSource struct {
-	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of a file with it.
+	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of
+	// a file with it.
 	SecretEnv string `yaml:"secret_env,omitempty"`
 	Secret    Secret `yaml:"-"`
 }
@@ -28,14 +30,16 @@ func (s *SecretSource) Check(p *document.Mapping) {
 	case p.Given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
 		p.AddMistake("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
 	case strings.HasPrefix(s.SecretEnv, prefix):
-		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name", prefix)
+		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name",
+			prefix)
 	case s.SecretEnv == "":
 	case value != "" && path != "":
 		p.AddMistake("secret_env", "%s is given twice, also as %[1]s_FILE; keep one", s.SecretEnv)
 	case path != "":
 		content, err := sourceOf(p).readFile(path)
 		if err != nil {
-			p.AddMistake("secret_env", "%s, which %s_FILE names, cannot be read: %s", document.Printable(path), s.SecretEnv, reasonWithoutPath(err))
+			p.AddMistake("secret_env", "%s, which %s_FILE names, cannot be read: %s", document.Printable(path),
+				s.SecretEnv, reasonWithoutPath(err))
 			return
 		}
 		s.setSecret(p, strings.TrimRight(string(content), "\r\n"), "the file "+document.Printable(path))
@@ -56,7 +60,8 @@ func (s *SecretSource) setSecret(p *document.Mapping, value, from string) {
 	}
 }
 
-// eventProvider is a mail provider that reports what became of mails. Its Source holds no secret; SourceWithSecret adds it.
+// eventProvider is a mail provider that reports what became of mails. Its Source holds no secret;
+// SourceWithSecret adds it.
 type eventProvider struct {
 	reports.Source `yaml:",inline"`
 	SecretSource   `yaml:",inline"`
@@ -74,7 +79,8 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker: what its scheme needs is given, a signature covers its time, and the secret is long enough.
+// Check implements document.checker: what its scheme needs is given, a signature covers its time,
+// and the secret is long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {

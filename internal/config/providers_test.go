@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/sns/snstest"
 )
 
-var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret, "MAILGUN_SIGNING_KEY=" + hiddenSecret,
+var providerVariables = []string{"POSTMARK_SECRET=" + hiddenSecret, "SENDGRID_SECRET=" + hiddenSecret,
+	"MAILGUN_SIGNING_KEY=" + hiddenSecret,
 	"RESEND_WEBHOOK_SECRET=whsec_" + standardSecret}
 
 // standardSecret signs by Standard Webhooks.
@@ -42,7 +43,8 @@ func TestDocumentedProviders(t *testing.T) {
 		}
 		mac := hmac.New(sha256.New, secret)
 		mac.Write([]byte("msg_1.1772600767." + strings.ReplaceAll(read(t, "testdata/events/"+file), "SEND", send)))
-		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"}, "Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
+		return http.Header{"Svix-Id": {"msg_1"}, "Svix-Timestamp": {"1772600767"},
+			"Svix-Signature": {"v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))}}
 	}
 	mac := hmac.New(sha256.New, []byte(hiddenSecret))
 	mac.Write([]byte("1772600767tok"))
@@ -54,13 +56,15 @@ func TestDocumentedProviders(t *testing.T) {
 		{"postmark.json", "postmark", basic.Header, []string{"Bounce.HardBounce bounced_for_good 550 5.1.1"}},
 		{"postmark-delivery.json", "postmark", basic.Header, []string{"Delivery delivered "}},
 		{"sendgrid.json", "sendgrid", basic.Header, []string{
-			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1", "open ignored ", "spamreport complained ",
+			"delivered delivered 250", "bounce.bounce bounced_for_good 550 5.1.1", "bounce.blocked bounced 554 5.7.1",
+			"open ignored ", "spamreport complained ",
 		}},
 		{"resend.json", "resend", svix("resend.json"), []string{"email.bounced.Permanent bounced_for_good 550 5.1.1"}},
 		{"resend-delivery.json", "resend", svix("resend-delivery.json"), []string{"email.delivered delivered "}},
 		{"mailgun.json", "mailgun", nil, []string{"failed.permanent bounced_for_good 550 5.1.1"}},
 	} {
-		body := strings.NewReplacer("SEND", send, "SIGNATURE", hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
+		body := strings.NewReplacer("SEND", send, "SIGNATURE",
+			hex.EncodeToString(mac.Sum(nil))).Replace(read(t, "testdata/events/"+x.file))
 		s := sources[x.source]
 		is(t, x.file+": of the provider", s.Verify(x.header, []byte(body), at), true)
 		is(t, x.file+": of others", s.Verify(http.Header{}, []byte(strings.Replace(body, "tok", "kot", 1)), at), false)
@@ -71,15 +75,18 @@ func TestDocumentedProviders(t *testing.T) {
 		var got []string
 		for _, e := range all {
 			got = append(got, e.Type+" "+string(e.Outcome)+" "+e.Detail)
-			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known}, []any{send, "ana@example.com", at.Unix(), true})
+			is(t, x.file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+				[]any{send, "ana@example.com", at.Unix(), true})
 		}
 		is(t, x.file, got, x.want)
 	}
 	amazon := snstest.New(t)
 	is(t, "topic of the example", sources["ses"].Auth.Topic, snstest.Topic)
 	for file, want := range map[string]string{
-		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2", "complaint": "Complaint complained abuse",
-		"delivery": "Delivery delivered 250 2.6.0", "reject": "Reject bounced ", "delay": "DeliveryDelay ignored ", "identity": "Bounce.Undetermined bounced ",
+		"bounce": "Bounce.Permanent bounced_for_good 550 5.1.1", "full": "Bounce.Transient bounced 552 5.2.2",
+		"complaint": "Complaint complained abuse",
+		"delivery":  "Delivery delivered 250 2.6.0", "reject": "Reject bounced ", "delay": "DeliveryDelay ignored ",
+		"identity": "Bounce.Undetermined bounced ",
 	} {
 		text := strings.ReplaceAll(read(t, "testdata/events/ses-"+file+".json"), "SEND", send)
 		body := amazon.Sign(snstest.Notification(text, at))
@@ -94,7 +101,8 @@ func TestDocumentedProviders(t *testing.T) {
 		}
 		e := all[0]
 		is(t, "ses: "+file, e.Type+" "+string(e.Outcome)+" "+e.Detail, want)
-		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known}, []any{send, "ana@example.com", at.Unix(), true})
+		is(t, "ses: "+file, []any{e.Send.String(), e.To, e.At.Unix(), e.Known},
+			[]any{send, "ana@example.com", at.Unix(), true})
 	}
 	is(t, "header of mails", sources["postmark"].Header, "X-PM-Metadata-send")
 }
@@ -109,9 +117,11 @@ func TestProvidersArePrinted(t *testing.T) {
 	is(t, "printed and read", again.YAML(), c.YAML())
 	again.Providers[0].Secret = newSecret("another-secret-of-ours")
 	is(t, "needs a restart", c.RestartChanges(again), []string{"provider_events"})
-	standard := must(t, "provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
-		"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
-	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header}, []any{24, "webhook-"})
+	standard := must(t,
+		"provider_events: [{name: a, scheme: standard_webhooks, secret_env: SECRET, message: a, type: b, "+
+			"outcomes: {c: delivered}}]", "SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").Providers[0]
+	is(t, "key and header", []any{len(standard.SourceWithSecret().Auth.Secrets[0]), standard.Auth.Header},
+		[]any{24, "webhook-"})
 }
 
 func TestMistakesOfProviders(t *testing.T) {
@@ -121,12 +131,19 @@ func TestMistakesOfProviders(t *testing.T) {
 	refused(t, map[string]string{
 		of("scheme: hmac, " + rest):   "provider_events[0]: header is missing",
 		of("scheme: basic, " + event): "provider_events[0]: secret_env is missing",
-		of("scheme: basic, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
-		of("scheme: basic, message_header: Bcc, " + rest):                                 "provider_events[0].message_header: must begin with X-",
-		of("scheme: hmac_fields, signed: [a], signature: b, " + rest):                     "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
-		of("scheme: standard_webhooks, " + rest):                                          "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
-		of("scheme: sns, " + event):                                                       "provider_events[0]: topic is missing",
-		of("scheme: sns, topic: ses-events, " + event):                                    "provider_events[0].topic: must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events",
-		of("scheme: basic, secret_env: SHORT, " + event):                                  "provider_events[0]: the secret must have at least 16 characters",
+		of(
+			"scheme: basic, secret_env: SECRET, message: a, type: b, outcomes: {c: lost}"): "provider_events[0].outcomes.c: must be delivered, bounced, bounced_for_good, complained, opted_out or ignored",
+		of("scheme: basic, message_header: Bcc, " +
+			rest): "provider_events[0].message_header: must begin with X-",
+		of("scheme: hmac_fields, signed: [a], signature: b, " +
+			rest): "provider_events[0]: signed_time must be one of signed, or what is signed could be used again for ever",
+		of("scheme: standard_webhooks, " +
+			rest): "provider_events[0]: the secret must be whsec_ and base64 of at least 16 bytes",
+		of("scheme: sns, " +
+			event): "provider_events[0]: topic is missing",
+		of("scheme: sns, topic: ses-events, " +
+			event): "provider_events[0].topic: must be the ARN of a standard topic, such as arn:aws:sns:eu-west-1:123456789012:ses-events",
+		of("scheme: basic, secret_env: SHORT, " +
+			event): "provider_events[0]: the secret must have at least 16 characters",
 	})
 }

@@ -7,7 +7,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// testRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a browser.
+// testRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a
+// browser.
 type testRecipient struct {
 	// `email` or `sms`.
 	Channel string `yaml:"channel" required:"yes" oneof:"email sms"`
@@ -28,7 +29,8 @@ func (t *testRecipient) Check(p *document.Mapping) {
 	}
 }
 
-// parseRecipient parses a recipient. If it can't, it adds a mistake, which does not repeat the address, and returns the zero value.
+// parseRecipient parses a recipient. If it can't, it adds a mistake, which does not repeat the
+// address, and returns the zero value.
 func parseRecipient(p *document.Mapping, channel, to string) recipient.Recipient {
 	r, err := recipient.Parse(recipient.Channel(channel), to)
 	if err != nil {

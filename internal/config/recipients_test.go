@@ -31,35 +31,40 @@ stop: [{channel: email, to: abuser@example.com, reason: chargebacks}]
 func TestMistakesOfRecipients(t *testing.T) {
 	many := "test_recipients:\n"
 	for i := range 21 {
-		many += "  - {channel: email, to: a" + strings.Repeat("a", i) + "@b.example, code: '123456', expires: 2027-01-31}\n"
+		many += "  - {channel: email, to: a" + strings.Repeat("a", i) +
+			"@b.example, code: '123456', expires: 2027-01-31}\n"
 	}
 	one := func(to string) string { return "test_recipients: [{" + to + ", code: '123456', expires: 2027-01-31}]" }
 	refused(t, map[string]string{
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456'}]": "expires is missing",
-		one("channel: fax, to: a@b.example"):                                   "test_recipients[0].channel: must be email or sms",
-		one("channel: email, to: hidden"):                                      "to is not a recipient of the channel email",
-		many:                                                                   "c.yaml:2: test_recipients: there may be 20 at most",
+		one(
+			"channel: fax, to: a@b.example"): "test_recipients[0].channel: must be email or sms",
+		one(
+			"channel: email, to: hidden"): "to is not a recipient of the channel email",
+		many: "c.yaml:2: test_recipients: there may be 20 at most",
 		"test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: 2027-01-31}, " +
 			"{channel: email, to: a@B.example, code: '654321', expires: 2027-01-31}]": "is there twice",
 		"folding: {a b: dots}":            "is not a domain",
 		"folding: {a.example: []}":        "folding.a.example: is empty; leave it out",
 		"folding: {a.example: tags}":      "must be plus_tags or dots",
 		"folding: {b.a: dots, B.a: dots}": "c.yaml:1: folding: b.a is there twice",
-		one("channel: email, to: re.viewer@gmail.com") + "\nfolding: {gmail.com: [dots]}": "to is folded into another address",
-		"stop: [{domain: a.example, prefix: +1}]":                                         "must have one of to",
-		"stop: [{to: a@b.example}]":                                                       "channel is missing: email or sms",
-		"stop: [{to: ''}]":                                                                "must have one of to",
-		"stop: [{domain: 'a b'}]":                                                         "is not a domain",
-		"stop: [{domain: a.example, channel: email}]":                                     "channel stands alone, with a purpose, or with to",
-		"disposable_domains: /none":                                                       "/none cannot be read: file does not exist",
-		"disposable_domains: /bad":                                                        "/bad:3: not_a_domain is not a domain",
-		"stop: [{reason: x}]":                                                             "c.yaml:1: stop[0]: must have one of to",
-		"stop: [{domain: a.example, purpose: default}]":                                   "purpose stops everyone's sends of it",
-		"stop: [{channel: fax}]":                                                          "c.yaml:1: stop[0].channel: must be email or sms",
-		"stop: [{purpose: gifts}]":                                                        "c.yaml:1: stop[0].purpose: there is no purpose gifts",
+		one("channel: email, to: re.viewer@gmail.com") +
+			"\nfolding: {gmail.com: [dots]}": "to is folded into another address",
+		"stop: [{domain: a.example, prefix: +1}]":       "must have one of to",
+		"stop: [{to: a@b.example}]":                     "channel is missing: email or sms",
+		"stop: [{to: ''}]":                              "must have one of to",
+		"stop: [{domain: 'a b'}]":                       "is not a domain",
+		"stop: [{domain: a.example, channel: email}]":   "channel stands alone, with a purpose, or with to",
+		"disposable_domains: /none":                     "/none cannot be read: file does not exist",
+		"disposable_domains: /bad":                      "/bad:3: not_a_domain is not a domain",
+		"stop: [{reason: x}]":                           "c.yaml:1: stop[0]: must have one of to",
+		"stop: [{domain: a.example, purpose: default}]": "purpose stops everyone's sends of it",
+		"stop: [{channel: fax}]":                        "c.yaml:1: stop[0].channel: must be email or sms",
+		"stop: [{purpose: gifts}]":                      "c.yaml:1: stop[0].purpose: there is no purpose gifts",
 	})
 }
 
 func TestDisposableDomains(t *testing.T) {
-	is(t, "domains", must(t, "disposable_domains: /list").Disposable, map[string]bool{"mailinator.com": true, "xn--bcher-kva.example": true})
+	is(t, "domains", must(t, "disposable_domains: /list").Disposable,
+		map[string]bool{"mailinator.com": true, "xn--bcher-kva.example": true})
 }

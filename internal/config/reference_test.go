@@ -17,8 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The list of docs/configuration.md and the example file are made of the structs: keys and defaults from the tags, meanings from the
-// comments. Run with -update after a change.
+// The list of docs/configuration.md and the example file are made of the structs: keys and defaults
+// from the tags, meanings from the comments. Run with -update after a change.
 func TestReference(t *testing.T) {
 	const page = "../../docs/configuration.md"
 	text := read(t, page)
@@ -77,7 +77,8 @@ type described struct {
 	field        reflect.StructField
 }
 
-// describe goes through a struct, and through those in it where deep. A single setting without a comment is a mistake.
+// describe goes through a struct, and through those in it where deep. A single setting without a
+// comment is a mistake.
 func describe(t *testing.T, of reflect.Type, path string, deep bool) (all []described) {
 	t.Helper()
 	for i := range of.NumField() {
@@ -134,11 +135,13 @@ func variablesList(t *testing.T) (text string) {
 			inFile = append(inFile, name)
 		}
 	}
-	text += "- `" + keyPort + "`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
+	text += "- `" + keyPort +
+		"`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
 	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
 }
 
-// row returns a line of a list of settings: what it names, its default in brackets, and its meaning.
+// row returns a line of a list of settings: what it names, its default in brackets, and its
+// meaning.
 func row(name string, f reflect.StructField, meaning string) string {
 	unset := f.Tag.Get("unset")
 	if byDefault := f.Tag.Get("default"); byDefault != "" {
@@ -150,7 +153,8 @@ func row(name string, f reflect.StructField, meaning string) string {
 	return "- " + name + ": " + meaning + "\n"
 }
 
-// comments are what stands above fields, on one line, by package, struct and field: "config.App.Title".
+// comments are what stands above fields, on one line, by package, struct and field:
+// "config.App.Title".
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	if len(parsed) > 0 {
@@ -169,7 +173,8 @@ func comments(t *testing.T) map[string]string {
 			if fields, ok := spec.Type.(*ast.StructType); ok {
 				for _, f := range fields.Fields.List {
 					for _, name := range f.Names {
-						parsed[file.Name.Name+"."+spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
+						parsed[file.Name.Name+"."+spec.Name.Name+"."+
+							name.Name] = strings.Join(strings.Fields(f.Doc.Text()), " ")
 					}
 				}
 			}
@@ -207,7 +212,8 @@ func exampleFile(t *testing.T) string {
 		"# docs/configuration.md, docs/sms.md and docs/provider-events.md say more.\n" + body.String()
 }
 
-// annotate writes comments above keys. Of lists, and of what is printed on one line or not at all, the keys stand in the comment.
+// annotate writes comments above keys. Of lists, and of what is printed on one line or not at all,
+// the keys stand in the comment.
 func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 	t.Helper()
 	for _, d := range describe(t, of, "", false) {

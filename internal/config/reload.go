@@ -6,11 +6,13 @@ import (
 	"strings"
 )
 
-// WithReloadable returns c with those settings of next that can change while the service runs: Reloadable, the API keys and the secrets of
-// webhooks. A generated API key stays unless next has a key in its place.
+// WithReloadable returns c with those settings of next that can change while the service runs:
+// Reloadable, the API keys and the secrets of webhooks. A generated API key stays unless next has a
+// key in its place.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
-	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey, next.WebhookSecrets
+	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey,
+		next.WebhookSecrets
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
 	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
 		c.LocalPublicKey = ""
@@ -21,7 +23,8 @@ func (c Config) WithReloadable(next Config) Config {
 	return c
 }
 
-// ReloadableChanges returns the names of the settings that can change while the service runs and that differ in next.
+// ReloadableChanges returns the names of the settings that can change while the service runs and
+// that differ in next.
 func (c Config) ReloadableChanges(next Config) []string {
 	names := changes(c.Reloadable, next.Reloadable)
 	if !reflect.DeepEqual(c.Disposable, next.Disposable) && !slices.Contains(names, "disposable_domains") {
@@ -30,8 +33,9 @@ func (c Config) ReloadableChanges(next Config) []string {
 	return names
 }
 
-// RestartChanges returns the names of the settings that differ in next and need a restart. Both configurations must be as Load returned
-// them, without generated secrets, which would look like a change.
+// RestartChanges returns the names of the settings that differ in next and need a restart. Both
+// configurations must be as Load returned them, without generated secrets, which would look like a
+// change.
 func (c Config) RestartChanges(next Config) []string {
 	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
 	next.PublicKey, next.Origins = c.PublicKey, c.Origins

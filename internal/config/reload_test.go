@@ -21,21 +21,24 @@ func TestWithReloadable(t *testing.T) {
 		"retention requests_per_minute failed_checks_per_hour disposable_domains webhook_networks")
 	is(t, "what is left to change", got.ReloadableChanges(next), nil)
 	is(t, "what changes at once alone", c.RestartChanges(got), nil)
-	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "), "SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DATA_DIR "+
-		"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM "+
-		"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
-	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok", "SENDCODE_METRICS_TOKEN=twenty-characters-ok",
+	is(t, "what needs a restart", strings.Join(got.RestartChanges(next), " "),
+		"SENDCODE_ADDR SENDCODE_ADMIN_ADDR SENDCODE_DATA_DIR "+
+			"SENDCODE_DATABASE_URL SENDCODE_DATABASE_ROLE SENDCODE_REDIS_URL SENDCODE_SMTP_URL SENDCODE_MAIL_FROM "+
+			"SENDCODE_LOG_LEVEL templates trusted_proxies folding sms page admin")
+	secrets := with(reachable[1:6], "SENDCODE_ADMIN_TOKEN=twenty-characters-ok",
+		"SENDCODE_METRICS_TOKEN=twenty-characters-ok",
 		"SENDCODE_OIDC_CLIENT_SECRET=x", "SENDCODE_ADMIN_TOKEN_ROLE=owner", "SENDCODE_WEBHOOK_SECRETS=default:"+hookOne)
-	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "), "SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
-		"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
+	is(t, "secrets", strings.Join(c.RestartChanges(must(t, "", secrets...)), " "),
+		"SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
+			"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
 	of := func(yaml string) Config {
 		return must(t, "test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: "+yaml+"}]")
 	}
 	is(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
 }
 
-// The key of the app default: one that was generated stays, one that a file gives is followed, and neither beside keys
-// that the configuration lists.
+// The key of the app default: one that was generated stays, one that a file gives is followed, and
+// neither beside keys that the configuration lists.
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
 	if _, err := c.FillSecrets(t.TempDir()); err != nil {
@@ -43,7 +46,8 @@ func TestReloadedKeys(t *testing.T) {
 	}
 	for key, next := range map[string]Config{
 		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
-		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_own"))),
+		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]",
+			sumOf("sk_own"))),
 	} {
 		renewed := c.WithReloadable(next)
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {

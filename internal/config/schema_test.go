@@ -19,7 +19,8 @@ import (
 
 type object = map[string]any
 
-// The schema that editors complete by is made of the structs, as the reference is. It accepts what is printed, and refuses an unknown key.
+// The schema that editors complete by is made of the structs, as the reference is. It accepts what
+// is printed, and refuses an unknown key.
 func TestSchema(t *testing.T) {
 	whole := schemaOf(t, reflect.TypeFor[Config](), "")
 	whole["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -37,9 +38,13 @@ func TestSchema(t *testing.T) {
 	}
 	schema := compiler.MustCompile("schema.json")
 	for file, right := range map[string]bool{
-		read(t, "testdata/full.yaml"): true, Example: true, "page: {ap: shop}": false, "sms: {carriers: [{name: a, type: twilio, sender: x}]}": false,
-		"purposes: {a: {ttl: [1]}}": false, "sms: {watch: on}": false, "sms: {watch: off}": true, "apps: [{title: x}]": false,
-		"retention: 0s\nrequests_per_minute: 0\nbreaker: {limit: 5, window: 1m}\ntrusted_proxies: 10.0.0.0/8": true, "breaker: {limit: 0}": false,
+		read(t, "testdata/full.yaml"): true, Example: true, "page: {ap: shop}": false,
+		"sms: {carriers: [{name: a, type: twilio, sender: x}]}": false,
+		"purposes: {a: {ttl: [1]}}":                             false, "sms: {watch: on}": false,
+		"sms: {watch: off}":  true,
+		"apps: [{title: x}]": false,
+		"retention: 0s\nrequests_per_minute: 0\nbreaker: {limit: 5, window: 1m}\ntrusted_proxies: 10.0.0.0/8": true,
+		"breaker: {limit: 0}": false,
 	} {
 		var value any
 		if err := yaml.Unmarshal([]byte(file), &value); err != nil {

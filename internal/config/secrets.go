@@ -22,7 +22,8 @@ func checkSecretKeys(value string) string {
 	return ""
 }
 
-// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else the problem.
+// checkIndexKey returns "" if the index key is as strong as a key of the ring must be, else the
+// problem.
 func checkIndexKey(value string) string {
 	if strings.ContainsAny(value, ":,") {
 		return "must be base64 alone, without an id"
@@ -45,8 +46,8 @@ func (c Config) IndexKeyBytes() []byte {
 // Shape of a secret key: what a header can carry, and the prefix that tells it from a public one.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
-// minAPIKey is the least length of a key that is safe where others can try: 20 characters after the prefix, 119 bits
-// when they are random letters and digits.
+// minAPIKey is the least length of a key that is safe where others can try: 20 characters after the
+// prefix, 119 bits when they are random letters and digits.
 const minAPIKey = 23
 
 func checkAPIKey(value string) string {
@@ -94,10 +95,12 @@ func checkAdminPassword(value string) string {
 }
 
 // argon2id in PHC form, with the parameters in their canonical order.
-var argon2Pattern = regexp.MustCompile(`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
+var argon2Pattern = regexp.MustCompile(
+	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
-// checkAdminPasswordHash returns the problem with an argon2id hash, or "". It must be at least as strong as the minimum of
-// OWASP's password storage cheat sheet (7 MiB, five passes), and not so expensive that a few logins stop the server.
+// checkAdminPasswordHash returns the problem with an argon2id hash, or "". It must be at least as
+// strong as the minimum of OWASP's password storage cheat sheet (7 MiB, five passes), and not so
+// expensive that a few logins stop the server.
 func checkAdminPasswordHash(value string) string {
 	found := argon2Pattern.FindStringSubmatch(value)
 	if found == nil {
@@ -129,13 +132,15 @@ func (c *Config) addAPIKey() {
 	}
 }
 
-// addPublicKey adds the key of SENDCODE_PUBLIC_KEY and the origins of SENDCODE_ORIGINS to defaultApp.
+// addPublicKey adds the key of SENDCODE_PUBLIC_KEY and the origins of SENDCODE_ORIGINS to
+// defaultApp.
 func (c *Config) addPublicKey() {
 	if !c.PublicKey.IsSet() {
 		return
 	}
 	app := &c.Apps[0]
-	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: PublicKey, SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
+	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: PublicKey,
+		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
 		if origin = strings.TrimSpace(origin); !slices.Contains(app.Origins, origin) {
 			app.Origins = append(app.Origins, origin)
@@ -146,7 +151,8 @@ func (c *Config) addPublicKey() {
 // apiKeyBytes of randomness make an API key: 192 bits, 32 characters.
 const apiKeyBytes = 24
 
-// NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex, which goes into the file. It stores neither.
+// NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex, which goes into
+// the file. It stores neither.
 func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	prefix := "sk_"
 	if kind == PublicKey {
@@ -157,7 +163,8 @@ func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	return key, hex.EncodeToString(sum[:])
 }
 
-// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the ports on which tools serve pages that are being made.
+// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the ports
+// on which tools serve pages that are being made.
 var LocalOrigins = localOrigins(3000, 4200, 5173, 8000)
 
 func localOrigins(ports ...int) (all []string) {
@@ -169,8 +176,9 @@ func localOrigins(ports ...int) (all []string) {
 	return all
 }
 
-// addLocalPublicKey sets LocalPublicKey, unless the app default has a public key of its own. The key is made of the generated secret key,
-// so that it stays the same and nothing more has to be kept.
+// addLocalPublicKey sets LocalPublicKey, unless the app default has a public key of its own. The
+// key is made of the generated secret key, so that it stays the same and nothing more has to be
+// kept.
 func (c *Config) addLocalPublicKey() {
 	if c.Apps[0].hasPublicKey() {
 		return
@@ -180,21 +188,24 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// NewEnvironment returns the lines of a file of variables that a deployment with nothing but variables needs beside its addresses: every
-// secret that others generate in the data directory, and a public key.
+// NewEnvironment returns the lines of a file of variables that a deployment with nothing but
+// variables needs beside its addresses: every secret that others generate in the data directory,
+// and a public key.
 func NewEnvironment() string {
 	secret, _ := NewAPIKey(SecretKey)
 	public, _ := NewAPIKey(PublicKey)
 	var b strings.Builder
 	for _, v := range []struct{ key, value string }{
-		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public}, {"admin_password", randomText(passwordBytes)},
+		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public},
+		{"admin_password", randomText(passwordBytes)},
 	} {
 		b.WriteString(envName(v.key) + "=" + v.value + "\n")
 	}
 	return b.String()
 }
 
-// randomText returns n random bytes in base64url. If the system has no randomness, the program stops.
+// randomText returns n random bytes in base64url. If the system has no randomness, the program
+// stops.
 func randomText(n int) string {
 	random := make([]byte, n)
 	rand.Read(random)

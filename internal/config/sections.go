@@ -18,7 +18,8 @@ import (
 // kindConfirm is the kind of a purpose by which an address is confirmed, and nobody signs in.
 const kindConfirm = "confirm"
 
-// Check implements document.checker: its policy exists; a code for signing in is short-lived, one to confirm with is long.
+// Check implements document.checker: its policy exists; a code for signing in is short-lived, one
+// to confirm with is long.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
 	switch confirms := p.Kind == kindConfirm; {
@@ -36,7 +37,8 @@ func (a *App) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: its ID is not one of the service's own, and scopes are given to secret keys alone.
+// Check implements document.checker: its ID is not one of the service's own, and scopes are given
+// to secret keys alone.
 func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
@@ -56,8 +58,8 @@ func (b *pageSettings) Check(p *document.Mapping) {
 	}
 }
 
-// complete adds the default policy, purpose and app, and reads the file of disposable domains. It reports the problems of policies,
-// purposes, apps and recipients, and names that nothing declares.
+// complete adds the default policy, purpose and app, and reads the file of disposable domains. It
+// reports the problems of policies, purposes, apps and recipients, and names that nothing declares.
 func (d *loader) complete() {
 	c := d.config
 	d.completeApps()
@@ -79,12 +81,14 @@ func (d *loader) complete() {
 	}
 	for _, r := range d.references {
 		if names := declared[r.kind]; !slices.Contains(names, r.name) {
-			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name), document.DidYouMean(r.name, names))
+			d.Errs.Add(r.where, "there is no %s %s%s", r.kind, document.Printable(r.name),
+				document.DidYouMean(r.name, names))
 		}
 	}
 }
 
-// completePurposes adds the default purpose, and records a mistake for each purpose whose policy does not limit recipients.
+// completePurposes adds the default purpose, and records a mistake for each purpose whose policy
+// does not limit recipients.
 func (d *loader) completePurposes() {
 	c := d.config
 	if c.Purposes == nil {
@@ -99,12 +103,14 @@ func (d *loader) completePurposes() {
 		rules, found := c.Policies[r.name]
 		if r.kind == "policy" && found && !limitsRecipients(rules) && !slices.Contains(unlimited, r.name) {
 			unlimited = append(unlimited, r.name)
-			d.Errs.Add(r.where, "the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
+			d.Errs.Add(r.where,
+				"the policy %s has no rule with scope recipient that is enforced; every purpose needs one", r.name)
 		}
 	}
 }
 
-// completeApps puts defaultApp first, after it has added it if the file does not name it, and has checked all apps.
+// completeApps puts defaultApp first, after it has added it if the file does not name it, and has
+// checked all apps.
 func (d *loader) completeApps() {
 	c := d.config
 	isDefault := func(a App) bool { return a.Name == defaultApp }
@@ -126,11 +132,12 @@ func (d *loader) completeApps() {
 	c.Apps = slices.Insert(slices.Delete(c.Apps, i, i+1), 0, first)
 }
 
-// maxTestRecipients is how many test recipients there may be: anyone who reads the settings knows their code.
+// maxTestRecipients is how many test recipients there may be: anyone who reads the settings knows
+// their code.
 const maxTestRecipients = 20
 
-// checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed like another address: its code
-// must be known for exactly one address.
+// checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed
+// like another address: its code must be known for exactly one address.
 func (d *loader) checkRecipients() {
 	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
 	if len(c.TestRecipients) > maxTestRecipients {
@@ -148,7 +155,8 @@ func (d *loader) checkRecipients() {
 	}
 }
 
-// completeFolding writes the domains of folding as mails have them. It records a mistake for a domain that is there in two spellings.
+// completeFolding writes the domains of folding as mails have them. It records a mistake for a
+// domain that is there in two spellings.
 func (d *loader) completeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
@@ -161,14 +169,16 @@ func (d *loader) completeFolding() {
 	d.config.Folds = all
 }
 
-// readDisposableDomains reads the file of domains with disposable addresses. None is built in, since such a list ages quickly.
+// readDisposableDomains reads the file of domains with disposable addresses. None is built in,
+// since such a list ages quickly.
 func (d *loader) readDisposableDomains() {
 	c := d.config
 	if c.DisposableFile == "" {
 		return
 	}
 	complain := func(format string, args ...any) {
-		d.root.AddMistake("disposable_domains", "%s"+format, append([]any{document.Printable(c.DisposableFile)}, args...)...)
+		d.root.AddMistake("disposable_domains", "%s"+format,
+			append([]any{document.Printable(c.DisposableFile)}, args...)...)
 	}
 	content, err := d.readFile(c.DisposableFile)
 	if err != nil {
@@ -203,7 +213,8 @@ func (d *loader) checkCombinations() {
 		errs.Add(d.locationOf("admin_addr"), "is the same as %s; leave it out to have both there", d.locationOf("addr"))
 	}
 	if c.indexKeyOnRing() {
-		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own", d.locationOf("secret_keys"))
+		errs.Add(d.locationOf("index_key"), "is one of the keys of %s; it needs a key of its own",
+			d.locationOf("secret_keys"))
 	}
 	inFile := func(key Secret) bool {
 		sum := sha256.Sum256([]byte(key.Reveal()))
@@ -217,14 +228,16 @@ func (d *loader) checkCombinations() {
 		errs.Add(d.locationOf("public_key"), "is also among the keys of the file")
 	}
 	if c.PublicKey.IsSet() != c.Origins.IsSet() {
-		errs.Add(d.locationOf("origins"), "and %s go together: browsers at these origins use the key", envName("public_key"))
+		errs.Add(d.locationOf("origins"), "and %s go together: browsers at these origins use the key",
+			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
 		return // who can reach it is not known
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
-		d.AddMistakeAt(at, path, "sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
+		d.AddMistakeAt(at, path,
+			"sms needs a carrier: without one, and without the dev mailbox, text messages go nowhere")
 	}
 	if c.Loopback() {
 		if page.Given["app"] == nil {
@@ -235,8 +248,8 @@ func (d *loader) checkCombinations() {
 	d.checkReachableFromOutside()
 }
 
-// checkReachableFromOutside reports what must be given once another machine can connect. Generated keys would differ on the next
-// replica, and the dev mailbox shows codes to every visitor.
+// checkReachableFromOutside reports what must be given once another machine can connect. Generated
+// keys would differ on the next replica, and the dev mailbox shows codes to every visitor.
 func (d *loader) checkReachableFromOutside() {
 	c, addr := d.config, d.config.Addr
 	if isLocal(addr) {
@@ -257,7 +270,8 @@ func (d *loader) checkReachableFromOutside() {
 	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
 	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
-		d.Errs.Add(d.locationOf("api_key"), "is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
+		d.Errs.Add(d.locationOf("api_key"),
+			"is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}
 }
 
@@ -275,8 +289,9 @@ func (c *Config) indexKeyOnRing() bool {
 	return false
 }
 
-// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and 10 per 24 h for each recipient, with a
-// reserve if strangers' browsers reach an app. It also adds failuresRule to the policies that need it.
+// completePolicies adds the default policy, if the file has none: 1 send per 60 s, 5 per hour and
+// 10 per 24 h for each recipient, with a reserve if strangers' browsers reach an app. It also adds
+// failuresRule to the policies that need it.
 func (d *loader) completePolicies() {
 	c := d.config
 	if c.Policies == nil {
@@ -288,7 +303,8 @@ func (d *loader) completePolicies() {
 			{Name: "hour", Scope: quota.Recipient, Allowance: Allowance{Limit: 5, Window: time.Hour}},
 			{Name: "day", Scope: quota.Recipient, Allowance: Allowance{Limit: 10, Window: 24 * time.Hour}},
 		}
-		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) { // the key of the variable is added later
+		// the key of the variable is added later
+		if c.builtIn = true; c.PublicKey.IsSet() || slices.ContainsFunc(c.Apps, c.reachedByStrangers) {
 			c.Policies[defaultName][1].Reserve, c.Policies[defaultName][2].Reserve = 1, 2
 		}
 	}
@@ -300,8 +316,8 @@ func (d *loader) completePolicies() {
 	}
 }
 
-// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app, webhooks without a secret, and http URLs that
-// no setting allows. No mistake repeats a secret.
+// completeWebhooks gives each app its webhook's secrets. It reports secrets without an app,
+// webhooks without a secret, and http URLs that no setting allows. No mistake repeats a secret.
 func (d *loader) completeWebhooks() {
 	c := d.config
 	wrong := d.root.Given["webhook_secrets"] != nil && !c.WebhookSecrets.IsSet()
@@ -317,7 +333,8 @@ func (d *loader) completeWebhooks() {
 		}
 		at := d.root.Children["apps"][i].Children["webhook"][0]
 		if len(a.Webhook.Secrets) == 0 && !wrong {
-			at.AddMistake("url", "needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
+			at.AddMistake("url",
+				"needs a secret: give SENDCODE_WEBHOOK_SECRETS=%s:whsec_…; make one with `sendcode key --kind webhook`",
 				document.Printable(a.Name))
 		}
 		if strings.HasPrefix(a.Webhook.URL, "http://") && len(c.WebhookNetworks) == 0 {

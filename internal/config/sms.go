@@ -30,21 +30,26 @@ var carrierTypes = []struct {
 	{"tencent", func() sms.Settings { return new(tencent.Config) }},
 }
 
-// smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the dev mailbox.
+// smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the
+// dev mailbox.
 type smsSettings struct {
-	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other numbers are refused
-	// (422 `country_not_served`). The page offers the first one where the browser names none of them.
+	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other
+	// numbers are refused (422 `country_not_served`). The page offers the first one where the
+	// browser names none of them.
 	Countries []string `yaml:"countries" check:"country" unique:"yes"`
-	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers are always refused.
+	// `allow` or `refuse` internet telephony numbers (422). Premium-rate and shared-cost numbers
+	// are always refused.
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that site. Not for approved templates.
+	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that
+	// site. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
-	// The URL at which carriers and clients reach this service. Without it there are no receipts, and the `type` of a problem begins with the
-	// address that was asked.
+	// The URL at which carriers and clients reach this service. Without it there are no receipts,
+	// and the `type` of a problem begins with the address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
-	// A number, a short code, or a name of up to 11 characters by country; `default` for all others. Without one the carrier chooses.
+	// A number, a short code, or a name of up to 11 characters by country; `default` for all
+	// others. Without one the carrier chooses.
 	Senders map[string]string `yaml:"senders" keys:"country_or_default" check:"sender"`
 	// In order of preference.
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
@@ -68,7 +73,8 @@ type SMSCarrier struct {
 	Settings sms.Settings     `yaml:",inline"`
 }
 
-// Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns false for an unknown type.
+// Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns
+// false for an unknown type.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
 	_, kind := document.Entry(p.Node, "type")
@@ -83,7 +89,8 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker: the mistakes of the carrier's own settings, and its secret is there if it needs one.
+// Check implements document.checker: the mistakes of the carrier's own settings, and its secret is
+// there if it needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // what is missing may be what was wrong
@@ -132,20 +139,25 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	}
 }
 
-// checkRoutes reports each served country without a carrier: its codes would be queued until they expire.
+// checkRoutes reports each served country without a carrier: its codes would be queued until they
+// expire.
 func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
 		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
-		reaches := func(prefix string) bool { return strings.HasPrefix(code, prefix) || strings.HasPrefix(prefix, code) }
+		reaches := func(prefix string) bool {
+			return strings.HasPrefix(code, prefix) ||
+				strings.HasPrefix(prefix, code)
+		}
 		takes := func(c SMSCarrier) bool { return len(c.Prefixes) == 0 || slices.ContainsFunc(c.Prefixes, reaches) }
 		if code != "" && len(s.Carriers) > 0 && !slices.ContainsFunc(s.Carriers, takes) {
-			p.AddMistake("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes", country, code)
+			p.AddMistake("", "no carrier takes numbers of %s, which begin with %s: look at the carriers' prefixes",
+				country, code)
 		}
 	}
 }
 
-// checkSpend reports, if there are caps, each country without a price: messages without a price would never reach a cap. It also reports a
-// cap with the scope and period of another one.
+// checkSpend reports, if there are caps, each country without a price: messages without a price
+// would never reach a cap. It also reports a cap with the scope and period of another one.
 func (s *smsSettings) checkSpend(p *document.Mapping) {
 	for i, c := range s.Spend {
 		same := func(other spendCap) bool { return other.Scope == c.Scope && other.Per == c.Per }
@@ -183,7 +195,8 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// prefixWatch says when text messages to a prefix are paused because hardly any of their codes is entered.
+// prefixWatch says when text messages to a prefix are paused because hardly any of their codes is
+// entered.
 type prefixWatch struct {
 	Off bool `yaml:"-"`
 	// The least number of messages in an hour to judge, 5 to 100000.
@@ -208,15 +221,18 @@ func (w prefixWatch) MarshalText() ([]byte, error) {
 	return nil, nil
 }
 
-// checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is read as it is written: Norway.
+// checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is
+// read as it is written: Norway.
 func checkCountry(country string) string {
 	if !recipient.KnownCountry(country) {
-		return document.Printable(country) + ` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
+		return document.Printable(country) +
+			` is no country such as DE (ISO 3166-1), nor "001" for satellite and international numbers`
 	}
 	return ""
 }
 
-// senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section 9.1.2.5).
+// senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section
+// 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
 
 func checkSender(text string) string {
@@ -227,7 +243,8 @@ func checkSender(text string) string {
 	return ""
 }
 
-// checkPageHost returns the problem with the host of the page, or "". The last line of a text has the host without scheme and port.
+// checkPageHost returns the problem with the host of the page, or "". The last line of a text has
+// the host without scheme and port.
 func checkPageHost(text string) string {
 	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {
 		return "must be the host of the page alone, in lower case, such as shop.example"

@@ -15,7 +15,8 @@ func TestCarriers(t *testing.T) {
 	}
 	is(t, "polled", strings.Join(polled, " "), "true true false true")
 	is(t, "names", strings.Join(names, " "), "aliyun tencent twilio rest")
-	is(t, "secrets", strings.Join(secrets, " "), strings.Join([]string{hiddenSecret, hiddenSecret, hiddenSecret, hiddenSecret}, " "))
+	is(t, "secrets", strings.Join(secrets, " "),
+		strings.Join([]string{hiddenSecret, hiddenSecret, hiddenSecret, hiddenSecret}, " "))
 	is(t, "price", s.Carriers[0].Prices["US"], 45_000) // millionths
 	is(t, "dearest price", s.Carriers[3].Prices["DE"], 999_999_999_999_999)
 	is(t, "cap", s.Spend[1].Limit, 300_500_000)
@@ -23,7 +24,8 @@ func TestCarriers(t *testing.T) {
 }
 
 func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
-	for yaml, want := range map[string]bool{"": true, "sms: {countries: [DE]}": true, "smtp_url: smtp://127.0.0.1:25": false} {
+	for yaml, want := range map[string]bool{"": true, "sms: {countries: [DE]}": true,
+		"smtp_url: smtp://127.0.0.1:25": false} {
 		c := must(t, yaml)
 		is(t, yaml, []bool{c.SMSToDevMailbox(), c.SMSEnabled()}, []bool{want, want})
 	}
@@ -32,12 +34,14 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	}
 }
 
-// A country that no carrier's prefixes reach would be offered, and its codes wait until they have run out.
+// A country that no carrier's prefixes reach would be offered, and its codes wait until they have
+// run out.
 func TestEveryCountryHasACarrier(t *testing.T) {
 	of := func(countries string, prefixes ...string) string {
 		yaml := "sms: {countries: [" + countries + "], carriers: ["
 		for i, p := range prefixes {
-			yaml += fmt.Sprintf("{name: c%d, type: twilio, account: AC00000000000000000000000000000001, secret_env: SECRET, prefixes: [%s]}, ", i, p)
+			yaml += fmt.Sprintf(
+				"{name: c%d, type: twilio, account: AC00000000000000000000000000000001, secret_env: SECRET, prefixes: [%s]}, ", i, p)
 		}
 		return yaml + "]}"
 	}
@@ -69,10 +73,12 @@ func TestMistakesOfSMS(t *testing.T) {
 		carrier(twilio + ", secret_env: hidden-secret"):           "and not the secret itself",
 		carrier(twilio + ", secret_env: SENDCODE_API_KEY"):        "have a meaning of their own",
 		carrier(twilio + ", secret_env: NOWHERE"):                 "the variable NOWHERE is empty",
-		carrier(twilio + ", secret_env: LOST"):                    "secret_env: /no, which LOST_FILE names, cannot be read",
-		carrier(twilio + ", secret_env: BLANK"):                   "secret_env: the file /empty is empty",
-		carrier(twilio + ", secret_env: TWICE"):                   "secret_env: TWICE is given twice, also as TWICE_FILE; keep one",
-		carrier(twilio + ", secret_file: /run/secret"):            "secret_file: there is no such key",
+		carrier(twilio +
+			", secret_env: LOST"): "secret_env: /no, which LOST_FILE names, cannot be read",
+		carrier(twilio + ", secret_env: BLANK"): "secret_env: the file /empty is empty",
+		carrier(twilio +
+			", secret_env: TWICE"): "secret_env: TWICE is given twice, also as TWICE_FILE; keep one",
+		carrier(twilio + ", secret_file: /run/secret"): "secret_file: there is no such key",
 		carrier(twilio): "secret_env: is missing",
 		carrier("name: a, type: twilio, account: AC1, secret_env: SECRET"): "account: must be AC and 32",
 		carrier(twilio + ", secret_env: SECRET, prices: {DE: 0.0000001}"):  "prices.DE: must be an amount",

@@ -22,7 +22,8 @@ type reference struct {
 // sourceOf returns the source that a mapping is in.
 func sourceOf(p *document.Mapping) *source { return p.Owner.(*source) }
 
-// addReference notes that the value of a key names a policy, purpose or app; complete checks that it exists.
+// addReference notes that the value of a key names a policy, purpose or app; complete checks that
+// it exists.
 func addReference(p *document.Mapping, kind, key, name string) {
 	d := sourceOf(p)
 	d.references = append(d.references, reference{kind, name, p.LocationOf(key)})

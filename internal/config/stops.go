@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// stop ends sends by hand. It has exactly one of Address, Domain and Prefix, and stops those recipients; or a channel, a purpose or both,
-// and stops what is sent there.
+// stop ends sends by hand. It has exactly one of Address, Domain and Prefix, and stops those
+// recipients; or a channel, a purpose or both, and stops what is sent there.
 type stop struct {
 	// The sends of `email` or `sms`; beside `to` the recipient's channel.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
@@ -29,7 +29,8 @@ type stop struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.checker: it stops one recipient, domain or prefix, or a channel, a purpose, or both.
+// Check implements document.checker: it stops one recipient, domain or prefix, or a channel, a
+// purpose, or both.
 func (s *stop) Check(p *document.Mapping) {
 	kinds := 0
 	for _, value := range []string{s.Address, s.Domain, s.Prefix} {
@@ -40,7 +41,8 @@ func (s *stop) Check(p *document.Mapping) {
 	switch {
 	case kinds > 1 || kinds == 0 && s.Channel == "" && s.Purpose == "":
 		if p.Valid() {
-			p.AddMistake("", "must have one of to (with its channel), domain and prefix, or a channel, a purpose, or both")
+			p.AddMistake("",
+				"must have one of to (with its channel), domain and prefix, or a channel, a purpose, or both")
 		}
 	case kinds == 1 && s.Purpose != "":
 		p.AddMistake("", "purpose stops everyone's sends of it: it stands without to, domain and prefix")
@@ -62,7 +64,8 @@ func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Befo
 
 // stopsAt returns what is stopped at an instant.
 func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
-	blocks, pauses := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{}, Disposable: c.Disposable}, []policy.Pause(nil)
+	blocks, pauses := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{},
+		Disposable: c.Disposable}, []policy.Pause(nil)
 	for _, s := range c.Stops {
 		switch {
 		case s.isOver(now):
@@ -79,7 +82,8 @@ func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
 	return blocks, pauses
 }
 
-// NextEnd returns when the next of the stops ends that have not ended at an instant; zero: none of them does.
+// NextEnd returns when the next of the stops ends that have not ended at an instant; zero: none of
+// them does.
 func (c Config) NextEnd(now time.Time) (next time.Time) {
 	for _, s := range c.Stops {
 		if !s.Until.IsZero() && !s.isOver(now) && (next.IsZero() || s.Until.Before(next)) {

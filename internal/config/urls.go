@@ -15,7 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// stars stand for a password. A URL that still has them was copied from the output of `sendcode config`.
+// stars stand for a password. A URL that still has them was copied from the output of `sendcode
+// config`.
 const (
 	stars       = "***"
 	stillMasked = "still has *** where `sendcode config` has masked a password"
@@ -29,8 +30,9 @@ type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// splitURL splits a URL into its parts. False if it has a second @, or one outside the authority: then a password with / ? or # would
-// be taken for another part and shown in messages about that part.
+// splitURL splits a URL into its parts. False if it has a second @, or one outside the authority:
+// then a password with / ? or # would be taken for another part and shown in messages about that
+// part.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")
@@ -50,7 +52,8 @@ func splitURL(text string) (urlParts, bool) {
 	return p, true
 }
 
-// parseURL splits a URL and checks what all URLs must have in common. problem is "" if nothing is wrong.
+// parseURL splits a URL and checks what all URLs must have in common. problem is "" if nothing is
+// wrong.
 func parseURL(text string) (p urlParts, problem string) {
 	p, ok := splitURL(text)
 	if !ok {
@@ -62,7 +65,8 @@ func parseURL(text string) (p urlParts, problem string) {
 	} else if password == stars || strings.Contains(query.Encode(), "="+url.QueryEscape(stars)) {
 		return p, stillMasked
 	}
-	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) { // Postgres knows no NUL
+	// Postgres knows no NUL
+	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) {
 		return p, unreadable
 	}
 	return p, ""
@@ -93,7 +97,8 @@ func checkDatabaseURL(value string) string {
 	return ""
 }
 
-// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota parses it; nothing is connected.
+// checkRedisURL returns the problem with the URL of a Redis, or "". The client in package quota
+// parses it; nothing is connected.
 func checkRedisURL(value string) string {
 	p, problem := parseURL(value)
 	if problem != "" {
@@ -113,7 +118,8 @@ func checkRedisURL(value string) string {
 	return ""
 }
 
-// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package mailserver parses each.
+// checkSMTPURL returns the problem with a list of mail servers' URLs, or "". Package mailserver
+// parses each.
 func checkSMTPURL(value string) string {
 	for text := range strings.SplitSeq(value, ",") {
 		if _, problem := parseURL(strings.TrimSpace(text)); problem != "" {
@@ -126,7 +132,8 @@ func checkSMTPURL(value string) string {
 	return ""
 }
 
-// withoutQuotedParts returns the message, or a general one if the message repeats a piece of the URL, which may be part of a password.
+// withoutQuotedParts returns the message, or a general one if the message repeats a piece of the
+// URL, which may be part of a password.
 func withoutQuotedParts(message string) string {
 	if strings.ContainsAny(message, `"'`) || strings.HasPrefix(message, "redis: ") {
 		return "has a path or a parameter that is not known or not valid; docs/configuration.md has the form"
@@ -154,7 +161,8 @@ func validHosts(hosts string) bool {
 // hostName is a name of a host.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
 
-// checkAddr returns the problem with a host:port, or "". An empty host means every interface; port 0 means any free port.
+// checkAddr returns the problem with a host:port, or "". An empty host means every interface; port
+// 0 means any free port.
 func checkAddr(value string) string {
 	host, port, err := net.SplitHostPort(value)
 	if err != nil {
@@ -175,10 +183,11 @@ func isLocal(addr string) bool {
 	return err == nil && loopback.IsHost(host)
 }
 
-// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most the name is shown, and that only if it
-// cannot be the end of a password with an & in it.
+// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most
+// the name is shown, and that only if it cannot be the end of a password with an & in it.
 var publicParameters = []string{
-	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name", "connect_timeout",
+	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
+	"connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
 	"read_timeout", "write_timeout", "pool_size", "max_retries", "min_idle_conns",
 }
@@ -212,8 +221,8 @@ func maskURL(text string) string {
 	return shown
 }
 
-// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a password and neither contains the
-// other: some mail services take the same token as both.
+// maskUserinfo masks the user information of a URL. It keeps the user name only if there is a
+// password and neither contains the other: some mail services take the same token as both.
 func maskUserinfo(userinfo string) string {
 	user, password, _ := strings.Cut(userinfo, ":")
 	plainUser, _ := url.PathUnescape(user)

@@ -7,9 +7,11 @@ import (
 )
 
 // outside are the variables that an address that others can reach needs beside the generated ones.
-var outside = []string{"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com", "SENDCODE_ORIGINS=https://shop.example, https://www.shop.example"}
+var outside = []string{"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.resend.com",
+	"SENDCODE_ORIGINS=https://shop.example, https://www.shop.example"}
 
-// What `sendcode key --kind env` prints is all that a deployment needs, beside its addresses, and is accepted.
+// What `sendcode key --kind env` prints is all that a deployment needs, beside its addresses, and
+// is accepted.
 func TestOnlyVariables(t *testing.T) {
 	environ := slices.Concat(outside, strings.Fields(NewEnvironment()), []string{"PORT=10000",
 		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n"})
@@ -24,7 +26,9 @@ func TestOnlyVariables(t *testing.T) {
 	if !app.hasPublicKey() || !app.hasSecretKey() || !c.AdminEnabled() || c.Loopback() || len(app.Keys) != 2 {
 		t.Errorf("%+v", app.Keys)
 	}
-	if shown := c.YAML(); strings.Contains(shown, "public_key,") || !strings.Contains(shown, "origins: ['https://shop.example'") && !strings.Contains(shown, `origins: ["https://shop.example"`) {
+	if shown := c.YAML(); strings.Contains(shown, "public_key,") ||
+		!strings.Contains(shown, "origins: ['https://shop.example'") &&
+			!strings.Contains(shown, `origins: ["https://shop.example"`) {
 		t.Error(shown)
 	}
 	next, err := Load(append(environ, "SENDCODE_ORIGINS=https://new.example"), files{}.read)
@@ -42,7 +46,8 @@ func TestPort(t *testing.T) {
 	is(t, "empty", must(t, "", "PORT= ").Addr, "127.0.0.1:8080")
 	for _, c := range []struct{ environ, want string }{
 		{"PORT=80", "SENDCODE_SECRET_KEYS: must be given, because :80 can be reached"},
-		{"PORT=0", "PORT: is not within"}, {"PORT=tcp://10.0.0.1:80", "PORT: is not within"}, {"PORT=65536", "PORT: is not within"},
+		{"PORT=0", "PORT: is not within"}, {"PORT=tcp://10.0.0.1:80", "PORT: is not within"},
+		{"PORT=65536", "PORT: is not within"},
 	} {
 		if _, err := loadYAML("", c.environ); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.environ, err)
@@ -53,10 +58,13 @@ func TestPort(t *testing.T) {
 func TestMistakesInVariables(t *testing.T) {
 	const public = "pk_hiddenhiddenhiddenhidden"
 	for environ, want := range map[string]string{
-		"SENDCODE_PUBLIC_KEY=" + public:                                                             "SENDCODE_ORIGINS: and SENDCODE_PUBLIC_KEY go together",
-		"SENDCODE_ORIGINS=https://a.example":                                                        "SENDCODE_ORIGINS: and SENDCODE_PUBLIC_KEY go together",
-		"SENDCODE_ORIGINS=https://*.example\nSENDCODE_PUBLIC_KEY=" + public:                         "SENDCODE_ORIGINS: must be one exact origin",
-		"SENDCODE_ORIGINS=https://a.example,\nSENDCODE_PUBLIC_KEY=" + public:                        "SENDCODE_ORIGINS: must be an origin",
+		"SENDCODE_PUBLIC_KEY=" +
+			public: "SENDCODE_ORIGINS: and SENDCODE_PUBLIC_KEY go together",
+		"SENDCODE_ORIGINS=https://a.example": "SENDCODE_ORIGINS: and SENDCODE_PUBLIC_KEY go together",
+		"SENDCODE_ORIGINS=https://*.example\nSENDCODE_PUBLIC_KEY=" +
+			public: "SENDCODE_ORIGINS: must be one exact origin",
+		"SENDCODE_ORIGINS=https://a.example,\nSENDCODE_PUBLIC_KEY=" +
+			public: "SENDCODE_ORIGINS: must be an origin",
 		"SENDCODE_ORIGINS=https://a.example\nSENDCODE_PUBLIC_KEY=sk_hiddenhiddenhiddenhidden":       "SENDCODE_PUBLIC_KEY: must be pk_",
 		"SENDCODE_ORIGINS=https://a.example\nSENDCODE_PUBLIC_KEY=pk_hidden":                         "SENDCODE_PUBLIC_KEY: must be pk_",
 		"SENDCODE_CONFIG_YAML=apps: [{nam: x}]":                                                     "SENDCODE_CONFIG_YAML:1: apps[0].nam",
@@ -69,7 +77,8 @@ func TestMistakesInVariables(t *testing.T) {
 			t.Errorf("%s: %v", environ, err)
 		}
 	}
-	if _, err := loadYAML("", "SENDCODE_CONFIG_YAML=apps: []"); err == nil || !strings.Contains(err.Error(), "SENDCODE_CONFIG_YAML: is given beside SENDCODE_CONFIG") {
+	if _, err := loadYAML("", "SENDCODE_CONFIG_YAML=apps: []"); err == nil ||
+		!strings.Contains(err.Error(), "SENDCODE_CONFIG_YAML: is given beside SENDCODE_CONFIG") {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,24 +22,32 @@ func (c *Config) warn(now time.Time) {
 		}
 	}
 	shared := c.DatabaseURL != ""
-	add(shared && c.RedisURL == "", "SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
-		"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
-	add(!shared && (c.RedisURL != "" || !c.Loopback()), "SENDCODE_DATABASE_URL is not set: the database is a SQLite file in %s. Run one "+
-		"process only, and keep that directory: without it, a restart forgets all sends.", document.Printable(c.DataDir))
-	add(!shared && c.DatabaseRole != "", "SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")
-	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()), "SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
-		"generated ones belong to this data directory. A second replica with another directory could not check the "+
-		"codes of this one, and would count the same recipients separately.")
+	add(shared && c.RedisURL == "",
+		"SENDCODE_REDIS_URL is not set: each replica counts by itself. The rules of recipients stay exact, "+
+			"since Postgres decides them again; the rules of networks and apps admit their limit in each replica.")
+	add(!shared && (c.RedisURL != "" || !c.Loopback()),
+		"SENDCODE_DATABASE_URL is not set: the database is a SQLite file in %s. Run one "+
+			"process only, and keep that directory: without it, a restart forgets all sends.",
+		document.Printable(c.DataDir))
+	add(!shared && c.DatabaseRole != "",
+		"SENDCODE_DATABASE_ROLE has no effect without SENDCODE_DATABASE_URL: SQLite has no roles.")
+	add(shared && !(c.SecretKeys.IsSet() && c.IndexKey.IsSet()),
+		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
+			"generated ones belong to this data directory. A second replica with another directory could not check the "+
+			"codes of this one, and would count the same recipients separately.")
 	add(!c.Loopback() && !c.AdminEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
-	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()), "/admin is on %s, with the API, where other machines can reach it: set "+
-		"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
-	add(c.PublicConsole() && !c.MetricsToken.IsSet(), "/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
-		"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
+	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()),
+		"/admin is on %s, with the API, where other machines can reach it: set "+
+			"SENDCODE_ADMIN_ADDR to an address of its own, such as 127.0.0.1:8081.", c.Addr)
+	add(c.PublicConsole() && !c.MetricsToken.IsSet(),
+		"/metrics is off, because other machines can reach %s: set SENDCODE_METRICS_TOKEN, "+
+			"or SENDCODE_ADMIN_ADDR to an address of its own.", c.Addr)
 	add(c.OIDCSecret.IsSet() && !c.Admin.OIDC.IsSet(), "SENDCODE_OIDC_CLIENT_SECRET has no effect without admin.oidc.")
 	add(c.SMTPURL != "" && c.MailDomain() == "localhost",
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
-	add(c.allowsMailWithoutTLS(), "SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
+	add(c.allowsMailWithoutTLS(),
+		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
@@ -58,15 +66,18 @@ func (c *Config) warn(now time.Time) {
 	}
 	for i, t := range c.TestRecipients {
 		add(now.Before(t.Expires),
-			"Test recipient %d (%s) is admitted with its fixed code until %s.", i+1, t.To.Masked(), t.Expires.Format(time.RFC3339))
-		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is treated as any other recipient.", i+1, t.To.Masked())
+			"Test recipient %d (%s) is admitted with its fixed code until %s.", i+1, t.To.Masked(),
+			t.Expires.Format(time.RFC3339))
+		add(!now.Before(t.Expires), "Test recipient %d (%s) has expired: it is treated as any other recipient.", i+1,
+			t.To.Masked())
 	}
 }
 
 // soon is how long before a key or a token expires there is a warning.
 const soon = 14 * 24 * time.Hour
 
-// warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means that it never does.
+// warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means
+// that it never does.
 func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
 	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
 	add(now.Before(end) && end.Sub(now) < soon, "%s expires at %s.", what, end.Format(time.RFC3339))
@@ -76,7 +87,8 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	for _, a := range c.Apps {
 		add(c.SMTPURL != "" && a.MailFrom != "" && senderDomain(a.MailFrom) == "localhost",
 			"mail_from of the app %s is an address at localhost: other mail servers will not accept it.", a.Name)
-		add(a.hasPublicKey() && len(a.Origins) == 0, "The app %s has a public key but no origins: no browser can use it.", a.Name)
+		add(a.hasPublicKey() && len(a.Origins) == 0,
+			"The app %s has a public key but no origins: no browser can use it.", a.Name)
 		for _, k := range a.Keys {
 			warnOfExpiry(now, k.Expires, "The key "+k.ID+" of the app "+a.Name, add)
 		}
@@ -88,25 +100,29 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies of the file whose places strangers' browsers can use up, those of secret keys too.
+// warnOfReserves warns of policies of the file whose places strangers' browsers can use up, those
+// of secret keys too.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.PurposesWithPolicy(name)
 		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
-			return len(purposes) > 0 && a.hasPublicKey() || c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
+			return len(purposes) > 0 && a.hasPublicKey() ||
+				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
 		})
 		open := c.unreserved(name)
 		if reached < 0 || len(open) == 0 {
 			continue
 		}
-		add(true, "The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all places there, so "+
-			"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
+		add(true,
+			"The policy %s keeps no places in %s: strangers' browsers, which reach the app %s, can use up all places there, so "+
+				"that secret keys get none. Give such rules a limit above 1 and a reserve: docs/policies.md#reserve.",
 			name, strings.Join(open, ", "), c.Apps[reached].Name)
 	}
 }
 
-// unreserved returns the names of a policy's rules that keep no places although strangers share them: those that count many recipients,
-// and those on recipients with more than one place, or with one if no rule on recipients keeps any.
+// unreserved returns the names of a policy's rules that keep no places although strangers share
+// them: those that count many recipients, and those on recipients with more than one place, or with
+// one if no rule on recipients keeps any.
 func (c *Config) unreserved(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients keeps places, or is named
@@ -129,13 +145,15 @@ func (c *Config) unreserved(policy string) (names []string) {
 	return names
 }
 
-// warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name the client's address in client_ip.
+// warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name
+// the client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.policy(name).Rules {
 			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
-					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name, name, r.Scope)
+					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name,
+				name, r.Scope)
 		}
 	}
 }
@@ -146,5 +164,8 @@ func (c *Config) allowsMailWithoutTLS() bool {
 		return false
 	}
 	servers, err := mailserver.ParseURLs(c.SMTPURL)
-	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool { return !s.RequiresTLS && !loopback.IsHost(s.Host) })
+	return err == nil && slices.ContainsFunc(servers, func(s mailserver.Config) bool {
+		return !s.RequiresTLS &&
+			!loopback.IsHost(s.Host)
+	})
 }

@@ -14,8 +14,9 @@ import (
 type webhook struct {
 	// https; http only in `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
-	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`, `send.undelivered`,
-	// `verification.approved`, `verification.expired`, `verification.canceled`, `verification.locked`; by default all.
+	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`,
+	// `send.undelivered`, `verification.approved`, `verification.expired`, `verification.canceled`,
+	// `verification.locked`; by default all.
 	Events  []string `yaml:"events,omitempty" oneof:"send.sent send.failed send.unknown send.bounced send.delivered send.undelivered verification.approved verification.expired verification.canceled verification.locked" unique:"yes"`
 	Secrets []Secret `yaml:"-"` // of SENDCODE_WEBHOOK_SECRETS; one, or two while they are exchanged
 }
@@ -24,7 +25,8 @@ type webhook struct {
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
 	verification.approved verification.expired verification.canceled verification.locked`)
 
-// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and how many an app has.
+// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and how many
+// an app has.
 const (
 	minWebhookSecret  = 24
 	maxWebhookSecret  = 64
@@ -48,7 +50,8 @@ func DecodeWebhookSecret(s Secret) []byte {
 	return key
 }
 
-// Check implements document.checker: with anything else a URL is given. It sets the default events, and their order.
+// Check implements document.checker: with anything else a URL is given. It sets the default events,
+// and their order.
 func (w *webhook) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
@@ -62,7 +65,8 @@ func (w *webhook) Check(p *document.Mapping) {
 	}
 }
 
-// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL: people put tokens into them.
+// checkWebhookURL returns the problem with the URL of a webhook, or "". It never repeats the URL:
+// people put tokens into them.
 func checkWebhookURL(text string) string {
 	p, problem := parseURL(text)
 	u, err := url.Parse(text)
@@ -77,7 +81,8 @@ func checkWebhookURL(text string) string {
 	return ""
 }
 
-// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a colon are under "". Of an empty text: nil.
+// webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a
+// colon are under "". Of an empty text: nil.
 func webhookSecretsByApp(value string) map[string][]string {
 	if value == "" {
 		return nil
@@ -93,7 +98,8 @@ func webhookSecretsByApp(value string) map[string][]string {
 	return all
 }
 
-// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". Of the value it repeats only names of apps.
+// checkWebhookSecrets returns the problem with "app:whsec_…,app:whsec_…", or "". Of the value it
+// repeats only names of apps.
 func checkWebhookSecrets(value string) string {
 	seen, all := map[string]bool{}, webhookSecretsByApp(value)
 	for _, app := range slices.Sorted(maps.Keys(all)) {

@@ -27,17 +27,21 @@ func TestWebhooks(t *testing.T) {
 	secrets := "SENDCODE_WEBHOOK_SECRETS= shop:" + hookOne + " , gift:" + hookThree + ",shop:" + hookTwo
 	c := must(t, hooked, secrets+",default:whsec_"+strings.Repeat("A", 64))
 	shop, gift := c.Apps[1].Webhook, c.Apps[2].Webhook
-	is(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()}, []string{hookOne, hookTwo, hookThree})
+	is(t, "secrets", []string{shop.Secrets[0].Reveal(), shop.Secrets[1].Reveal(), gift.Secrets[0].Reveal()},
+		[]string{hookOne, hookTwo, hookThree})
 	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
 	is(t, "events", gift.Events, webhookEvents)
 	is(t, "no webhook", c.Apps[3].Webhook, webhook{})
-	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))), []string{"apps"})
-	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}", "SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
+	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))),
+		[]string{"apps"})
+	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
+		"SENDCODE_WEBHOOK_SECRETS: set, 4 secrets"} {
 		if !strings.Contains(c.YAML(), want) {
 			t.Errorf("%q is not printed:\n%s", want, c.YAML())
 		}
 	}
-	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 || one == two {
+	if one, two := NewWebhookSecret(), NewWebhookSecret(); len(DecodeWebhookSecret(newSecret(one))) != 32 ||
+		one == two {
 		t.Errorf("new secrets %s and %s", one, two)
 	}
 	if DecodeWebhookSecret(newSecret("whsec_*")) != nil {
@@ -48,13 +52,15 @@ func TestWebhooks(t *testing.T) {
 func TestWebhookMistakes(t *testing.T) {
 	of := func(webhook string) string { return "apps: [{name: shop, webhook: {" + webhook + "}}]" }
 	refused(t, map[string]string{
-		of("url: https://shop.example/hooks"): "apps[0].webhook.url: needs a secret: give SENDCODE_WEBHOOK_SECRETS=shop:whsec_",
-		of("events: [send.sent]"):             "url is missing",
+		of(
+			"url: https://shop.example/hooks"): "apps[0].webhook.url: needs a secret: give SENDCODE_WEBHOOK_SECRETS=shop:whsec_",
+		of("events: [send.sent]"): "url is missing",
 	})
 	refused(t, map[string]string{
 		"":                                   "there is no app shop",
 		of("url: http://shop.example/hooks"): "must begin with https://",
-		of("url: https://a.example, events: [send.snt]"): "verification.canceled or verification.locked, did you mean send.sent?",
+		of(
+			"url: https://a.example, events: [send.snt]"): "verification.canceled or verification.locked, did you mean send.sent?",
 	}, "SENDCODE_WEBHOOK_SECRETS=shop:"+hookOne)
 }
 
@@ -68,7 +74,8 @@ func TestEventsAreThoseOfTheTable(t *testing.T) {
 	tag, _ := reflect.TypeFor[webhook]().FieldByName("Events")
 	is(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
 	api, err := os.ReadFile("../../docs/openapi.yaml")
-	if err != nil || !strings.Contains(string(api), "EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
+	if err != nil || !strings.Contains(string(api),
+		"EventType: {type: string, enum: ["+strings.Join(names, ", ")+"]}") {
 		t.Errorf("openapi.yaml has other events: %v", err)
 	}
 	page, err := os.ReadFile("../../docs/webhooks.md")

@@ -20,7 +20,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// sendAction is something that can be done from a send's page. do returns what to show: the full recipient, or nothing.
+// sendAction is something that can be done from a send's page. do returns what to show: the full
+// recipient, or nothing.
 type sendAction struct {
 	Name string // the word of the table of roles, of the record and of the texts
 	Path string // behind the send's address
@@ -74,13 +75,15 @@ func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (s
 	return "", checkAdmitted(answer, err, "action.problem.limited", frame.Words(c))
 }
 
-// checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited is the key of that text), or because
-// the recipient's codes are locked out. Otherwise it returns err.
+// checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited
+// is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
+// err.
 func checkAdmitted(answer verification.Answer, err error, limited string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
-		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out", wait: w.Wait(locked.RetryAfter)}
+		return &actionError{status: http.StatusTooManyRequests, key: "action.problem.locked_out",
+			wait: w.Wait(locked.RetryAfter)}
 	case err == nil && !answer.Admitted:
 		return &actionError{status: http.StatusTooManyRequests, key: limited, wait: w.Wait(answer.Quota.RetryAfter())}
 	}
@@ -91,7 +94,8 @@ func personOf(s store.Row) support.Person {
 	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
-// appliesTo reports whether a page offers the action for a row. It offers none if the recipient was erased or forgotten.
+// appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
+// erased or forgotten.
 func (d sendAction) appliesTo(s store.Story) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
@@ -102,7 +106,8 @@ func (d sendAction) appliesTo(s store.Story) bool {
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
-// performAction does the requested action and returns what to show of its result. The audit entry is written by the action, or around it.
+// performAction does the requested action and returns what to show of its result. The audit entry
+// is written by the action, or around it.
 func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
@@ -118,7 +123,8 @@ func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, rea
 	return d.do(a, c, s, act)
 }
 
-// actionForm handles a form on a send's page: it redirects back when the action is done, else shows the page with the problem.
+// actionForm handles a form on a send's page: it redirects back when the action is done, else shows
+// the page with the problem.
 func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 	return frame.Form(func(c echo.Context, form url.Values) error {
 		s, err := a.readStory(c.Request().Context(), c.Param("id"))
@@ -145,7 +151,8 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 	})
 }
 
-// formProblem returns the status and the text of an error that a page shows beside its form; 0 and "" for nil and other errors.
+// formProblem returns the status and the text of an error that a page shows beside its form; 0 and
+// "" for nil and other errors.
 func (a *Console) formProblem(c echo.Context, err error) (status int, text string) {
 	w := frame.Words(c)
 	var failed *actionError
@@ -178,7 +185,8 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
-			return &server.Problem{Kind: server.NotDone, Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
+			return &server.Problem{Kind: server.NotDone,
+				Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
 		}
 		if err != nil {
 			return err
@@ -191,7 +199,8 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 }
 
 // personActionJSON handles an action on the recipient that the request's body names.
-func (a *Console) personActionJSON(name string, do func(context.Context, support.Person, store.AuditEntry) error) echo.HandlerFunc {
+func (a *Console) personActionJSON(name string,
+	do func(context.Context, support.Person, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`

@@ -47,7 +47,8 @@ func TestADeedNeedsAReason(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/erase", "/cancel"} { // can't be undone
-		contains(t, want(t, b.Post(page+path, because("asked")), http.StatusUnprocessableEntity), "Tick the box", `<button type="submit" class="bad">`)
+		contains(t, want(t, b.Post(page+path, because("asked")), http.StatusUnprocessableEntity), "Tick the box",
+			`<button type="submit" class="bad">`)
 	}
 	want(t, b.Post("/admin/sends/00000000-0000-7000-8000-000000000000/reset", because("x")), http.StatusNotFound)
 	lacks(t, b.Get(page+"?done=<script>"), "script>alert", "note good")
@@ -57,7 +58,8 @@ func TestADeedNeedsAReason(t *testing.T) {
 	}
 }
 
-// An action that is not committed is neither recorded nor logged: the rig compares lines and records.
+// An action that is not committed is neither recorded nor logged: the rig compares lines and
+// records.
 func TestActionsThatAreNotCommitted(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
@@ -68,7 +70,8 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 		return sqlitetest.None
 	})
 	for _, d := range sendActions {
-		if rec := b.Post(explain.SendAddress(s.ID)+"/"+d.Path, url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}); rec.Code != http.StatusServiceUnavailable {
+		if rec := b.Post(explain.SendAddress(s.ID)+"/"+d.Path,
+			url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}); rec.Code != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", d.Name, rec.Code)
 		}
 	}
@@ -76,19 +79,23 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 	r.Acts()
 }
 
-// A subscription is accepted for a provider with a topic alone, and with a reason; the list of acts offers it, except to readers.
+// A subscription is accepted for a provider with a topic alone, and with a reason; the list of acts
+// offers it, except to readers.
 func TestAcceptingASubscription(t *testing.T) {
 	r, b := loggedIn(t)
 	const path, script = "/admin/acts/subscription", "/v1/admin/subscriptions"
 	contains(t, b.Get("/admin/acts"), `action="`+path+`"`, "<option>ses</option>")
 	lacks(t, r.As("reader").Get("/admin/acts"), path)
-	contains(t, want(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {" "}}), http.StatusUnprocessableEntity), "Say why; it is recorded.")
-	contains(t, want(t, b.Post(path, url.Values{"provider": {"resend"}, "reason": {"x"}}), http.StatusUnprocessableEntity), "No provider of this name has a topic.")
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {" "}}), http.StatusUnprocessableEntity),
+		"Say why; it is recorded.")
+	contains(t, want(t, b.Post(path, url.Values{"provider": {"resend"}, "reason": {"x"}}),
+		http.StatusUnprocessableEntity), "No provider of this name has a topic.")
 	b.Script(http.StatusUnprocessableEntity, http.MethodPost, script, `{"provider":"resend","reason":"x"}`)
 	r.Acts("test|account.add|done|||")
 	redirects(t, b.Post(path, url.Values{"provider": {"ses"}, "reason": {"ticket 7"}}), "/admin/acts")
 	b.Script(http.StatusNoContent, http.MethodPost, script, `{"provider":"ses","reason":"ticket 8"}`)
-	r.Acts("test|account.add|done|||", "admin|subscription.accept|begun|||ticket 7", "token|subscription.accept|begun|||ticket 8")
+	r.Acts("test|account.add|done|||", "admin|subscription.accept|begun|||ticket 7",
+		"token|subscription.accept|begun|||ticket 8")
 	contains(t, b.Get("/admin/acts"), "accepted a subscription", "ticket 8")
 }
 
@@ -106,11 +113,13 @@ func TestDeedsFromAPage(t *testing.T) {
 	lacks(t, b.Get(page), "ana@example.com")
 	contains(t, want(t, post("/resend"), http.StatusTooManyRequests), "Blocked by a rule for another 1 min")
 	redirects(t, post("/cancel"), page+"?done=verification.cancel")
-	lacks(t, b.Get(page+"?do=cancel"), "do=cancel#", "do=resend#", "<form method=\"post\" action=\""+page) // not offered any more
+	// not offered any more
+	lacks(t, b.Get(page+"?do=cancel"), "do=cancel#", "do=resend#", "<form method=\"post\" action=\""+page)
 	want(t, post("/cancel"), http.StatusConflict)
 	want(t, post("/resend"), http.StatusConflict)
 	on := "a•••@example.com|ticket 7"
-	r.Acts("admin|recipient.reveal|done||"+on, "admin|verification.resend|begun||"+on, "admin|verification.resend|failed|minute|"+on,
+	r.Acts("admin|recipient.reveal|done||"+on, "admin|verification.resend|begun||"+on,
+		"admin|verification.resend|failed|minute|"+on,
 		"admin|verification.cancel|done||"+on)
 	want(t, post("/erase"), http.StatusSeeOther)
 	rec = b.Get(page)
@@ -159,7 +168,8 @@ func TestDeedsOfARefusal(t *testing.T) {
 	contains(t, page, "?do=reset", "?do=erase")
 	lacks(t, page, "?do=resend", "?do=cancel", "?do=reveal")
 	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
-		want(t, b.Post(explain.SendAddress(s.ID)+path, url.Values{"reason": {"x"}, "sure": {"yes"}}), http.StatusConflict)
+		want(t, b.Post(explain.SendAddress(s.ID)+path, url.Values{"reason": {"x"}, "sure": {"yes"}}),
+			http.StatusConflict)
 	}
 	r.take(r.row("ana@example.com"))
 	want(t, b.Post(explain.SendAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
@@ -174,7 +184,8 @@ func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	story, err := r.DB.Story(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "quota.reset verification.resend verification.cancel recipient.reveal"
-	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators, auth.Owner: operators + " recipient.erase", "": ""} {
+	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators,
+		auth.Owner: operators + " recipient.erase", "": ""} {
 		var got []string
 		for _, action := range actionsFor(auth.Actor{Name: "x", Role: role}, story) {
 			got = append(got, string(action.Name))

@@ -36,20 +36,23 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, chromium){
-		"fits": everyPageFits, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList, "factor": setsUpASecondFactor,
+		"fits": everyPageFits, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList,
+		"factor":   setsUpASecondFactor,
 		"provider": logsInByTheProvider,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, chromium{browser, engine}) })
 	}
 }
 
-// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused by the policy.
+// Every page fits every width, axe-core finds nothing wrong with it, and nothing on it is refused
+// by the policy.
 func everyPageFits(t *testing.T, browser chromium) {
 	r, _ := besideProvider(t)
 	pages := everyPage(r)
 	elsewhere := r.Browser()
 	elsewhere.From = "[2001:db8:1:2::9]:1"
-	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", "SamsungBrowser/28.0 CrOS")
+	elsewhere.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent",
+		"SamsungBrowser/28.0 CrOS")
 	w := openWindow(r, browser)
 	w.goTo("/admin/login")
 	w.fits("login")
@@ -62,12 +65,14 @@ func everyPageFits(t *testing.T, browser chromium) {
 	for _, locale := range []string{"en", "ar"} {
 		w.goTo("/admin/preview/html?app=shop&purpose=login&locale=" + locale)
 		w.look(pagetest.Look{Width: 262})
-		w.says(`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
+		w.says(
+			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
 	}
 	w.quietAt()
 }
 
-// fits reports what stands out of the page, with all its details open, at three widths, and what axe-core finds wrong with it at two.
+// fits reports what stands out of the page, with all its details open, at three widths, and what
+// axe-core finds wrong with it at two.
 func (w *window) fits(name string) {
 	w.Helper()
 	w.eval(`document.querySelectorAll("main details").forEach(d => d.open = true); ""`)
@@ -94,13 +99,14 @@ func (w *window) fits(name string) {
 	}
 }
 
-// clipped finds what stands out of the window or of its box to the right. In lists, long names alone may be cut, whose title has them whole.
+// clipped finds what stands out of the window or of its box to the right. In lists, long names
+// alone may be cut, whose title has them whole.
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
 	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 
-// From "where is my code?" to the record of what was done about it, by keyboard: find the refused send by its recipient, copy the reply,
-// reset the quota, see the act.
+// From "where is my code?" to the record of what was done about it, by keyboard: find the refused
+// send by its recipient, copy the reply, reset the quota, see the act.
 func resetsAQuota(t *testing.T, browser chromium) {
 	r := newRig(t)
 	row := busy(r)
@@ -115,13 +121,15 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
 	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
-	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`, "UTC+82026-03-04 14:03:01 UTC")
+	w.says(`document.querySelector("[data-zone]").innerText + document.querySelector("h1 time").title`,
+		"UTC+82026-03-04 14:03:01 UTC")
 	// The two seconds for which the button says so end when the test has them end.
 	name := w.eval(`Object.defineProperty(navigator, "clipboard", { value: { writeText: async (t) => { window.copied = t } } });
 		window.setTimeout = (run) => { window.over = run }; document.querySelector("[data-copy]").textContent`)
 	w.do(chromedp.Click(chromedp.CSS("[data-copy]")))
-	w.says(`window.copied + document.querySelector("[data-copy]").textContent`, "You've reached our limit for codes. You can ask for the next one "+
-		"in 1 minute. The code that you have already works for another 9 minutes."+"Copied")
+	w.says(`window.copied + document.querySelector("[data-copy]").textContent`,
+		"You've reached our limit for codes. You can ask for the next one "+
+			"in 1 minute. The code that you have already works for another 9 minutes."+"Copied")
 	w.says(`over(), document.querySelector("[data-copy]").textContent`, name)
 
 	// Without a reason the browser itself asks for one, and nothing is sent.
@@ -132,10 +140,13 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	r.Acts()
 	// A reason that names the person is refused, and kept to be corrected.
 	w.leads(page+"/reset", chromedp.KeyEvent("ana@example.com called"+kb.Enter))
-	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`, "Leave names", "|ana@example.com called")
+	w.says(`document.querySelector("[role=alert]").innerText + "|" + document.querySelector("#reason").value`,
+		"Leave names", "|ana@example.com called")
 	w.leads(page+"?done=quota.reset", chromedp.SetValue(chromedp.CSS("#reason"), "ticket 7"), reset)
-	w.says(`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
-	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")), chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
+	w.says(
+		`document.querySelector("[role=status]").innerText + !document.querySelector(".pips").innerText.includes("free in")`, "The quota is reset", "true")
+	w.leads("/admin/acts", chromedp.Click(chromedp.CSS(".menu summary")),
+		chromedp.Click(chromedp.CSS(`nav a[href="/admin/acts"]`)))
 	w.says(`document.querySelector("tbody tr").innerText`, "reset the quota", "ticket 7", "done", "a•••@example.com")
 	r.Acts("admin|quota.reset|begun||a•••@example.com|ticket 7", "admin|quota.reset|done||a•••@example.com|ticket 7")
 	w.leads("/admin/login", chromedp.Click(chromedp.CSS(logout)))
@@ -148,7 +159,8 @@ func worksTheList(t *testing.T, browser chromium) {
 	row := busy(r)
 	w := openWindow(r, browser)
 	w.logIn()
-	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"}, {"jjjjjjjjjjj", "5"}} {
+	for _, c := range []struct{ keys, row string }{{"j", "0"}, {"jj", "2"}, {"k", "1"}, {"kkk", "0"},
+		{"jjjjjjjjjjj", "5"}} {
 		w.do(chromedp.KeyEvent(c.keys))
 		w.says(`String([...document.querySelectorAll("a[data-row]")].indexOf(document.activeElement))`, c.row)
 	}
@@ -161,7 +173,8 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.says(`String(`+keys+`)`, shown)
 	}
-	// A row is one line, of which at least 20 fit, unless its reason is long, and the numbers beside the marks come with the focus.
+	// A row is one line, of which at least 20 fit, unless its reason is long, and the numbers
+	// beside the marks come with the focus.
 	w.look(pagetest.Look{Width: 1280})
 	w.says(`(rows => rows.filter(r => r.querySelector(".why").innerText.length < 25 && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
 		.map(r => r.offsetHeight + ": " + r.innerText).join() || "all")([...document.querySelectorAll("tbody tr")])`, "all")
@@ -174,19 +187,22 @@ func worksTheList(t *testing.T, browser chromium) {
 	var reached []string
 	for range 30 {
 		w.do(chromedp.KeyEvent(kb.Tab))
-		reached = append(reached, w.eval(`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
+		reached = append(reached, w.eval(
+			`(e => e.name || e.className || e.tagName + ("row" in e.dataset ? "row" : ""))(document.activeElement)`))
 	}
-	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel", "SUMMARY", "Arow"} {
+	for _, name := range []string{"brand", "here", "quiet", "own", "q", "last", "status", "channel",
+		"SUMMARY", "Arow"} {
 		if !slices.Contains(reached, name) {
 			t.Errorf("%s cannot be reached by Tab: %v", name, reached)
 		}
 	}
 	// Empty fields stay out of the address, and a click anywhere in a row opens it.
-	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"), chromedp.Click(chromedp.CSS(".filter button")))
+	w.leads("/admin?status=refused", chromedp.SetValue(chromedp.CSS(`[name=status]`), "refused"),
+		chromedp.Click(chromedp.CSS(".filter button")))
 	w.leads("/admin/sends/", chromedp.Click(chromedp.CSS("td.why")))
 
-	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules above their rows and on a
-	// send's page.
+	// Waits count down, and their end is shown: of a code in the list, and of a recipient's rules
+	// above their rows and on a send's page.
 	w.goTo("/admin")
 	const left = `document.querySelector("td.code .left").innerText`
 	first := w.eval(left)
@@ -194,7 +210,8 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.eval(`performance.now = () => 601e3; ""`)
 	w.until(left + ` === "expired"`)
 	const note = `document.querySelector(".pips-row .pips-note").innerText`
-	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(), explain.SendAddress(row.ID)} {
+	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(),
+		explain.SendAddress(row.ID)} {
 		w.goTo(page)
 		w.eval(`performance.now = () => 30e3; ""`)
 		w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
@@ -202,11 +219,13 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.until(note + ` === "free now" && document.querySelector(".pips-row.blocked") === null`)
 	}
 
-	// A page is in the zone of the browser; a switch leads to UTC and back, and another to Chinese, each by keyboard and for good.
+	// A page is in the zone of the browser; a switch leads to UTC and back, and another to Chinese,
+	// each by keyboard and for good.
 	const list = "/admin?channel=email"
 	w.goTo(list)
 	for _, c := range []struct{ press, want string }{
-		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"zone", "UTC+8 03-04 22:03 en"}, {"language", "UTC+8 03-04 22:03 zh-Hans"},
+		{"", "UTC+8 03-04 22:03 en"}, {"zone", "UTC 03-04 14:03 en"}, {"zone", "UTC+8 03-04 22:03 en"},
+		{"language", "UTC+8 03-04 22:03 zh-Hans"},
 	} {
 		if c.press != "" {
 			w.leads(list, chromedp.Focus(chromedp.CSS(`.prefer button[name=`+c.press+`]`)), chromedp.KeyEvent(kb.Enter))
@@ -214,12 +233,13 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.says(`document.querySelector("[data-zone]").innerText + " " + document.querySelector("tbody .date").innerText.trim() + " " +
 			document.querySelector("tbody time").innerText.slice(-12, -7) + " " + document.documentElement.lang`, c.want)
 	}
-	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")), chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
+	w.leads("/admin/webhooks", chromedp.Focus(chromedp.CSS(".menu summary")),
+		chromedp.KeyEvent(kb.Enter+kb.Tab+kb.Tab+kb.Tab+kb.Enter))
 	w.quietAt()
 }
 
-// New rows are counted above the list until a click brings them; shown ones change in their place, go when they match the filters no more,
-// and what came during a break is told after it.
+// New rows are counted above the list until a click brings them; shown ones change in their place,
+// go when they match the filters no more, and what came during a break is told after it.
 func followsTheList(t *testing.T, browser chromium) {
 	r := newRig(t)
 	busy(r)
@@ -271,7 +291,8 @@ func followsTheList(t *testing.T, browser chromium) {
 	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx.example.net", ProviderCode: "250"})
 	w.until(second + `.innerText.includes("mx.example.net") && ` + second + `.innerText.includes("9 min")`)
 	w.says(`document.activeElement.closest("tr").innerText`, s.To) // the focus stays
-	if zone := w.eval(second + `.querySelector("time").textContent`); strings.Contains(zone, s.LoggedAt.UTC().Format("15:04:05.000")) {
+	if zone := w.eval(second + `.querySelector("time").textContent`); strings.Contains(zone,
+		s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
 	state("new rows show by themselves")
@@ -301,7 +322,8 @@ func followsTheList(t *testing.T, browser chromium) {
 	top("failed")
 }
 
-// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with it. Every page on the way fits.
+// A person who gets the password wrong at first sets up an app, which is demanded, and logs in with
+// it. Every page on the way fits.
 func setsUpASecondFactor(t *testing.T, browser chromium) {
 	r := newRig(t, func(c *Config) { c.Auth.DemandFactor = true })
 	w := openWindow(r, browser)
@@ -331,8 +353,9 @@ func setsUpASecondFactor(t *testing.T, browser chromium) {
 	w.quietAt()
 }
 
-// A real browser goes to the provider, which is another site, and comes back to the page that it wanted, logged in, though the
-// session's cookie is for this site alone and forms may go nowhere else.
+// A real browser goes to the provider, which is another site, and comes back to the page that it
+// wanted, logged in, though the session's cookie is for this site alone and forms may go nowhere
+// else.
 func logsInByTheProvider(t *testing.T, browser chromium) {
 	r, server := besideProvider(t)
 	w := openWindow(r, browser)

@@ -1,11 +1,12 @@
-// Package console is the administrators' pages and JSON API. It answers "where is my code?": it lists sends and refusals, newest first,
-// finds those of one recipient, and shows the story of one send, which package explain writes. Scripts get the same as JSON under
-// /v1/admin.
+// Package console is the administrators' pages and JSON API. It answers "where is my code?": it
+// lists sends and refusals, newest first, finds those of one recipient, and shows the story of one
+// send, which package explain writes. Scripts get the same as JSON under /v1/admin.
 //
-// It reads the database and asks the use cases what a recipient's rules say now. Package support makes all changes, and records each.
+// It reads the database and asks the use cases what a recipient's rules say now. Package support
+// makes all changes, and records each.
 //
-// Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the hash. A page shows one only when an
-// operator reveals it.
+// Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
+// hash. A page shows one only when an operator reveals it.
 package console
 
 import (
@@ -43,16 +44,19 @@ type database interface {
 
 // Config is what a console works with.
 type Config struct {
-	DB            database
-	Auth          auth.Config
-	Desk          *support.Desk
-	Policies      policies.Desk // the same desk
-	Logger        *slog.Logger
-	Now           func() time.Time                                   // nil: time.Now
-	Status        func(context.Context) Status                       // of the service, for the line on each page; must answer soon
-	Carriers      []string                                           // names of the carriers of text messages
-	Topics        []string                                           // names of the mail providers with a topic of Amazon SNS
-	StorageStatus func(context.Context) (store.StorageStatus, error) // how far back the database reaches, and what is due to be deleted
+	DB       database
+	Auth     auth.Config
+	Desk     *support.Desk
+	Policies policies.Desk // the same desk
+	Logger   *slog.Logger
+	Now      func() time.Time // nil: time.Now
+	// of the service, for the line on each page; must answer soon
+	Status   func(context.Context) Status
+	Carriers []string // names of the carriers of text messages
+	// names of the mail providers with a topic of Amazon SNS
+	Topics []string
+	// how far back the database reaches, and what is due to be deleted
+	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 
 // Status and Part are what the line on each page says of the service and its parts.
@@ -84,7 +88,8 @@ func New(c Config) *Console {
 		return s
 	})
 	a := &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxStreams), beat: tailBeat, life: tailLife,
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxStreams),
+		beat: tailBeat, life: tailLife,
 		exports: make(chan struct{}, maxExports),
 	}
 	a.stopping, a.stop = context.WithCancel(context.Background())
@@ -94,8 +99,8 @@ func New(c Config) *Console {
 // Stop ends the streams, so that the server's stop does not wait for them.
 func (a *Console) Stop() { a.stop() }
 
-// routes returns the routes of the pages and of the JSON API (below /v1), without those of records, auth and layout. Paths and answers are
-// a public contract.
+// routes returns the routes of the pages and of the JSON API (below /v1), without those of records,
+// auth and layout. Paths and answers are a public contract.
 func (a *Console) routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	all := []auth.Route{
@@ -103,7 +108,8 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/search", Handler: frame.Form(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
-		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show, Action: auth.ActionRead},
+		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show,
+			Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/preview", Handler: frame.Form(a.sendPreview), Action: auth.ActionPreview},
@@ -114,13 +120,17 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/tail", Handler: a.tailStream, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personActionJSON(auth.ActionReset, a.Desk.ResetQuota), Action: auth.ActionReset},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.personActionJSON(auth.ActionErase, a.Desk.Erase), Action: auth.ActionErase},
+		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personActionJSON(auth.ActionReset, a.Desk.ResetQuota),
+			Action: auth.ActionReset},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.personActionJSON(auth.ActionErase, a.Desk.Erase),
+			Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {
-		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d), Action: d.Name})
+		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
+			Action: d.Name})
 		if d.code {
-			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d), Action: d.Name})
+			all = append(all, auth.Route{Method: post, Path: "/v1/admin/sends/:id/" + d.Path, Handler: a.actionJSON(d),
+				Action: d.Name})
 		}
 	}
 	return all

@@ -60,8 +60,9 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 		return err
 	}
 	v := sendView{
-		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Row: s.Send, W: w}, Support: store.SupportReference(s.Send.ID),
-		Trial: strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Row: s.Send, W: w},
+		Support: store.SupportReference(s.Send.ID),
+		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
 	}
 	for _, d := range v.Actions {
@@ -79,9 +80,10 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 	return a.layout.Show(c, status, "send", v)
 }
 
-// verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the limiter fails, only the quota is
-// missing.
-func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict, quotaView, error) {
+// verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
+// limiter fails, only the quota is missing.
+func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict,
+	quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
 	if away != nil && !errors.Is(away, errSeveral) {
 		server.LogFailure(ctx, a.Logger, away)
@@ -115,8 +117,10 @@ func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaV
 	return quotaView{Rows: pipsOf(d, w), As: as}
 }
 
-// readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the row's recipient, if away is nil.
-func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts, err error) {
+// readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the
+// row's recipient, if away is nil.
+func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts,
+	err error) {
 	if away == nil {
 		known.Quota = &now
 	}
@@ -126,7 +130,8 @@ func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decisi
 	if s.Send.Status == store.Refused {
 		known.Rule = a.refusingScope(s.Send)
 		if away == nil && now.Allowed() {
-			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose, s.Send.Recipient, store.UnknownBrowser)
+			strangers, err := a.Desk.Codes.RecipientQuota(ctx, s.Send.App, s.Send.Channel, s.Send.Purpose,
+				s.Send.Recipient, store.UnknownBrowser)
 			if known.Reserved = err == nil && !strangers.Allowed(); known.Reserved {
 				known.Quota = &strangers
 			}
@@ -144,7 +149,8 @@ func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decisi
 	return known, err
 }
 
-// refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that rule no more.
+// refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
+// rule no more.
 func (a *Console) refusingScope(s store.Row) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
@@ -155,12 +161,14 @@ func (a *Console) refusingScope(s store.Row) quota.Scope {
 	return ""
 }
 
-// newerRequest returns the recipient's latest request for the same purpose; nil if that is the row itself, or its recipient was erased.
+// newerRequest returns the recipient's latest request for the same purpose; nil if that is the row
+// itself, or its recipient was erased.
 func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
-	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Limit: 1})
+	rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &s.Recipient, App: s.App, Channel: s.Channel,
+		Purpose: s.Purpose, Limit: 1})
 	switch {
 	case err != nil:
 		return nil, err
@@ -170,8 +178,9 @@ func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, er
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone out; nil if there is none, or if the
-// refusal itself names a verification, as a browser's does and a back end's does not.
+// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone
+// out; nil if there is none, or if the refusal itself names a verification, as a browser's does and
+// a back end's does not.
 func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

@@ -21,11 +21,14 @@ import (
 	"sendcode/internal/store"
 )
 
-// exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet. There is nothing that a list does not show,
-// and no verification ID, since a reader who knows the ID of a valid code could act as the code's holder.
+// exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet.
+// There is nothing that a list does not show, and no verification ID, since a reader who knows the
+// ID of a valid code could act as the code's holder.
 var exportColumns = []string{
-	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after", "count", "attempts",
-	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients", "outcome", "outcome_at",
+	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
+	"count", "attempts",
+	"provider", "provider_code", "took_ms", "reference", "number", "locale", "network", "country", "recipients",
+	"outcome", "outcome_at",
 }
 
 // Bounds of exports: of one, in rows, and of those at once in a process.
@@ -40,7 +43,8 @@ const byteOrderMark = "\ufeff"
 // pageParameters are parameters that an export rejects, since it has all rows.
 var pageParameters = []string{"cursor", "newer", "limit"}
 
-// exportCSV streams the rows that the filters select, newest first. It writes an audit entry before the first row.
+// exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
+// the first row.
 func (a *Console) exportCSV(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
@@ -57,10 +61,12 @@ func (a *Console) exportCSV(c echo.Context) error {
 	case a.exports <- struct{}{}:
 		defer func() { <-a.exports }()
 	default:
-		return &server.Problem{Kind: server.Unavailable, Detail: "Other exports are under way; try again when they have ended."}
+		return &server.Problem{Kind: server.Unavailable,
+			Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = frame.MaxLimit
-	rows, err := a.sends(c.Request().Context(), q.filter) // before anything is answered: a database that is away is a 503
+	// before anything is answered: a database that is away is a 503
+	rows, err := a.sends(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
 	}
@@ -76,7 +82,8 @@ func (a *Console) exportCSV(c echo.Context) error {
 	return nil
 }
 
-// recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they could name a person for good.
+// recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they
+// could name a person for good.
 func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Row) (store.AuditEntry, error) {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
@@ -100,7 +107,8 @@ func filterForAudit(given url.Values) string {
 			parts = append(parts, name+"="+value)
 		}
 	}
-	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network", "request", "support", "recipient"} {
+	for _, name := range []string{"app", "purpose", "blocked_by", "reference", "carrier", "domain", "network",
+		"request", "support", "recipient"} {
 		if given.Has(name) {
 			parts = append(parts, name)
 		}
@@ -199,8 +207,8 @@ func (c codes) exportRow(s store.Row) []string {
 // dividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
 const dividers = ";\t|\r\n"
 
-// withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put before what begins like
-// one. Invalid UTF-8 is replaced.
+// withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put
+// before what begins like one. Invalid UTF-8 is replaced.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
@@ -219,8 +227,8 @@ func withoutFormula(cell string) string {
 	return out.String()
 }
 
-// startsFormula reports whether a text may be taken for a formula, also behind white space or invisible characters, or in
-// full-width letters.
+// startsFormula reports whether a text may be taken for a formula, also behind white space or
+// invisible characters, or in full-width letters.
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -46,8 +46,8 @@ func exportOf(t *testing.T, body []byte) (rows []map[string]string) {
 	return rows
 }
 
-// An export has the list's rows (pages.txt has a whole one), and is recorded: before its first row, and with its end. The record names no
-// recipient in the clear.
+// An export has the list's rows (pages.txt has a whole one), and is recorded: before its first row,
+// and with its end. The record names no recipient in the clear.
 func TestExport(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "=HYPERLINK(\"https://x.example\")" })
@@ -55,22 +55,28 @@ func TestExport(t *testing.T) {
 	r.refused("li@qq.com", "minute", 42*time.Second, 3, func(s *store.Row) { s.Reference = "two\nlines, \"quoted\"" })
 	b := r.LoggedIn()
 	rec := want(t, b.Get("/v1/admin/sends.csv"), http.StatusOK)
-	if h := rec.Header(); h.Get("Content-Disposition") != `attachment; filename="sends.csv"` || !strings.HasPrefix(h.Get("Content-Type"), "text/csv") {
+	if h := rec.Header(); h.Get("Content-Disposition") != `attachment; filename="sends.csv"` ||
+		!strings.HasPrefix(h.Get("Content-Type"), "text/csv") {
 		t.Errorf("%v", h)
 	}
 	lacks(t, rec, s.VerificationID)
 	rows := exportOf(t, rec.Body.Bytes())
-	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "reference": "two\nlines, \"quoted\"", "took_ms": ""})
-	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference, "outcome": "waiting", "outcome_at": ""})
+	holds(t, rows[0], map[string]string{"status": "refused", "retry_after": "42", "reference": "two\nlines, \"quoted\"",
+		"took_ms": ""})
+	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
+		"outcome": "waiting", "outcome_at": ""})
 	cursor := frame.WriteCursor(store.Mark{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
-	rec = b.Get("/v1/admin/sends.csv?reference=" + url.QueryEscape(s.Reference) + "&status=sent&recipient=" + s.Recipient.String())
+	rec = b.Get("/v1/admin/sends.csv?reference=" + url.QueryEscape(s.Reference) + "&status=sent&recipient=" +
+		s.Recipient.String())
 	servertest.Same(t, "rows of a filter", len(exportOf(t, rec.Body.Bytes())), 1)
 	acts := r.Entries(auth.ActionExport)
-	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID || acts[0].Detail != "rows=1" ||
-		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" || acts[1].Who != "admin" ||
+	if len(acts) != 4 || acts[0].Outcome != store.AuditDone || acts[0].Ends != acts[1].ID ||
+		acts[0].Detail != "rows=1" ||
+		acts[1].Outcome != store.AuditBegun || acts[1].Detail != "status=sent reference recipient" ||
+		acts[1].Who != "admin" ||
 		acts[1].Recipient != s.Recipient || acts[1].To != "a•••@example.com" {
 		t.Errorf("%+v", acts)
 	}
@@ -81,7 +87,8 @@ func TestExport(t *testing.T) {
 	lacks(t, want(t, b.Get("/v1/admin/sends.csv"), http.StatusServiceUnavailable), "a•••")
 }
 
-// Many pages, longer than the server waits for an answer; and a database that goes away in the middle breaks the file off.
+// Many pages, longer than the server waits for an answer; and a database that goes away in the
+// middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
 	const n = 5*frame.MaxLimit + 17
@@ -142,7 +149,8 @@ func TestOutcomes(t *testing.T) {
 	fifth := r.Clock.Now()
 	r.Must(r.DB.Cancel(t.Context(), canceled.VerificationID))
 	waiting := r.sent("wa@example.com")
-	refused := r.refused("wa@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.VerificationID = waiting.VerificationID })
+	refused := r.refused("wa@example.com", "minute", time.Minute, 1,
+		func(s *store.Row) { s.VerificationID = waiting.VerificationID })
 	r.Clock.Add(time.Minute)
 	b := r.LoggedIn()
 	exported := map[string]map[string]string{}
@@ -158,17 +166,20 @@ func TestOutcomes(t *testing.T) {
 		outcome any
 		at      time.Time
 	}{
-		{approved.ID, "entered", right}, {locked.ID, "locked", fifth}, {canceled.ID, "canceled", fifth}, {waiting.ID, "waiting", time.Time{}},
+		{approved.ID, "entered", right}, {locked.ID, "locked", fifth}, {canceled.ID, "canceled", fifth},
+		{waiting.ID, "waiting", time.Time{}},
 		{expired.ID, "expired", expired.LoggedAt.Add(10 * time.Minute)}, {refused.ID, nil, time.Time{}},
 	} {
 		at, id := frame.Timestamp(c.at), c.id.String()
 		for how, row := range map[string]map[string]any{
 			"in a list": listed[id], "alone": b.Script(http.StatusOK, "GET", "/v1/admin/sends/"+id, ""),
 		} {
-			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]), fmt.Sprint(c.outcome, at))
+			servertest.Same(t, fmt.Sprint(how, " ", c.outcome), fmt.Sprint(row["outcome"], row["outcome_at"]),
+				fmt.Sprint(c.outcome, at))
 		}
 		cells := strings.ReplaceAll(fmt.Sprint(c.outcome, at), "<nil>", "")
-		servertest.Same(t, fmt.Sprint("exported ", c.outcome), exported[id]["outcome"]+exported[id]["outcome_at"], strings.TrimSpace(cells))
+		servertest.Same(t, fmt.Sprint("exported ", c.outcome), exported[id]["outcome"]+exported[id]["outcome_at"],
+			strings.TrimSpace(cells))
 	}
 }
 
@@ -179,7 +190,8 @@ func TestExportKeepsNoRows(t *testing.T) {
 	var rows []store.Row
 	for i := range n {
 		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
-			Channel: "email", Reference: strings.Repeat("r", 64)}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
+			Channel: "email", Reference: strings.Repeat("r", 64)},
+			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.DB.Refused(t.Context(), rows))
 	clear(rows)
@@ -198,7 +210,8 @@ func TestExportKeepsNoRows(t *testing.T) {
 	written, err := io.Copy(io.Discard, open(t, base+"/v1/admin/sends.csv").Body)
 	r.Must(err)
 	if pages != n/frame.MaxLimit+1 || written < 1<<20 || most > first+512<<10 {
-		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written, first>>10, most>>10)
+		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written,
+			first>>10, most>>10)
 	}
 }
 
@@ -216,13 +229,18 @@ func TestExportsAreBounded(t *testing.T) {
 
 func TestHarmless(t *testing.T) {
 	for cell, want := range map[string]string{
-		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)",
-		"%x": "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx",
-		"\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x", "＝1": "'＝1", "＠x": "'＠x",
+		"": "", "a=b": "a=b", "1-2": "1-2", "'x": "'x", "=1+1": "'=1+1", "+49•••": "'+49•••", "-1": "'-1",
+		"@SUM(A1)": "'@SUM(A1)",
+		"%x":       "'%x", "|x": "'|x", "％x": "'％x", " |cmd": "' |cmd", "50%": "50%", "x;%y": "x;'%y", "\tx": "'\tx",
+		"\rx": "'\rx", "\nx": "'\nx",
+		"\t=1": "'\t'=1", "\x00=1": "'\x00=1", " =1": "' =1", "\u00a0+1": "'\u00a0+1", "\u3000@x": "'\u3000@x",
+		"＝1": "'＝1", "＠x": "'＠x",
 		"\u200b=1": "'\u200b=1", "\xff=1": "\ufffd=1",
-		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst of a cell.
-		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1", "x;\"=1\";": "x;'\"=1\";",
-		"a\r\nb": "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
+		// Where lines are divided at semicolons, tabs or bars, or a line's end counts in the midst
+		// of a cell.
+		"x;=1;": "x;'=1;", ";+1": ";'+1", "x\t=1": "x\t'=1", "x|\u00a0@y": "x|'\u00a0@y", "x\r\n=1": "x\r\n'=1",
+		"x;\"=1\";": "x;'\"=1\";",
+		"a\r\nb":    "a\r\nb", "a; b, -1": "a; b, -1", "x;;y": "x;;y",
 	} {
 		servertest.Same(t, cell, withoutFormula(cell), want)
 	}

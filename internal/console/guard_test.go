@@ -21,24 +21,31 @@ import (
 	"sendcode/web"
 )
 
-// What else a request of another site may look like: TestEveryRouteWithEveryRole tries every route with Sec-Fetch-Site.
+// What else a request of another site may look like: TestEveryRouteWithEveryRole tries every route
+// with Sec-Fetch-Site.
 func TestOtherSitesCannotPost(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	form := url.Values{"q": {"order-7"}}
 	for _, origin := range []string{"https://evil.example", "http://console.example.evil.example", "null"} {
 		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", "", "Origin", origin), http.StatusForbidden)
 	}
-	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden) // no browser is silent about both
-	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)            // a link from elsewhere only reads
-	for _, site := range []string{"", "same-origin"} {                                 // browsers before 2023 send Origin alone
-		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"), http.StatusSeeOther)
+	// no browser is silent about both
+	want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", ""), http.StatusForbidden)
+	// a link from elsewhere only reads
+	want(t, b.Get("/admin", "Sec-Fetch-Site", "cross-site"), http.StatusOK)
+	// browsers before 2023 send Origin alone
+	for _, site := range []string{"", "same-origin"} {
+		want(t, b.Post("/admin/search", form, "Sec-Fetch-Site", site, "Origin", "https://console.example"),
+			http.StatusSeeOther)
 	}
 	suppress := `{"channel":"email","to":"ana@example.com","reason":"asked for it"}`
 	asProgram := []string{"Content-Type", "application/json", "Sec-Fetch-Site", ""}
 	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, asProgram...), http.StatusForbidden)
-	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress, append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
+	want(t, b.Do(http.MethodPost, "/v1/admin/suppressions", suppress,
+		append(asProgram, "Authorization", "Bearer "+consoletest.Token)...), http.StatusCreated)
 	const body = `{"channel":"email","to":"ana@example.com"}` // a program says no site, but has a token
-	program := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "", "Authorization", "Bearer " + consoletest.Token}
+	program := []string{"Content-Type", "application/json", "Sec-Fetch-Site", "", "Authorization",
+		"Bearer " + consoletest.Token}
 	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program...), http.StatusOK)
 	want(t, b.Do(http.MethodPost, "/v1/admin/search", body, program[:4]...), http.StatusForbidden)
 }
@@ -60,7 +67,8 @@ func FuzzConsole(f *testing.F) {
 		r := newRig(t)
 		r.sent("ana@example.com")
 		for _, c := range []struct{ method, path string }{
-			{http.MethodGet, "/v1/admin/sends"}, {http.MethodPost, "/v1/admin/search"}, {http.MethodGet, "/v1/admin/sends/x"}, {http.MethodGet, "/admin/login"},
+			{http.MethodGet, "/v1/admin/sends"}, {http.MethodPost, "/v1/admin/search"},
+			{http.MethodGet, "/v1/admin/sends/x"}, {http.MethodGet, "/admin/login"},
 		} {
 			req := httptest.NewRequest(c.method, c.path, strings.NewReader(body))
 			req.URL.RawQuery = query
@@ -111,8 +119,10 @@ func TestPagesNameTextsThatExist(t *testing.T) {
 func TestACallersCodeIsNotSentAgain(t *testing.T) {
 	now := consoletest.Start
 	for _, callers := range []bool{false, true} {
-		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5, CallerChecks: callers}
-		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}}, Verification: &v, Now: now}
+		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5,
+			CallerChecks: callers}
+		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}},
+			Verification: &v, Now: now}
 		var offered []string
 		for _, d := range sendActions {
 			if d.appliesTo(story) {

@@ -24,7 +24,8 @@ func (a *Console) listJSON(c echo.Context) error {
 	return a.answerList(c, q)
 }
 
-// searchJSON is listJSON for callers that have an address and no hash. The recipient is in the body, never in the URL.
+// searchJSON is listJSON for callers that have an address and no hash. The recipient is in the
+// body, never in the URL.
 func (a *Console) searchJSON(c echo.Context) error {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
@@ -62,8 +63,10 @@ func (a *Console) answerList(c echo.Context, q query) error {
 // rowJSON returns a row of the database for scripts, without what became of its code.
 func rowJSON(s store.Row) frame.Object {
 	row := frame.Object{
-		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt), "channel": s.Channel, "to": s.To,
-		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status, "reason": frame.OrNull(s.Reason),
+		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),
+		"channel": s.Channel, "to": s.To,
+		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status,
+		"reason":     frame.OrNull(s.Reason),
 		"blocked_by": frame.OrNull(s.BlockedBy), "retry_after": nil, "count": s.Count, "attempts": s.Attempt,
 		"provider": frame.OrNull(s.Provider), "provider_code": frame.OrNull(s.ProviderCode),
 		"took_ms": frame.OrNull(quota.Milliseconds(s.Took)), "reference": frame.OrNull(s.Reference),
@@ -94,11 +97,16 @@ func (a *Console) sendJSON(c echo.Context) error {
 	v := explain.Judge(s, known, frame.Words(c))
 	story := codes.rowJSON(s.Send)
 	maps.Copy(story, frame.Object{
-		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts, "locale": frame.OrNull(s.Send.Locale),
-		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP), "request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
-		"verification": nil, "observed": append([]string{}, s.Send.Observed...), "related": frame.Objects(s.Related, codes.rowJSON), "quota": nil,
-		"suppressions": frame.Objects(s.Suppressions, func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
-		"events":       frame.Objects(s.Events, providerEventJSON), "verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},
+		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts,
+		"locale":  frame.OrNull(s.Send.Locale),
+		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP),
+		"request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
+		"verification": nil, "observed": append([]string{}, s.Send.Observed...),
+		"related": frame.Objects(s.Related, codes.rowJSON), "quota": nil,
+		"suppressions": frame.Objects(s.Suppressions,
+			func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
+		"events":  frame.Objects(s.Events, providerEventJSON),
+		"verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},
 	})
 	if s.Verification != nil {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
@@ -112,8 +120,10 @@ func (a *Console) sendJSON(c echo.Context) error {
 func verificationJSON(v store.Verification, now time.Time) frame.Object {
 	return frame.Object{
 		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
-		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts, "sends": v.Sends,
-		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt), "canceled_at": frame.Timestamp(v.CanceledAt),
+		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
+		"sends":         v.Sends,
+		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt),
+		"canceled_at": frame.Timestamp(v.CanceledAt),
 		"checks": frame.Objects(v.Checks, func(x store.Check) frame.Object {
 			return frame.Object{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),
@@ -122,18 +132,21 @@ func verificationJSON(v store.Verification, now time.Time) frame.Object {
 
 // quotaJSON returns the quota object of the admin API, in which all members are always there.
 func quotaJSON(d quota.Decision) frame.Object {
-	q := frame.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil, "blocked_by": nil}
+	q := frame.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
+		"blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
 		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.FreeAt(d, worst))
 	}
 	q["rules"] = frame.Objects(d.Public().Rules, func(s quota.State) frame.Object {
-		return frame.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window), "remaining": s.Remaining(),
+		return frame.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),
+			"remaining":   s.Remaining(),
 			"reset_after": quota.Seconds(s.ResetAfter)}
 	})
 	return q
 }
 
 func providerEventJSON(e store.ProviderEvent) frame.Object {
-	return frame.Object{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt), "provider": e.Provider,
-		"detail": frame.OrNull(e.Detail)}
+	return frame.Object{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
+		"provider": e.Provider,
+		"detail":   frame.OrNull(e.Detail)}
 }

@@ -48,9 +48,11 @@ type listView struct {
 	Shared  texts.Sentence // why these rows stand together, where they only share a support reference
 	Person  *personView    // when the list is one recipient's
 	Rows    []row
-	Count   string              // of the rows
-	Nothing string              // why there are no rows
-	Verdict *explain.Verdict    // on a recipient: on their newest row, or why they have none; nil: on another page, or with other filters
+	Count   string // of the rows
+	Nothing string // why there are no rows
+	// on a recipient: on their newest row, or why they have none; nil: on another page, or with
+	// other filters
+	Verdict *explain.Verdict
 	Export  string              // address of all rows as a file; empty: not for this account
 	Stream  string              // address of the stream of changes; empty: none fits the filters
 	Again   string              // address of a page with the same rows as they are later
@@ -77,7 +79,8 @@ func (a *Console) listPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) { // so that the address says the same to others
+	// so that the address says the same to others
+	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
 	q.hints = hints
@@ -87,7 +90,8 @@ func (a *Console) listPage(c echo.Context) error {
 func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := a.sendList().Page(ctx, q.filter, q.given)
-	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit { // back at the first page, which is full
+	// back at the first page, which is full
+	if err == nil && q.filter.After != nil && len(found.Rows) < q.filter.Limit {
 		q.given.Del("newer")
 		q.filter.After = nil
 		found, err = a.sendList().Page(ctx, q.filter, q.given)
@@ -96,7 +100,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		return err
 	}
 	w := frame.Words(c)
-	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w}, Choices: a.choices()}
+	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
+		Choices: a.choices()}
 	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}
@@ -129,7 +134,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// choices returns what the settings offer for fields of the filter. Rows may have other values, of earlier settings.
+// choices returns what the settings offer for fields of the filter. Rows may have other values, of
+// earlier settings.
 func (a *Console) choices() map[string][]string {
 	all := map[string][]string{"carriers": a.Carriers}
 	all["apps"], all["purposes"] = a.Desk.Previewable()
@@ -145,8 +151,9 @@ func (a *Console) choices() map[string][]string {
 	return all
 }
 
-// addStream adds the addresses by which the page changes while it is open. Again begins at the newest row that is shown, so that rows that
-// come later move none off the page; a recipient's page is read as it is, since its verdict is on the newest row.
+// addStream adds the addresses by which the page changes while it is open. Again begins at the
+// newest row that is shown, so that rows that come later move none off the page; a recipient's page
+// is read as it is, since its verdict is on the newest row.
 func (v *listView) addStream(q query, now time.Time) {
 	newest := store.Mark{At: now}
 	v.Again = v.AddressWith("", "")
@@ -159,8 +166,8 @@ func (v *listView) addStream(q query, now time.Time) {
 	v.Stream = streamAddress(q, newest)
 }
 
-// addPerson adds the recipient that the rows are about, the verdict on the newest row, and what the rules say now. Forgotten
-// recipients share one hash, so they get no verdict.
+// addPerson adds the recipient that the rows are about, the verdict on the newest row, and what the
+// rules say now. Forgotten recipients share one hash, so they get no verdict.
 func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &personView{FilterText: v.W.Tell("filter.recipient.unknown")}
@@ -206,13 +213,14 @@ func emptyTextKey(q query) string {
 	return "list.none"
 }
 
-// listAddress returns the address of the list's first page with one parameter changed, or removed if the value is empty.
+// listAddress returns the address of the list's first page with one parameter changed, or removed
+// if the value is empty.
 func listAddress(given url.Values, name, value string) string {
 	return frame.Address("/admin", given, name, value)
 }
 
-// readStory reads one row of the database with everything that belongs to it. Errors: fault.NotFound, also for an ID in another form,
-// and the store's.
+// readStory reads one row of the database with everything that belongs to it. Errors:
+// fault.NotFound, also for an ID in another form, and the store's.
 func (a *Console) readStory(ctx context.Context, id string) (store.Story, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
@@ -231,8 +239,8 @@ const (
 	leadTime = 24 * time.Hour
 )
 
-// recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first: those that its recipient's rules most
-// likely counted.
+// recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first:
+// those that its recipient's rules most likely counted.
 func (a *Console) recentSends(ctx context.Context, s store.Row) ([]store.Row, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.Row{s}, nil

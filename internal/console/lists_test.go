@@ -18,14 +18,17 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// toldApps fills the database with an event of each state: arrived, tried and pending, given up, and one about an approval.
+// toldApps fills the database with an event of each state: arrived, tried and pending, given up,
+// and one about an approval.
 func toldApps(r *rig) (ids []string) {
 	states := []store.AppEventEnd{
-		{State: store.EventDelivered, Answer: "204"}, {State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
+		{State: store.EventDelivered, Answer: "204"},
+		{State: store.EventPending, Answer: "forbidden address", After: 20 * time.Second},
 		{State: store.EventGivenUp, Answer: "410"},
 	}
 	for i, end := range states {
-		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i], func(s *store.Send) { s.Reference = "order-7" }).Send
+		s := r.begin([]string{"nora@example.com", "lu@qq.com", "sam@example.net"}[i],
+			func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
 		due, _, err := r.DB.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
@@ -48,9 +51,11 @@ func TestLists(t *testing.T) {
 	b := r.Browser()
 	_, hash := r.recipient("cy@example.com")
 	for query, rows := range map[string]int{
-		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "acts?recipient=" + hash.String(): 1, "webhooks?state=given_up": 1,
-		"webhooks?state=pending&app=shop": 2, "webhooks?app=other": 0, "suppressions?state=active&recipient=" + hash.String(): 1,
-		"prefixes?state=active": 1,
+		"acts?what=suppression.add": 2, "acts?who=stranger": 0, "acts?recipient=" + hash.String(): 1,
+		"webhooks?state=given_up":         1,
+		"webhooks?state=pending&app=shop": 2, "webhooks?app=other": 0,
+		"suppressions?state=active&recipient=" + hash.String(): 1,
+		"prefixes?state=active":                                1,
 	} {
 		name, _, _ := strings.Cut(strings.Replace(query, "webhooks", "events", 1), "?")
 		servertest.Same(t, query, len(b.List(name, "/v1/admin/"+query)), rows)
@@ -79,14 +84,16 @@ func texted(prefix string) func(*store.Send) {
 	}
 }
 
-// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the database pause it.
+// pausedPrefix sends text messages to a prefix, none of whose codes is entered, and has the
+// database pause it.
 func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	r.Helper()
 	for n := range 5 {
 		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
-	started, err := r.DB.PausePrefixes(context.Background(), store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
+	started, err := r.DB.PausePrefixes(context.Background(),
+		store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
 	r.Must(err)
 	if len(started) != 1 {
 		r.Fatalf("%+v", started)
@@ -94,8 +101,8 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 	return started[0]
 }
 
-// The overview points to a paused range, and the page of a send that it stopped says how it ended. An operator lifts it with a reason, by
-// the page or by a script, once.
+// The overview points to a paused range, and the page of a send that it stopped says how it ended.
+// An operator lifts it with a reason, by the page or by a script, once.
 func TestPrefixesAreLifted(t *testing.T) {
 	r, b := loggedIn(t)
 	lacks(t, b.Get("/admin/overview"), "number range")
@@ -114,7 +121,8 @@ func TestPrefixesAreLifted(t *testing.T) {
 		want(t, lift(p.ID.String(), "ticket 7"), http.StatusSeeOther)
 	}
 	contains(t, b.Get(explain.SendAddress(send.ID)), "It was lifted at", "49151")
-	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift", `{"id":"`+other.ID.String()+`","reason":"ours"}`),
+	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift",
+		`{"id":"`+other.ID.String()+`","reason":"ours"}`),
 		map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours"})
 	lacks(t, b.Get("/admin/overview"), "number range")
 	r.Acts("test|account.add|done|||", "admin|prefix.lift|done|||ticket 7", "token|prefix.lift|done|||ours")

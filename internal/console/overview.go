@@ -21,7 +21,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// overviewView is the page of statistics: numbers beside those of the time before, charts, failures and refusals.
+// overviewView is the page of statistics: numbers beside those of the time before, charts, failures
+// and refusals.
 type overviewView struct {
 	frame.Page
 	statistics.Statistics
@@ -54,7 +55,8 @@ type countView struct {
 	N    int
 }
 
-// dimensions are the ways in which the table of codes can be grouped, in the order of the page. Each is also a filter of the list.
+// dimensions are the ways in which the table of codes can be grouped, in the order of the page.
+// Each is also a filter of the list.
 var dimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
 func (a *Console) overviewPage(c echo.Context) error {
@@ -123,7 +125,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return frame.Address("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time with these parameters, given as names and values in turn.
+// RowsAddress returns the address of the list for the page's time with these parameters, given as
+// names and values in turn.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -132,14 +135,16 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 	return listAddress(given, "", "")
 }
 
-// CodesAddress returns the address of the list of sends that a line of the table of codes counts; value is the line's app, purpose …
+// CodesAddress returns the address of the list of sends that a line of the table of codes counts;
+// value is the line's app, purpose …
 func (v overviewView) CodesAddress(value string) string {
 	v.values = maps.Clone(v.values)
 	v.values.Set(string(v.By), value)
 	return v.rowsAddressBetween(v.query.From, v.query.To)
 }
 
-// rowsAddressBetween returns the address of the list of sends from one time to another, with the page's other filters.
+// rowsAddressBetween returns the address of the list of sends from one time to another, with the
+// page's other filters.
 func (v overviewView) rowsAddressBetween(from, to time.Time) string {
 	part := maps.Clone(v.values)
 	part.Del("last")
@@ -173,7 +178,8 @@ func (v overviewView) FormatBytes(bytes int64) string {
 func figureViews(now, before statistics.Total, w texts.Words) (all []figureView) {
 	add := func(key, value, earlier, change string, good float64, rows store.Status) {
 		changed := change != "" && !strings.HasPrefix(change, "±")
-		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed && good > 0, Worse: changed && good < 0,
+		all = append(all, figureView{Name: w.Get(key), Value: value, Before: earlier, Change: change, Better: changed &&
+			good > 0, Worse: changed && good < 0,
 			Status: rows})
 	}
 	// good is by how much a rise is good news: negative for bad news, 0 for none
@@ -228,7 +234,8 @@ func signed(d float64, decimals int) string {
 	return "+" + text
 }
 
-// storageTexts returns sentences on how far back the database reaches, and on how much is due to be deleted.
+// storageTexts returns sentences on how far back the database reaches, and on how much is due to be
+// deleted.
 func storageTexts(s store.StorageStatus, w texts.Words) []string {
 	lines := []string{w.Get("extent.empty")}
 	if !s.Oldest.IsZero() {

@@ -28,7 +28,8 @@ func busy(r *rig) (refusedRow store.Row) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
-		Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1", Took: 96 * time.Millisecond,
+		Status: store.Failed, Reason: "rejected", Provider: "mx1.example.net", ProviderCode: "550 5.1.1",
+		Took:   96 * time.Millisecond,
 		Refund: true,
 	})
 	r.Clock.Add(20 * time.Second)
@@ -36,15 +37,18 @@ func busy(r *rig) (refusedRow store.Row) {
 	r.sent("long.name@"+company, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	unknown := r.begin("li@example.com")
 	r.Clock.Add(3 * time.Second)
-	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net", Took: 2 * time.Second})
+	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net",
+		Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
 	r.Must(r.DB.Postpone(r.Context(), store.Postponement{
-		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt", Provider: "mx1.example.net",
+		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
+		Provider:     "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
-	row := r.refused("ana@example.com", "minute", 42*time.Second, 3, func(s *store.Row) { s.VerificationID = ana.VerificationID })
+	row := r.refused("ana@example.com", "minute", 42*time.Second, 3,
+		func(s *store.Row) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -62,10 +66,12 @@ func everyPage(r *rig) map[string]string {
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	r.Must(r.DB.LiftPrefix(r.Context(), store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
+	r.Must(r.DB.LiftPrefix(r.Context(),
+		store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
-	r.PutAccount(store.Account{Name: "mei", Role: "reader", Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
+	r.PutAccount(store.Account{Name: "mei", Role: "reader",
+		Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	r.Cleanup(r.console.Stop)
 	failed, err := r.DB.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
@@ -76,14 +82,17 @@ func everyPage(r *rig) map[string]string {
 	}
 	maps.Copy(pages, map[string]string{
 		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
-		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID) + "?do=erase", "unknown": "/admin/sends/x",
+		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID) + "?do=erase",
+		"unknown":  "/admin/sends/x",
 		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
-		"prefixes": "/admin/prefixes?state=all", "policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
+		"prefixes": "/admin/prefixes?state=all",
+		"policies": "/admin/policies?policy=default&limit.minute=1&window.minute=10m",
 	})
 	return pages
 }
 
-// The pages, and what scripts read, say what happened; none shows a full recipient, or has a style, a script or a text of its own.
+// The pages, and what scripts read, say what happened; none shows a full recipient, or has a style,
+// a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Status = func(context.Context) Status {
@@ -91,8 +100,10 @@ func TestPages(t *testing.T) {
 			return Status{
 				Reasons: []server.Reason{{Part: "redis", Word: "limiter_unreachable", Since: since}},
 				Parts: []Part{
-					{Kind: "database", Up: true}, {Kind: "redis", Name: "Redis"}, {Kind: "mail", Name: "mx2.example:587", Up: true},
-					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second), Why: "dial: temporary: <refused>"},
+					{Kind: "database", Up: true}, {Kind: "redis", Name: "Redis"},
+					{Kind: "mail", Name: "mx2.example:587", Up: true},
+					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
+						Why: "dial: temporary: <refused>"},
 					{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
 				},
 				Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
@@ -101,7 +112,8 @@ func TestPages(t *testing.T) {
 	})
 	pages := everyPage(r)
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers
-	tried := r.begin("dan@example.com", func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
+	tried := r.begin("dan@example.com",
+		func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
 	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Row) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
@@ -112,7 +124,8 @@ func TestPages(t *testing.T) {
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
-	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced, "gone": gone.Send,
+	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced,
+		"gone":   gone.Send,
 		"paused": paused} {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
@@ -126,8 +139,9 @@ func TestPages(t *testing.T) {
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",
 		"all.json": "/v1/admin/sends?limit=5", "all.csv": "/v1/admin/sends.csv?status=refused",
 		"acts.json":     "/v1/admin/acts",
-		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes", "suppressions.json": "/v1/admin/suppressions",
-		"none.json": "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",
+		"webhooks.json": "/v1/admin/webhooks", "prefixes.json": "/v1/admin/prefixes",
+		"suppressions.json": "/v1/admin/suppressions",
+		"none.json":         "/v1/admin/sends?status=delivered", "acts of": "/admin/acts?who=admin&limit=1",
 		"events of": "/admin/webhooks?state=given_up&app=shop&limit=1", "suppressions": "/admin/suppressions?limit=1",
 	})
 	b := r.LoggedIn()
@@ -144,10 +158,12 @@ func TestPages(t *testing.T) {
 			seen[line] = true
 		}
 		policy := rec.Header().Get("Content-Security-Policy") + rec.Header().Get("Cache-Control")
-		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.HasSuffix(policy, "no-store") {
+		if !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+			!strings.HasSuffix(policy, "no-store") {
 			t.Errorf("%s: %v", name, rec.Header())
 		}
-		lacks(t, rec, "zhang@", "name@", "li@", "q@", "ana@", "bo@", "cy@", "nora@", "dan@", "flo@") // no full recipient
+		// no full recipient
+		lacks(t, rec, "zhang@", "name@", "li@", "q@", "ana@", "bo@", "cy@", "nora@", "dan@", "flo@")
 		lacks(t, rec, "<script>", "<b>March", "<b>ticket", "<refused>", " style=")
 	}
 	golden.File(t, "testdata/pages.txt", out.String())
@@ -162,7 +178,8 @@ var (
 	cursors = regexp.MustCompile(`AQ[\w-]{32}`)
 )
 
-// asText is a page's content without its tags, but with the addresses, the values and the choices in them; of JSON a line for each row.
+// asText is a page's content without its tags, but with the addresses, the values and the choices
+// in them; of JSON a line for each row.
 func asText(rec *httptest.ResponseRecorder) string {
 	_, main, _ := strings.Cut(rec.Body.String(), "<main")
 	if main == "" {

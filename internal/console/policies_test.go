@@ -32,7 +32,8 @@ func reads(t *testing.T, rec *httptest.ResponseRecorder, parts ...string) {
 	}
 }
 
-// The page shows the rules in force, the recipients at their limits, and what other rules would have done.
+// The page shows the rules in force, the recipients at their limits, and what other rules would
+// have done.
 func TestPolicies(t *testing.T) {
 	r := newRig(t)
 	for range 5 { // ana comes to the limit of the hour, zoe to that of the minute
@@ -42,7 +43,8 @@ func TestPolicies(t *testing.T) {
 	r.sent("zoe@example.com")
 	b := r.LoggedIn()
 	rec := b.Get("/admin/policies")
-	reads(t, rec, "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient", "day recipient 10 24 h 0 recipients",
+	reads(t, rec, "minute recipient 1 1 min 1 recipient", "hour recipient 5 1 h 1 recipient",
+		"day recipient 10 24 h 0 recipients",
 		"At the limit of minute now: 1 recipient z•••@example.com shop · email · 1 send",
 		"At the limit of hour now: 1 recipient a•••@example.com shop · email · 5 sends · last one 2026-03-04 14:10:20")
 	lacks(t, rec, "At the limit of day")
@@ -55,10 +57,13 @@ func TestPolicies(t *testing.T) {
 		reads(t, b.Get("/admin/policies?"+query), part)
 	}
 	for query, said := range map[string]string{
-		"policy=default&limit.hour=0": "hour: enter a number from 1 to 1000000.", "policy=default&window.hour=1500ms": "hour: enter a time",
-		"policy=default&window.hour=745h": "hour: enter a time from 1s to 744h", "policy=default&last=1y": "Choose one of the times offered.",
-		"policy=%3Cscript%3E": "There is no such policy.", "policy=default&limit.week=1": "There is no such parameter.",
-		"limit.hour=1": "There is no such parameter.",
+		"policy=default&limit.hour=0":       "hour: enter a number from 1 to 1000000.",
+		"policy=default&window.hour=1500ms": "hour: enter a time",
+		"policy=default&window.hour=745h":   "hour: enter a time from 1s to 744h",
+		"policy=default&last=1y":            "Choose one of the times offered.",
+		"policy=%3Cscript%3E":               "There is no such policy.",
+		"policy=default&limit.week=1":       "There is no such parameter.",
+		"limit.hour=1":                      "There is no such parameter.",
 	} {
 		rec := want(t, b.Get("/admin/policies?"+query), http.StatusUnprocessableEntity)
 		contains(t, rec, said)
@@ -66,7 +71,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// A calendar rule can be tried with another limit, one that observes as if it refused, and other scopes not at all.
+// A calendar rule can be tried with another limit, one that observes as if it refused, and other
+// scopes not at all.
 func TestWhatCanBeTried(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -87,8 +93,10 @@ func TestWhatCanBeTried(t *testing.T) {
 	r.Clock.Add(2 * time.Minute)
 	r.sent("ana@example.com")
 	rec := r.LoggedIn().Get("/admin/policies?policy=gift&limit.today=1&limit.dates=1&last=24h")
-	reads(t, rec, "today recipient 2 calendar day, Europe/Berlin 1 recipient", "dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
-		"trial only observes recipient 1 1 h 30 min 1 recipient", "office address of a client 100; without a secret key 80 1 h –", "By rule: dates 1 · today 1 · trial 1")
+	reads(t, rec, "today recipient 2 calendar day, Europe/Berlin 1 recipient",
+		"dates recipient 3; unknown browsers 2 the last 7 calendar days, Europe/Berlin",
+		"trial only observes recipient 1 1 h 30 min 1 recipient",
+		"office address of a client 100; without a secret key 80 1 h –", "By rule: dates 1 · today 1 · trial 1")
 	contains(t, rec, `name="window.trial" value="90m"`)
 	lacks(t, rec, "limit.office", "window.today", "window.dates") // they cannot be tried
 }
@@ -111,7 +119,8 @@ func TestOneReplayAtATime(t *testing.T) {
 		status int
 		said   string
 	}{
-		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"}, fault.Unavailable: {503, "took too long"},
+		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"},
+		fault.Unavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}
 		r := newRig(t, func(c *Config) { h.Desk, c.Policies = c.Policies, &h })
@@ -119,7 +128,8 @@ func TestOneReplayAtATime(t *testing.T) {
 		first := make(chan *httptest.ResponseRecorder, 1)
 		go func() { first <- b.Get("/admin/policies?policy=default") }()
 		<-h.begun
-		contains(t, want(t, other.Get("/admin/policies?policy=default"), http.StatusServiceUnavailable), "Another one is being played.")
+		contains(t, want(t, other.Get("/admin/policies?policy=default"), http.StatusServiceUnavailable),
+			"Another one is being played.")
 		close(h.end)
 		contains(t, want(t, <-first, c.status), c.said)
 	}

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// One zone holds for all times of a page: rows, the verdict, the bounds of filters, the chart's hours and days, and the name of the zone.
+// One zone holds for all times of a page: rows, the verdict, the bounds of filters, the chart's
+// hours and days, and the name of the zone.
 func TestOneZoneEverywhere(t *testing.T) {
 	r := counted(t) // its clock is at 16:00 UTC and a little
 	b := r.LoggedIn()
 	bound := "2026-03-05T23:30:00"
 	b.Post("/admin/prefer", url.Values{"zone": {"Asia/Kolkata"}})
 	list := b.Get("/admin?last=24h")
-	contains(t, list, `data-zone>UTC&#43;5:30</span>`, `data-times="Asia/Kolkata"`, "From (UTC&#43;5:30)", r.Clock.Now().Add(5*time.Hour+30*time.Minute).Format("15:04"))
+	contains(t, list, `data-zone>UTC&#43;5:30</span>`, `data-times="Asia/Kolkata"`, "From (UTC&#43;5:30)",
+		r.Clock.Now().Add(5*time.Hour+30*time.Minute).Format("15:04"))
 	lacks(t, list, "(UTC)")
 	// A bound without a zone is in the reader's, and its address says so to everybody.
 	to := b.Get("/admin?from=" + bound)
@@ -34,8 +36,10 @@ func TestLanguageIsTheReadersChoice(t *testing.T) {
 	_, b := loggedIn(t)
 	rec := b.Post("/admin/prefer", url.Values{"language": {"zh-Hans"}, "back": {"/admin/overview?last=7d"}})
 	redirects(t, rec, "/admin/overview?last=7d")
-	contains(t, b.Get("/admin/overview", "Accept-Language", "en"), `<html lang="zh-Hans"`, "概览", `lang="en">English</button>`)
-	for _, back := range []string{"", "https://evil.example/admin", "//evil.example/admin/", `/\\evil.example/admin`, "/admin\\..//x", "/administrator", "javascript:/admin"} {
+	contains(t, b.Get("/admin/overview", "Accept-Language", "en"), `<html lang="zh-Hans"`, "概览",
+		`lang="en">English</button>`)
+	for _, back := range []string{"", "https://evil.example/admin", "//evil.example/admin/", `/\\evil.example/admin`,
+		"/admin\\..//x", "/administrator", "javascript:/admin"} {
 		rec := b.Post("/admin/prefer", url.Values{"language": {"xx"}, "zone": {"../etc/passwd"}, "back": {back}})
 		if at := rec.Header().Get("Location"); at != "/admin" || len(rec.Result().Cookies()) != 0 {
 			t.Errorf("%q leads to %q, with %v", back, at, rec.Result().Cookies())

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing from the net.
+// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing
+// from the net.
 const (
 	previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
 		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
@@ -36,7 +37,8 @@ type previewView struct {
 	Trial          support.Trial // as typed
 }
 
-// appAndPurpose returns the app and the purpose that a request names, else "default" or the first one, and the lists of all.
+// appAndPurpose returns the app and the purpose that a request names, else "default" or the first
+// one, and the lists of all.
 func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
 	apps, purposes = a.Desk.Previewable()
 	first := func(list []string, preferred string) string {
@@ -45,16 +47,19 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 		}
 		return list[0]
 	}
-	return cmp.Or(values.Get("app"), first(apps, "default")), cmp.Or(values.Get("purpose"), first(purposes, "default")), apps, purposes
+	return cmp.Or(values.Get("app"), first(apps, "default")), cmp.Or(values.Get("purpose"), first(purposes, "default")),
+		apps, purposes
 }
 
 func (a *Console) previewPage(c echo.Context) error {
 	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.Trial{}, "")
 }
 
-func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial, problem string) error {
+func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial,
+	problem string) error {
 	v := previewView{
-		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview), Problem: problem, Trial: typed,
+		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
+		Problem: problem, Trial: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.appAndPurpose(values)
 	var err error
@@ -104,9 +109,10 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	}
 	act.Reason = "preview"
 	trial := support.Trial{
-		App: form.Get("app"), Purpose: form.Get("purpose"), Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
-		To:     strings.TrimSpace(form.Get("to")),
-		Locale: form.Get("locale"), From: server.ClientIP(c),
+		App: form.Get("app"), Purpose: form.Get("purpose"),
+		Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
+		To:      strings.TrimSpace(form.Get("to")),
+		Locale:  form.Get("locale"), From: server.ClientIP(c),
 	}
 	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
 	err = checkAdmitted(answer, err, "preview.problem.limited", frame.Words(c))

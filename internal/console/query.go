@@ -27,24 +27,29 @@ type query struct {
 
 // The values of the filters status, outcome, channel and last.
 var (
-	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed, store.Unknown,
+	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
+		store.Unknown,
 		store.Refused}
-	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled, store.CodeOfCaller}
+	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
+		store.CodeCanceled, store.CodeOfCaller}
 	channels = []recipient.Channel{recipient.Email, recipient.SMS}
 	spans    = []string{"1h", "24h", "7d", "30d"}
 )
 
-// parseQuery parses a raw query. Times without a zone are in the reader's zone; given has them with their zone, so that the URL means the
-// same for other readers.
+// parseQuery parses a raw query. Times without a zone are in the reader's zone; given has them with
+// their zone, so that the URL means the same for other readers.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
 	f := &q.filter
 	f.Limit = frame.DefaultLimit
 	var last string
 	known := frame.Parameters{
 		"recipient": frame.Recipient(&f.Recipient), "status": frame.OneOf(&f.Status, statuses...),
-		"channel": frame.OneOf(&f.Channel, channels...), "purpose": frame.ShortText(&f.Purpose), "app": frame.ShortText(&f.App),
-		"blocked_by": frame.ShortText(&f.BlockedBy), "reference": frame.ShortText(&f.Reference), "carrier": frame.ShortText(&f.Provider),
-		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network), "request": frame.ShortText(&f.Request),
+		"channel": frame.OneOf(&f.Channel, channels...), "purpose": frame.ShortText(&f.Purpose),
+		"app":        frame.ShortText(&f.App),
+		"blocked_by": frame.ShortText(&f.BlockedBy), "reference": frame.ShortText(&f.Reference),
+		"carrier": frame.ShortText(&f.Provider),
+		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network),
+		"request": frame.ShortText(&f.Request),
 		"outcome": frame.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
 		"from": frame.Time(&f.From, zone), "to": frame.Time(&f.To, zone), "last": frame.OneOf(&last, spans...),
 		"cursor": frame.Cursor(&f.Before), "newer": frame.Cursor(&f.After), "limit": frame.Limit(&f.Limit),
@@ -53,7 +58,8 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 		return q, err
 	}
 	setTimeOfRequest(&q)
-	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil && f.Reference+f.Support == "" {
+	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
+		f.Reference+f.Support == "" {
 		last = "24h" // no index has them: a time bounds how many rows are looked at
 		q.given.Set("last", last)
 	}
@@ -83,8 +89,8 @@ const (
 	afterRequest  = 2 * time.Minute
 )
 
-// setTimeOfRequest sets the times of a query for a request whose ID has its time, a UUID of version 7 as package requestid makes it, if
-// the query names none.
+// setTimeOfRequest sets the times of a query for a request whose ID has its time, a UUID of version
+// 7 as package requestid makes it, if the query names none.
 func setTimeOfRequest(q *query) {
 	from, to, ok := timeOfRequest(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
@@ -105,8 +111,9 @@ func timeOfRequest(request string) (from, to time.Time, ok bool) {
 	return at.Add(-beforeRequest), at.Add(afterRequest), true
 }
 
-// sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may choose a request ID of another time: without
-// rows of the ID's time, those of the last 24 h are searched.
+// sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may
+// choose a request ID of another time: without rows of the ID's time, those of the last 24 h are
+// searched.
 func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Row, error) {
 	rows, err := a.DB.Sends(ctx, f)
 	from, to, ok := timeOfRequest(f.Request)
@@ -117,7 +124,8 @@ func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Row, error
 	return a.DB.Sends(ctx, f)
 }
 
-// rejectParameters returns an error with the problem if the query has one of the named parameters, else nil.
+// rejectParameters returns an error with the problem if the query has one of the named parameters,
+// else nil.
 func (q query) rejectParameters(problem string, names ...string) error {
 	for _, name := range names {
 		if q.given.Has(name) {
@@ -200,7 +208,8 @@ func (v filterView) Options(field string) []frame.Option {
 	return frame.Options(v.w, title, title, chosen, spans...)
 }
 
-// DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes, in the reader's zone.
+// DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,
+// in the reader's zone.
 func (v filterView) DateTimeLocal(name string) string {
 	at, err := time.Parse(time.RFC3339Nano, v.Get(name))
 	if err != nil {
@@ -211,11 +220,13 @@ func (v filterView) DateTimeLocal(name string) string {
 
 // MoreFilled reports whether a field of the second row is filled in.
 func (v filterView) MoreFilled() bool {
-	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain", "network", "request",
+	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain",
+		"network", "request",
 		"from", "to"}, v.Has)
 }
 
 // Filtered reports whether any filter is set.
 func (v filterView) Filtered() bool {
-	return v.MoreFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome", "channel"}, v.Has)
+	return v.MoreFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome",
+		"channel"}, v.Has)
 }

@@ -40,7 +40,8 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		DB: r.DB, Desk: r.Codes.Desk, Policies: r.Codes.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password, Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password,
+			Ring: r.Ring, Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		Status: func(context.Context) Status { return Status{Counted: true} }, Topics: []string{"ses"},
@@ -71,7 +72,8 @@ func (r *rig) id() uuid.UUID {
 
 // act is the audit entry of an action by the configured account.
 func (r *rig) act(action string) store.AuditEntry {
-	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7", Outcome: store.AuditDone}
+	return store.AuditEntry{ID: r.id(), Who: "admin", Role: "owner", What: action, Reason: "ticket 7",
+		Outcome: store.AuditDone}
 }
 
 func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
@@ -86,8 +88,9 @@ func (r *rig) row(to string) store.Send {
 	r.Helper()
 	p, hash := r.recipient(to)
 	return store.Send{
-		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(), Locale: "en",
-		IP: "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "test",
+		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
+		Locale: "en",
+		IP:     "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "test",
 	}
 }
 
@@ -103,10 +106,13 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
 	r.Must(err)
 	begun, err := r.DB.Begin(r.Context(), store.Intent{
-		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
+		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute,
+		MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
-			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To, Sealed: sealed,
-			Nonce: make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5, Reference: row.Reference,
+			ID: id, App: row.App, Channel: row.Channel, Purpose: row.Purpose, Recipient: row.Recipient, To: row.To,
+			Sealed: sealed,
+			Nonce:  make([]byte, 16), KeyID: "k", CodeLength: 6, Alphabet: "digits", Holder: "h", MaxAttempts: 5,
+			Reference: row.Reference,
 		},
 	})
 	r.Must(err)
@@ -118,9 +124,11 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 
 func (r *rig) take(row store.Send) {
 	r.Helper()
-	r.Must(r.Limiter.Take(r.Context(), quota.Request{ID: string(row.ID[:]), Rules: verificationtest.DefaultRules(), Buckets: map[quota.Scope]string{
-		quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient), row.Recipient.String()),
-	}}))
+	r.Must(r.Limiter.Take(r.Context(),
+		quota.Request{ID: string(row.ID[:]), Rules: verificationtest.DefaultRules(), Buckets: map[quota.Scope]string{
+			quota.Recipient: quota.Bucket(row.App, string(row.Channel), "default", string(quota.Recipient),
+				row.Recipient.String()),
+		}}))
 }
 
 func (r *rig) finish(s store.Send, o store.Outcome) {
@@ -138,7 +146,8 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 	r.Helper()
 	s := r.begin(to, changes...).Send
 	r.Clock.Add(184 * time.Millisecond)
-	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0", Took: 184 * time.Millisecond})
+	r.finish(s, store.Outcome{Status: store.Sent, Provider: "mx1.example.net", ProviderCode: "250 2.0.0",
+		Took: 184 * time.Millisecond})
 	return s
 }
 

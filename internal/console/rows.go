@@ -28,7 +28,8 @@ type row struct {
 	Quota []web.Pips    // what its recipient's rules say; nil: not known
 }
 
-// ToText returns the masked recipient, or "and n more recipients" for a row that stands for several, or "and many more recipients".
+// ToText returns the masked recipient, or "and n more recipients" for a row that stands for
+// several, or "and many more recipients".
 func (r row) ToText() string {
 	switch {
 	case r.Recipients >= store.ManyRecipients:
@@ -39,7 +40,8 @@ func (r row) ToText() string {
 	return r.To
 }
 
-// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and for a row of several.
+// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and
+// for a row of several.
 func (r row) Tag() string {
 	if r.Recipients > 0 {
 		return ""
@@ -52,19 +54,23 @@ func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
-	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖", store.Unknown: "?",
-	store.Queued: "…", store.Sending: "→",
+	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
+	store.Unknown: "?",
+	store.Queued:  "…", store.Sending: "→",
 }
 
 // State returns the status as a label.
 func (r row) State() explain.Label {
-	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)), Tone: explain.ToneOf(r.Status)}
+	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)),
+		Tone: explain.ToneOf(r.Status)}
 }
 
-// Told returns what the row says of its send; the page's script compares it with what the stream tells.
+// Told returns what the row says of its send; the page's script compares it with what the stream
+// tells.
 func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
-// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not count", "minute · 42 s left · ×3".
+// Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
+// count", "minute · 42 s left · ×3".
 func (r row) Why() string {
 	var parts []string
 	add := func(is bool, text string) {
@@ -77,7 +83,8 @@ func (r row) Why() string {
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
 	add(!refused, explain.FailureText(r.Send, r.W))
-	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode) // an accepted one is not worth its room
+	// an accepted one is not worth its room
+	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
 	add(r.Forgiven, r.W.Get("why.forgiven"))
@@ -126,12 +133,14 @@ func (c codes) rowJSON(s store.Row) frame.Object {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.of(s); found {
-		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now), frame.Timestamp(explain.CodeEndedAt(v, c.now))
+		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
+			frame.Timestamp(explain.CodeEndedAt(v, c.now))
 	}
 	return row
 }
 
-// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only error is that of reading the codes.
+// rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
+// error is that of reading the codes.
 func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.Words) ([]row, error) {
 	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
@@ -147,7 +156,8 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 		if v, found := codes.of(s); found {
 			state := explain.CodeStateOf(v, codes.now)
 			waits := state == store.CodeWaiting
-			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased { // nobody had it to enter
+			// nobody had it to enter
+			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased {
 				r.Code = codeLabel(state, w)
 				if waits {
 					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
@@ -159,7 +169,8 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 	return all, nil
 }
 
-// codeLabel returns the state of a code as a label; its signs differ from those of sends, beside which they stand.
+// codeLabel returns the state of a code as a label; its signs differ from those of sends, beside
+// which they stand.
 func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	l := map[store.CodeState]explain.Label{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
@@ -170,8 +181,8 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	return l
 }
 
-// quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in time has an empty list; rows of
-// forgotten or several recipients have none.
+// quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
+// time has an empty list; rows of forgotten or several recipients have none.
 func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Person]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
@@ -186,7 +197,8 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words
 		shown := new([]web.Pips)
 		by[p] = shown
 		all.Go(func() error {
-			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient, store.SecretKey); err == nil {
+			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
+				store.SecretKey); err == nil {
 				*shown = pipsOf(d, w)
 			}
 			return nil

@@ -25,8 +25,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// searchPage redirects a search to an address that has no recipient in the clear: a send's page, or the list by the recipient's hash, by a
-// support reference, by the caller's reference or by the ID of its request.
+// searchPage redirects a search to an address that has no recipient in the clear: a send's page, or
+// the list by the recipient's hash, by a support reference, by the caller's reference or by the ID
+// of its request.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
@@ -36,7 +37,8 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		q := query{filter: store.Filter{Limit: frame.DefaultLimit}, given: url.Values{}}
-		return a.showList(c, http.StatusUnprocessableEntity, q, searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
+		return a.showList(c, http.StatusUnprocessableEntity, q,
+			searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
 	}
 	if err != nil {
 		return err
@@ -45,22 +47,26 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// searchedCookie holds the masked recipient of the last search, so that a page without rows can show how it was understood.
+// searchedCookie holds the masked recipient of the last search, so that a page without rows can
+// show how it was understood.
 const searchedCookie = "sendcode_searched"
 
-// setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not stored.
+// setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not
+// stored.
 func setSearchedCookie(c echo.Context, typed string) {
 	ch, to, is := recipientIn(typed)
 	if !is {
 		return
 	}
 	if r, err := verification.ParseRecipient(string(ch), to, ""); err == nil {
-		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60, HttpOnly: true,
-			Secure: c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
+		c.SetCookie(&http.Cookie{Name: searchedCookie, Value: url.QueryEscape(r.Masked()), Path: "/admin", MaxAge: 60,
+			HttpOnly: true,
+			Secure:   c.Scheme() == "https", SameSite: http.SameSiteStrictMode})
 	}
 }
 
-// takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if there is none.
+// takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if
+// there is none.
 func takeSearchedCookie(c echo.Context) string {
 	masked := frame.Cookie(c, searchedCookie)
 	if masked != "" {
@@ -77,8 +83,8 @@ func (a *Console) searchProblem(c echo.Context, bad *fault.InvalidError) string 
 	return cmp.Or(w.Get("search.reason."+bad.Reason), bad.Detail)
 }
 
-// supportReferenceAddress returns the address that a support reference leads to: of its send or, if several sends share it, of a list of
-// them; "" if the text is no reference or no send has it.
+// supportReferenceAddress returns the address that a support reference leads to: of its send or, if
+// several sends share it, of a list of them; "" if the text is no reference or no send has it.
 func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (string, error) {
 	rows, err := a.DB.SendsBySupportReference(ctx, typed)
 	switch {
@@ -92,8 +98,9 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
 
-// searchAddress returns the address that a search leads to: a send's page, or a list by recipient or reference. A text that may be a
-// recipient is never taken for a reference, which would put it into the URL.
+// searchAddress returns the address that a search leads to: a send's page, or a list by recipient
+// or reference. A text that may be a recipient is never taken for a reference, which would put it
+// into the URL.
 func (a *Console) searchAddress(ctx context.Context, typed string) (string, error) {
 	if typed == "" {
 		return "", fault.Invalid("q", "required", "")
@@ -133,8 +140,9 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 // requestPatience bounds the search for a request's ID, which no index has.
 const requestPatience = 2 * time.Second
 
-// orRequest returns the address where the rows found are listed. If there are none, and the text typed is the ID of a request that made
-// sends, of the last 24 h unless the ID has its time, it returns the address of these.
+// orRequest returns the address where the rows found are listed. If there are none, and the text
+// typed is the ID of a request that made sends, of the last 24 h unless the ID has its time, it
+// returns the address of these.
 func (a *Console) orRequest(ctx context.Context, typed, address string, found []store.Row, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
@@ -145,7 +153,8 @@ func (a *Console) orRequest(ctx context.Context, typed, address string, found []
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestPatience)
 	defer cancel()
-	switch rows, _ := a.sends(ctx, q.filter); len(rows) { // a database that is away, or takes too long, finds no request
+	// a database that is away, or takes too long, finds no request
+	switch rows, _ := a.sends(ctx, q.filter); len(rows) {
 	case 0:
 		return address, nil
 	case 1:
@@ -154,8 +163,9 @@ func (a *Console) orRequest(ctx context.Context, typed, address string, found []
 	return listAddress(nil, "request", typed), nil
 }
 
-// recipientIn returns the channel and the text of a typed recipient; false if it is none. A text with an at sign is an address; a text of
-// digits, perhaps grouped, or one with a plus before digits is a number.
+// recipientIn returns the channel and the text of a typed recipient; false if it is none. A text
+// with an at sign is an address; a text of digits, perhaps grouped, or one with a plus before
+// digits is a number.
 func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
@@ -172,8 +182,8 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// cleanNumber removes what comes along when a number is copied: a link's scheme and invisible characters. Typographic dashes, brackets and
-// spaces become plain ones.
+// cleanNumber removes what comes along when a number is copied: a link's scheme and invisible
+// characters. Typographic dashes, brackets and spaces become plain ones.
 func cleanNumber(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
@@ -195,8 +205,9 @@ func cleanNumber(typed string) string {
 	}, typed))
 }
 
-// A recipient without rows gets a verdict too. Only the search sees the full recipient, so it adds hints to the list's URL: why requests
-// for this recipient are refused, and the hashes of similarly spelled recipients with recent requests.
+// A recipient without rows gets a verdict too. Only the search sees the full recipient, so it adds
+// hints to the list's URL: why requests for this recipient are refused, and the hashes of similarly
+// spelled recipients with recent requests.
 
 // hints are what a search found out about a recipient without rows.
 type hints struct {
@@ -211,7 +222,8 @@ const (
 	nearTime     = 48 * time.Hour // longer than a search looks back, so that its address can be handed to a colleague
 )
 
-// hintsOf returns the hints for a recipient without rows: why it is not served or, if it is, similarly spelled recipients.
+// hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
+// similarly spelled recipients.
 func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
 	var bad *fault.InvalidError
 	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
@@ -240,8 +252,8 @@ func (h hints) addTo(listURL string) string {
 	return listURL
 }
 
-// splitHints returns the hints of a raw query and the query without them. Without a recipient there are no hints: the query stays as it is,
-// and its parser rejects their parameters.
+// splitHints returns the hints of a raw query and the query without them. Without a recipient there
+// are no hints: the query stays as it is, and its parser rejects their parameters.
 func splitHints(raw string) (h hints, rest string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil || !values.Has("recipient") || !values.Has(hintUnserved) && !values.Has(hintNear) {

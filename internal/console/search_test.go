@@ -24,15 +24,18 @@ import (
 	"sendcode/internal/texts"
 )
 
-// A search leads to a recipient's hash, a send or a reference. A phone number is found as it is typed.
+// A search leads to a recipient's hash, a send or a reference. A phone number is found as it is
+// typed.
 func TestSearchLeadsToTheHash(t *testing.T) {
 	r := newRig(t)
 	id := r.sent("ana@example.com").ID.String()
 	_, hash := r.recipient("ana@example.com")
 	b, list := r.LoggedIn(), "/admin?recipient="+hash.String()
 	for typed, to := range map[string]string{
-		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list, strings.ToUpper(id): "/admin/sends/" + id,
-		"order-7": "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd", "2+2=4": "/admin?reference=2%2B2%3D4",
+		"ana@example.com": list, "  ANA@Example.COM\t": list, hash.String(): list,
+		strings.ToUpper(id): "/admin/sends/" + id,
+		"order-7":           "/admin?reference=order-7", "a b&c=d": "/admin?reference=a+b%26c%3Dd",
+		"2+2=4":               "/admin?reference=2%2B2%3D4",
 		"C++ 20261120 123456": "/admin?reference=C%2B%2B+20261120+123456", // no number begins so
 		"order 20261120123":   "/admin?reference=order+20261120123",
 	} {
@@ -44,14 +47,15 @@ func TestSearchLeadsToTheHash(t *testing.T) {
 		"\u2066+86\u2009138\u202f00138000\u2069",
 	} {
 		to := b.Post("/admin/search", url.Values{"q": {typed}}).Header().Get("Location")
-		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") || strings.Contains(to, "00138000") {
+		if first = cmp.Or(first, to); to != first || !strings.HasPrefix(to, "/admin?recipient=") ||
+			strings.Contains(to, "00138000") {
 			t.Errorf("%q leads to %q", typed, to)
 		}
 	}
 }
 
-// Above a recipient's rows stands the verdict on the newest of them (pages.txt has one); on a later page, or of those who were forgotten,
-// there are the rows alone.
+// Above a recipient's rows stands the verdict on the newest of them (pages.txt has one); on a later
+// page, or of those who were forgotten, there are the rows alone.
 func TestRecipientHasAVerdict(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com")
@@ -59,10 +63,12 @@ func TestRecipientHasAVerdict(t *testing.T) {
 	r.refused("ana@example.com", "minute", 50*time.Second, 2)
 	b, list := r.LoggedIn(), "/admin?recipient="+sent.Recipient.String()
 	page := b.Get(list).Body.String()
-	if verdict, rows := strings.Index(page, "Refused 2 times since"), strings.Index(page, "<table"); verdict < 0 || rows < verdict {
+	if verdict, rows := strings.Index(page, "Refused 2 times since"), strings.Index(page, "<table"); verdict < 0 ||
+		rows < verdict {
 		t.Errorf("the verdict stands at %d, the rows at %d: %s", verdict, rows, page)
 	}
-	contains(t, b.Get(list+"&status=sent"), "They asked again at", `<a href="`+explain.SendAddress(sent.ID)+`">Open the newest</a>`)
+	contains(t, b.Get(list+"&status=sent"), "They asked again at",
+		`<a href="`+explain.SendAddress(sent.ID)+`">Open the newest</a>`)
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `id="answer"`, "Open the newest")
 	r.erase(sent)
 	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the newest")
@@ -95,8 +101,9 @@ func TestSearchBySupportReference(t *testing.T) {
 	want(t, b.Post("/admin/search", url.Values{"q": {ref}}), http.StatusServiceUnavailable)
 }
 
-// The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send or a reference has that name. Of a made
-// ID the time is read; another one is looked for in the last day.
+// The ID of a request leads to its sends, whatever it looks like, but not where a recipient, a send
+// or a reference has that name. Of a made ID the time is read; another one is looked for in the
+// last day.
 func TestSearchByRequest(t *testing.T) {
 	r := newRig(t)
 	made, other := uuid.UUID(storetest.Must(uuid.NewV7())(t)), uuid.NewString()
@@ -106,7 +113,8 @@ func TestSearchByRequest(t *testing.T) {
 	binary.BigEndian.PutUint64(made[:8], uint64(r.Clock.Now().UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
 	const taken, trace, twice = "order-7f3a9c2e41b0", "4bf92f3577b34da6a3ce929d0e0e4736", "named-twice-7f3a9c"
 	of := func(request string) func(*store.Send) { return func(s *store.Send) { s.RequestID = request } }
-	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here", twice: "/admin?reference=" + twice}
+	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here",
+		twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {
 		to[id] = explain.SendAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
 	}
@@ -126,7 +134,8 @@ func TestSearchByRequest(t *testing.T) {
 	contains(t, b.Get(to[taken]), "<dt>Request ID</dt><dd class=\"id\">"+taken+"</dd>")
 	for n, moved := range []time.Duration{-48 * time.Hour, 48 * time.Hour} { // made by a client whose clock is wrong
 		wrong := made
-		binary.BigEndian.PutUint64(wrong[:8], uint64(r.Clock.Now().Add(moved).UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
+		binary.BigEndian.PutUint64(wrong[:8],
+			uint64(r.Clock.Now().Add(moved).UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
 		found := r.sent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
 		redirects(t, b.Post("/admin/search", url.Values{"q": {wrong.String()}}), explain.SendAddress(found))
 		for _, path := range []string{"/admin?request=", "/v1/admin/sends?request=", "/v1/admin/sends.csv?request="} {
@@ -135,7 +144,8 @@ func TestSearchByRequest(t *testing.T) {
 	}
 	r.Clock.Add(25 * time.Hour)
 	b = r.LoggedIn()
-	for typed, address := range map[string]string{made.String(): to[made.String()], taken: "/admin?reference=" + taken} {
+	for typed, address := range map[string]string{made.String(): to[made.String()],
+		taken: "/admin?reference=" + taken} {
 		redirects(t, b.Post("/admin/search", url.Values{"q": {typed}}), address)
 	}
 }
@@ -144,9 +154,12 @@ func TestSearchByRequest(t *testing.T) {
 func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	b := newRig(t).LoggedIn()
 	for _, typed := range []string{
-		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com", "mailto:ana@example.com", "13800138000",
-		"138-0013-8000", "(030) 1234567", "＋86138001380001", "030/1234567", "१३८००१३८०००", "Tel. +86 138 0013 8000", "+86 138 0013 8000 (Ana)",
-		"tel:13800138000", "\u202a13800138000\u202c", "138\u20110013\u20118000", "", "   ", strings.Repeat("x", 65), "x\x00y", "\xff",
+		"ana@", "@example.com", "ana@@example.com", "Ana <ana@example.com>", "ana＠example.com",
+		"mailto:ana@example.com", "13800138000",
+		"138-0013-8000", "(030) 1234567", "＋86138001380001", "030/1234567", "१३८००१३८०००", "Tel. +86 138 0013 8000",
+		"+86 138 0013 8000 (Ana)",
+		"tel:13800138000", "\u202a13800138000\u202c", "138\u20110013\u20118000", "", "   ", strings.Repeat("x", 65),
+		"x\x00y", "\xff",
 	} {
 		rec := b.Post("/admin/search", url.Values{"q": {typed}})
 		if rec.Code != http.StatusUnprocessableEntity || rec.Header().Get("Location") != "" {
@@ -163,7 +176,8 @@ func TestSearchPutsNoRecipientIntoAnAddress(t *testing.T) {
 	}
 }
 
-// An unknown recipient is shown masked, as it was read, and is in no URL; the page of another search shows nothing of it.
+// An unknown recipient is shown masked, as it was read, and is in no URL; the page of another
+// search shows nothing of it.
 func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	_, b := loggedIn(t)
 	for typed, shown := range map[string]string{
@@ -175,7 +189,8 @@ func TestSearchNamesWhomItDidNotFind(t *testing.T) {
 	}
 }
 
-// A person who mistyped the address waits for a code that went elsewhere: the right one leads there, for a day.
+// A person who mistyped the address waits for a code that went elsewhere: the right one leads
+// there, for a day.
 func TestSearchFindsWhoMistyped(t *testing.T) {
 	r := newRig(t)
 	theirs := r.sent("ana@gmial.com")
@@ -189,7 +204,8 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 		t.Fatalf("leads to %q", near)
 	}
 	rec := b.Get(near)
-	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same", `<a href="`+explain.SendAddress(theirs.ID)+`">`)
+	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same",
+		`<a href="`+explain.SendAddress(theirs.ID)+`">`)
 	lacks(t, rec, "exmaple", "Have them spell it")
 	r.Clock.Add(25 * time.Hour)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
@@ -223,7 +239,8 @@ func TestVerdictsWithoutRows(t *testing.T) {
 	row := r.sent("ana@gmial.com")
 	var out strings.Builder
 	for _, h := range []hints{
-		{}, {near: []recipient.Hash{row.Recipient}}, {near: []recipient.Hash{{1}}}, {unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
+		{}, {near: []recipient.Hash{row.Recipient}}, {near: []recipient.Hash{{1}}},
+		{unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
 		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},
 	} {
 		fmt.Fprintf(&out, "== %q, %d near\n", h.unserved, len(h.near))
@@ -241,27 +258,31 @@ func TestVerdictsWithoutRows(t *testing.T) {
 	golden.File(t, "testdata/norows.txt", out.String())
 }
 
-// Hints are of a recipient alone, at most three are looked up, and scripts have none. Where requests are turned away, that is the hint.
+// Hints are of a recipient alone, at most three are looked up, and scripts have none. Where
+// requests are turned away, that is the hint.
 func TestHintsAreTakenFromAnAddress(t *testing.T) {
 	h := strings.Repeat("ab", 16)
 	for raw, near := range map[string]int{
 		"recipient=" + h + "&near=" + h + "." + h + ".x": 2, "recipient=" + h + "&near=" + strings.Repeat(h+".", 9): 3,
 		"near=" + h: 0, "recipient=" + h + "&near=%zz": 0,
 	} {
-		if got, rest := splitHints(raw); len(got.near) != near || near > 0 && rest != "recipient="+h || near == 0 && rest != raw {
+		if got, rest := splitHints(raw); len(got.near) != near || near > 0 && rest != "recipient="+h ||
+			near == 0 && rest != raw {
 			t.Errorf("%s: %d near, rest %s", raw, len(got.near), rest)
 		}
 	}
 	_, b := loggedIn(t)
 	want(t, b.Get("/v1/admin/sends?recipient="+h+"&near="+h), http.StatusUnprocessableEntity)
-	to := b.Post("/admin/search", url.Values{"q": {"+8613800138000"}}).Header().Get("Location") // the rig has no carrier
+	// the rig has no carrier
+	to := b.Post("/admin/search", url.Values{"q": {"+8613800138000"}}).Header().Get("Location")
 	if !strings.HasSuffix(to, "&unserved=not_configured") {
 		t.Errorf("leads to %q", to)
 	}
 	contains(t, b.Get(to), "There are no text messages: no carrier is configured.")
 }
 
-// A refusal that a back end met belongs to no code; its recipient may have one all the same, and is told until when it works.
+// A refusal that a back end met belongs to no code; its recipient may have one all the same, and is
+// told until when it works.
 func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	r := newRig(t)
 	failed := r.begin("ana@example.com")
@@ -275,12 +296,15 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	v, _, _, err := r.DB.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
 	until := v.ExpiresAt.UTC().Format("15:04:05")
-	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.", "The code that you have already works for another")
+	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.",
+		"The code that you have already works for another")
 	lacks(t, b.Get(explain.SendAddress(other.ID)), "The code that they have")
 	lacks(t, b.Get(explain.SendAddress(row.ID)), "They asked again") // for this purpose they did not
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
-	lacks(t, b.Get(explain.SendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)), "The code that they have") // it never went out
+	// it never went out
+	lacks(t, b.Get(explain.SendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)),
+		"The code that they have")
 	r.Clock.Add(11 * time.Minute)
 	lacks(t, b.Get(explain.SendAddress(row.ID)), "The code that they have")
 	r.Break("Sends")
@@ -290,7 +314,8 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 // The scope of a rule is told if the rule is in force for the purpose of the row.
 func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
-	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""}, {"signup", "minute", ""}} {
+	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""},
+		{"signup", "minute", ""}} {
 		if got := r.console.refusingScope(store.Row{Send: store.Send{Purpose: c.purpose},
 			Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
 			t.Errorf("%v: %q", c, got)
@@ -298,7 +323,8 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	}
 }
 
-// Those who were forgotten share the zero hash: none of their pages tells of another, or leads to them all as if they were one.
+// Those who were forgotten share the zero hash: none of their pages tells of another, or leads to
+// them all as if they were one.
 func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r := newRig(t)
 	other := r.sent("bo@example.com")
@@ -306,7 +332,8 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	row := r.refused("ana@example.com", "minute", time.Minute, 1)
 	for _, s := range []store.Send{row.Send, other} {
 		r.Must(r.DB.Suppress(t.Context(), store.Suppression{
-			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To, Cause: store.HardBounce, Detail: "550 5.1.1",
+			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To,
+			Cause: store.HardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil))
 		r.erase(s)
 	}

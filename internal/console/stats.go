@@ -29,9 +29,10 @@ func (a *Console) statsJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, s)
 }
 
-// stats loads the statistics that the raw query string asks for, and also returns the parsed query and its parameters. Days begin at
-// midnight in zone.
-func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics, asked store.StatsQuery,
+// stats loads the statistics that the raw query string asks for, and also returns the parsed query
+// and its parameters. Days begin at midnight in zone.
+func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s statistics.Statistics,
+	asked store.StatsQuery,
 	given url.Values, err error) {
 	q, err := parseQuery(raw, a.Now(), zone)
 	if err == nil {
@@ -54,11 +55,13 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
 }
 
-// statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other filters are an error.
+// statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other
+// filters are an error.
 func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
-			return store.StatsQuery{}, fault.Invalid(name, "unknown", "Statistics are by app, channel, purpose and time alone.")
+			return store.StatsQuery{}, fault.Invalid(name, "unknown",
+				"Statistics are by app, channel, purpose and time alone.")
 		}
 	}
 	f := q.filter
@@ -77,5 +80,6 @@ func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, er
 	case length > hourlyUpTo:
 		each = 24 * time.Hour
 	}
-	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each, Zone: zone}, nil
+	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,
+		Zone: zone}, nil
 }

@@ -37,18 +37,22 @@ func TestStatsCountWhatHappened(t *testing.T) {
 	b := r.As("reader")
 	const none = `"sends":0,"sent":0,"failed":0,"unknown":0,"under_way":0,"refused":0`
 	day := b.Get("/v1/admin/stats")
-	contains(t, day, `"each":3600`, `"total":{"sends":3,"sent":1,"failed":1,"unknown":0,"under_way":1,"refused":3,"refusals":{"minute":3},"failures":{"rejected":1},"undelivered":0,"opened":3,"approved":1,"approval_rate":0.333,"median_ms":184,"p95_ms":184}`,
+	contains(t, day, `"each":3600`,
+		`"total":{"sends":3,"sent":1,"failed":1,"unknown":0,"under_way":1,"refused":3,"refusals":{"minute":3},"failures":{"rejected":1},"undelivered":0,"opened":3,"approved":1,"approval_rate":0.333,"median_ms":184,"p95_ms":184}`,
 		`"before":{"sends":1,"sent":1,`, `"approved":0,"approval_rate":0,`,
 		`"domains":[{"domain":"example.com","sends":3,"failed":1,"rejected":1}]`,
-		`{"at":"2026-03-04T16:00:00.000Z",`+none+`,"opened":0,"approved":0,"approval_rate":null,"median_ms":null,"p95_ms":null}`,
+		`{"at":"2026-03-04T16:00:00.000Z",`+none+
+			`,"opened":0,"approved":0,"approval_rate":null,"median_ms":null,"p95_ms":null}`,
 		`{"at":"2026-03-05T15:00:00.000Z","sends":1,"sent":1,"failed":0,"unknown":0,"under_way":0,"refused":3,"opened":1,"approved":1,"approval_rate":1,"median_ms":184,"p95_ms":184}`,
 		`{"at":"2026-03-05T16:00:00.000Z","sends":2,"sent":0,"failed":1,"unknown":0,"under_way":1,"refused":0,"opened":2,"approved":0,"approval_rate":0,"median_ms":null,"p95_ms":null}`)
 	week := b.Get("/v1/admin/stats?last=7d")
-	contains(t, week, `"each":86400`, `"total":{"sends":4,"sent":2,`, `"before":{`+none+`,"refusals":{},"failures":{},"undelivered":0,"opened":0,"approved":0,"approval_rate":null,`)
+	contains(t, week, `"each":86400`, `"total":{"sends":4,"sent":2,`,
+		`"before":{`+none+`,"refusals":{},"failures":{},"undelivered":0,"opened":0,"approved":0,"approval_rate":null,`)
 	servertest.Same(t, "intervals of a day", strings.Count(day.Body.String(), `{"at":`), 25)
 	servertest.Same(t, "intervals of a week", strings.Count(week.Body.String(), `{"at":`), 8)
 	for query, status := range map[string]int{
-		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422, "?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
+		"?status=sent": 422, "?from=2026-01-01T00:00:00Z": 422,
+		"?from=2026-03-06T00:00:00Z&to=2026-03-05T00:00:00Z": 422, "?to=2026-03-05T00:00:00Z": 200, "?x=y": 422,
 	} {
 		want(t, b.Get("/v1/admin/stats"+query), status)
 	}
@@ -60,21 +64,28 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
 	rec := b.Get("/admin/overview")
-	reads(t, rec, "Sent 1 ±0 % · previous: 1", "Refused requests 3 previous: 0", "Codes approved 33.3 % &#43;33.3 points ✓ better · previous: 0.0 %",
-		"Send time, median 184 ms ±0 % · previous: 184 ms", "4 2 0", "Refused by rule minute 3", "Failure reasons rejected by the server 1",
-		" 1 0 0 0 3 ", "100 % 50 % 0", "Send time 200 ms 100 ms 0", "100.0 % 184 ms 184 ms", "0.0 % – –", "example.com 33.3 % 1 1 3")
-	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest above it.
-	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`, `class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
+	reads(t, rec, "Sent 1 ±0 % · previous: 1", "Refused requests 3 previous: 0",
+		"Codes approved 33.3 % &#43;33.3 points ✓ better · previous: 0.0 %",
+		"Send time, median 184 ms ±0 % · previous: 184 ms", "4 2 0", "Refused by rule minute 3",
+		"Failure reasons rejected by the server 1",
+		" 1 0 0 0 3 ", "100 % 50 % 0", "Send time 200 ms 100 ms 0", "100.0 % 184 ms 184 ms", "0.0 % – –",
+		"example.com 33.3 % 1 1 3")
+	// The hour with one sent and three refused is the highest bar: a quarter is green, the rest
+	// above it.
+	contains(t, rec, `class="good" x="665.3" y="120.0" width="23.0" height="40.0"`,
+		`class="warn" x="665.3" y="0.0" width="23.0" height="120.0"`,
 		`class="good" x="665.3" y="0.0" width="23.0" height="160.0"`,  // all of that hour's codes were approved
 		`class="good" x="665.3" y="12.8" width="23.0" height="147.2"`, // and took 184 ms on a grid of 200
 		`<span class="mark minor">06:00</span>`, `<span class="mark">12:00</span>`,
 		`<a href="/admin?from=2026-03-05T15%3A00%3A00Z&amp;to=2026-03-05T16%3A00%3A00Z" tabindex="-1" `+
 			`aria-label="03-05 15:00–16:00: Sent 1, Refused requests 3"><title>`,
-		`href="/admin?blocked_by=minute&amp;last=24h"`, `href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`)
+		`href="/admin?blocked_by=minute&amp;last=24h"`,
+		`href="/admin?domain=example.com&amp;last=24h&amp;status=failed"`)
 	contains(t, b.Get("/admin/overview?from=2020-01-01T00:00:00Z&to=2020-01-02T00:00:00Z"),
 		`href="/admin?from=2020-01-01T00%3A00%3A00Z&amp;status=failed&amp;to=2020-01-02T00%3A00%3A00Z"`)
 	contains(t, newRig(t).As("reader").Get("/admin/overview?last=30d"), "None.", "By day, UTC", ">–</b>")
-	// Text messages that were lost, as their carriers say, have a figure of their own that leads to them; without any there is no figure.
+	// Text messages that were lost, as their carriers say, have a figure of their own that leads to
+	// them; without any there is no figure.
 	lacks(t, rec, "Bounced later")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
 	r.Must(r.DB.RecordReceipt(t.Context(), s.ID, store.Undelivered))
@@ -88,12 +99,18 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 func TestOverviewTellsCodesApart(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
-	reads(t, b.Get("/admin/overview"), "Country of the number Mail server or carrier Mail domain App Purpose", "example.com 33.3 % 1 3") // by domain, since mail has no country
-	for by, line := range map[string]string{"app": "shop", "purpose": "login", "domain": "example.com", "carrier": "mx1.example.net"} {
+	// by domain, since mail has no country
+	reads(t, b.Get("/admin/overview"), "Country of the number Mail server or carrier Mail domain App Purpose",
+		"example.com 33.3 % 1 3")
+	for by, line := range map[string]string{"app": "shop", "purpose": "login", "domain": "example.com",
+		"carrier": "mx1.example.net"} {
 		rec := b.Get("/admin/overview?last=7d&by=" + by)
-		counts := map[bool]string{false: " 25.0 % 1 4", true: " 50.0 % 1 2"}[by == "carrier"] // a carrier has what was sent alone
+		// a carrier has what was sent alone
+		counts := map[bool]string{false: " 25.0 % 1 4", true: " 50.0 % 1 2"}[by == "carrier"]
 		reads(t, rec, line+counts)
-		contains(t, rec, `class="here" aria-current="true">`, by+`=`+line, `from=`+r.Clock.Now().Add(-7*24*time.Hour).Format("2006-01-02"), `href="/admin/overview?by=country&amp;last=7d#codes-title"`)
+		contains(t, rec, `class="here" aria-current="true">`, by+`=`+line,
+			`from=`+r.Clock.Now().Add(-7*24*time.Hour).Format("2006-01-02"),
+			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
 	}
 	contains(t, b.Get("/admin/overview?by=country"), "None.")
 	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
@@ -103,23 +120,28 @@ func TestChange(t *testing.T) {
 	for _, c := range []struct {
 		now, before float64
 		want        string
-	}{{3, 2, "+50 %"}, {1, 2, "−50 %"}, {0, 2, "−100 %"}, {2, 2, "±0 %"}, {1000, 1001, "±0 %"}, {2, 0, ""}, {0, 0, ""}, {1200, 1, "+119900 %"}} {
+	}{{3, 2, "+50 %"}, {1, 2, "−50 %"}, {0, 2, "−100 %"}, {2, 2, "±0 %"}, {1000, 1001, "±0 %"}, {2, 0, ""}, {0, 0, ""},
+		{1200, 1, "+119900 %"}} {
 		servertest.Same(t, fmt.Sprint(c.now, " after ", c.before), percentChange(c.now, c.before), c.want)
 	}
 }
 
-// The overview ends with how far the database reaches, and what is still to be done with what is old.
+// The overview ends with how far the database reaches, and what is still to be done with what is
+// old.
 func TestOverviewSaysHowFarTheDatabaseReaches(t *testing.T) {
 	r := counted(t)
 	b := r.As("reader")
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for 90 d.", "It reaches back to ")
-	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1, Partitions: []store.Partition{
-		{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900},
-		{Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5, Bytes: 3 << 20},
-	}}
+	e := store.StorageStatus{Age: 24 * time.Hour, Due: store.MaxDue, Forgetting: 2, Late: 1,
+		Partitions: []store.Partition{
+			{Name: "sends_before", Ends: consoletest.Start, Rows: -1, Bytes: 900},
+			{Name: "sends_2027_01", Begins: consoletest.Start, Ends: consoletest.Start.AddDate(0, 1, 0), Rows: 5,
+				Bytes: 3 << 20},
+		}}
 	r.console.StorageStatus = func(context.Context) (store.StorageStatus, error) { return e, nil }
 	rec := b.Get("/admin/overview")
-	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients", "1 of these is due to go.", "3 MiB", "900 B")
+	contains(t, rec, "It is empty.", "10000 rows or more are older", "Of 2 erased recipients",
+		"1 of these is due to go.", "3 MiB", "900 B")
 	reads(t, rec, "sends_before – 2026-03-04 – 900 B sends_2027_01 2026-03-04 2026-04-04 5 3 MiB")
 	e = store.StorageStatus{}
 	contains(t, b.Get("/admin/overview"), "Its rows are kept for ever.")

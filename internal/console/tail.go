@@ -18,8 +18,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). A browser keeps the ID of the last
-// event that it got, and comes back with it by itself when the connection breaks.
+// Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html). A browser
+// keeps the ID of the last event that it got, and comes back with it by itself when the connection
+// breaks.
 
 // Bounds of the streams.
 const (
@@ -37,7 +38,8 @@ const (
 	endUnavailable = "unavailable" // the database does not answer
 )
 
-// listParameters are parameters that a stream rejects: it begins now, has no end, and knows only what is in a row.
+// listParameters are parameters that a stream rejects: it begins now, has no end, and knows only
+// what is in a row.
 var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
 // parseTail parses the filters of a stream and the place where it continues.
@@ -46,7 +48,8 @@ func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, e
 	if err != nil {
 		return f, nil, err
 	}
-	if err := q.rejectParameters("A tail takes filters only: it begins now and has no end.", listParameters...); err != nil {
+	if err := q.rejectParameters("A tail takes filters only: it begins now and has no end.",
+		listParameters...); err != nil {
 		return f, nil, err
 	}
 	f = q.filter
@@ -61,8 +64,9 @@ func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, e
 	return f, from, nil
 }
 
-// streamAddress returns the address of the stream that tells what changes in a list: rows after newest, and changes of those shortly before
-// it. It returns "" if there is no such stream: the list is not the first page, has an end, or filters by what is not in a row.
+// streamAddress returns the address of the stream that tells what changes in a list: rows after
+// newest, and changes of those shortly before it. It returns "" if there is no such stream: the
+// list is not the first page, has an end, or filters by what is not in a row.
 func streamAddress(q query, newest store.Mark) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
@@ -77,8 +81,8 @@ func streamAddress(q query, newest store.Mark) string {
 	return frame.Address("/v1/admin/tail", given, "newer", frame.WriteCursor(newest))
 }
 
-// tailStream streams rows until the client leaves, its session ends or the process stops. Errors: a 503 problem if too many streams are
-// open or the process stops, and the store's.
+// tailStream streams rows until the client leaves, its session ends or the process stops. Errors: a
+// 503 problem if too many streams are open or the process stops, and the store's.
 func (a *Console) tailStream(c echo.Context) error {
 	f, from, err := a.parseTail(c)
 	if err != nil {
@@ -154,7 +158,8 @@ type events struct {
 	mark store.Mark // the newest row that was written
 }
 
-// writeHeader writes a stream's header. No proxy may store or buffer the stream (X-Accel-Buffering is nginx's).
+// writeHeader writes a stream's header. No proxy may store or buffer the stream (X-Accel-Buffering
+// is nginx's).
 func (e *events) writeHeader() {
 	h := e.c.Response().Header()
 	h.Set("Content-Type", "text/event-stream")

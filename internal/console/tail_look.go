@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// tail finds the rows of one stream that are new or have changed: it polls the database, and so sees the rows of every replica.
+// tail finds the rows of one stream that are new or have changed: it polls the database, and so
+// sees the rows of every replica.
 type tail struct {
 	db     database
 	filter store.Filter
@@ -31,8 +32,9 @@ const (
 	watchFor      = 20 * time.Minute // how long a row's changes are looked for
 )
 
-// begin reads the rows that are on the page already, and returns those that the client may not know, oldest first: rows after from,
-// and those shortly before it. Without from there are none. gap: rows before these were left out.
+// begin reads the rows that are on the page already, and returns those that the client may not
+// know, oldest first: rows after from, and those shortly before it. Without from there are none.
+// gap: rows before these were left out.
 func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows []store.Row, gap bool, err error) {
 	since := now.Add(-watchFor)
 	if from == nil {
@@ -47,8 +49,9 @@ func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows
 	return slices.DeleteFunc(rows, func(s store.Row) bool { return s.LoggedAt.Before(place) }), gap, err
 }
 
-// look makes one query, for the newest rows or, in turn, for those that may have changed. It returns those that are new or have changed,
-// oldest first: rows that match the filter, or did before. gap: more came than a look reads, and rows before these were left out.
+// look makes one query, for the newest rows or, in turn, for those that may have changed. It
+// returns those that are new or have changed, oldest first: rows that match the filter, or did
+// before. gap: more came than a look reads, and rows before these were left out.
 func (t *tail) look(ctx context.Context, now time.Time) (rows []store.Row, gap bool, err error) {
 	open := t.forget()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
@@ -92,8 +95,8 @@ func (t *tail) record(rows []store.Row) (told []store.Row) {
 	return told
 }
 
-// forget drops the rows that no look reads again, and returns the IDs of those that may change: first those under way, which end for
-// certain, then the newest.
+// forget drops the rows that no look reads again, and returns the IDs of those that may change:
+// first those under way, which end for certain, then the newest.
 func (t *tail) forget() (open []uuid.UUID) {
 	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.Row) int {
 		switch underWay := a.Status.InFlight(); {
@@ -115,10 +118,12 @@ func (t *tail) forget() (open []uuid.UUID) {
 	return open
 }
 
-// mayChange reports whether a row may still change: it is in flight, a recent refusal, or a text message without a receipt.
+// mayChange reports whether a row may still change: it is in flight, a recent refusal, or a text
+// message without a receipt.
 func mayChange(s store.Row) bool {
 	return s.Status.InFlight() || s.Status == store.Refused ||
-		s.Channel == recipient.SMS && (s.Status == store.Sent || s.Status == store.Unknown || s.Status == store.Undelivered)
+		s.Channel == recipient.SMS && (s.Status == store.Sent || s.Status == store.Unknown ||
+			s.Status == store.Undelivered)
 }
 
 func differs(a, b store.Row) bool {

@@ -60,7 +60,8 @@ func (f *followed) beginOn(ch recipient.Channel, app string) uuid.UUID {
 	binary.BigEndian.PutUint64(id[:], uint64(f.now.UnixMilli())<<16|0x7000)
 	f.must(f.db.Begin(f.Context(), store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: ch, Purpose: "login"},
-		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour, Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Hour,
+		Verification: store.Verification{ID: "v" + id.String(), MaxAttempts: 5},
 	}))
 	return id
 }
@@ -88,7 +89,8 @@ func (f *followed) refuse(row store.Row) {
 	f.must(nil, f.db.Refused(f.Context(), []store.Row{row}))
 }
 
-// hears looks n times, a second apart, and fails the test unless this was told: "app status", and "gap".
+// hears looks n times, a second apart, and fails the test unless this was told: "app status", and
+// "gap".
 func (f *followed) hears(n int, want ...string) {
 	f.Helper()
 	var got []string
@@ -125,7 +127,8 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 	quick := f.send("quick")
 	f.finish(quick, store.Sent)
 	f.hears(2, "quick sent")
-	refusal := store.Row{Send: store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute"}}
+	refusal := store.Row{Send: store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email"},
+		Refusal: store.Refusal{BlockedBy: "minute"}}
 	f.refuse(refusal)
 	f.hears(2, "shop refused")
 	f.now = f.now.Add(time.Minute)
@@ -138,7 +141,8 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 // A receipt changes the row of a text message some time after it was sent.
 func TestTailTellsOfReceipts(t *testing.T) {
 	for status, want := range map[store.Status][]string{
-		"":                {"shop sent", "desk unknown", "later sending", "shop undelivered", "shop delivered", "desk delivered"},
+		"": {"shop sent", "desk unknown", "later sending", "shop undelivered", "shop delivered",
+			"desk delivered"},
 		store.Undelivered: {"shop undelivered", "shop delivered"}, // told once that it does not belong any more
 	} {
 		f := newFollowed(t, store.Filter{Status: status})
@@ -161,7 +165,8 @@ func TestTailTellsOfReceipts(t *testing.T) {
 	}
 }
 
-// Of more rows than can be read again, those whose receipt is awaited go first: what is under way ends for certain.
+// Of more rows than can be read again, those whose receipt is awaited go first: what is under way
+// ends for certain.
 func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 	f := newFollowed(t, store.Filter{})
 	waits, early := f.send("shop"), f.text("shop")
@@ -190,12 +195,14 @@ func TestTailFindsRowsThatComeLate(t *testing.T) {
 	f.hears(2, "late sending")
 }
 
-// Of more rows at once than a look may read, the rest is left out: the client is told of the gap, and gets the newest.
+// Of more rows at once than a look may read, the rest is left out: the client is told of the gap,
+// and gets the newest.
 func TestTailSkips(t *testing.T) {
 	f := newFollowed(t, store.Filter{App: "shop"})
 	flood := func(app string, n int) {
 		for i := range n {
-			f.refuse(store.Row{Send: store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)}, App: app, Channel: "email"}})
+			f.refuse(store.Row{Send: store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)},
+				App: app, Channel: "email"}})
 		}
 		f.n++
 	}

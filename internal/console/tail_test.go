@@ -113,7 +113,8 @@ func TestTailStreams(t *testing.T) {
 	go func() {
 		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.WriteCursor(markOf(old))))
 		h := resp.Header
-		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" || h.Get("X-Accel-Buffering") != "no" ||
+		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
+			h.Get("X-Accel-Buffering") != "no" ||
 			!strings.Contains(h.Get("Cache-Control"), "no-store") {
 			t.Errorf("%d %v", resp.StatusCode, h)
 		}
@@ -140,7 +141,8 @@ func TestTailStreams(t *testing.T) {
 	rowIs(e, second, store.Sending)
 	r.finish(second, store.Outcome{Status: store.Sent})
 	rowIs(next(), second, store.Sent)
-	// A reader who reconnects continues where it was; rows of the moment before are sent again as they are now.
+	// A reader who reconnects continues where it was; rows of the moment before are sent again as
+	// they are now.
 	r.Clock.Add(2 * resumeOverlap)
 	third := r.sent("sam@example.com")
 	r.Clock.Add(2 * resumeOverlap)
@@ -194,7 +196,8 @@ func TestTailEnds(t *testing.T) {
 	servertest.Same(t, "after the stop", resp.StatusCode, http.StatusServiceUnavailable)
 }
 
-// Of more streams than may be open at once, the last is refused; once another has left, the next is let in.
+// Of more streams than may be open at once, the last is refused; once another has left, the next is
+// let in.
 func TestTailIsBounded(t *testing.T) {
 	_, console, base := served(t)
 	for range maxStreams {
@@ -214,7 +217,8 @@ func TestTailIsBounded(t *testing.T) {
 func TestTailRefuses(t *testing.T) {
 	_, b := loggedIn(t)
 	for _, query := range []string{
-		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}), "last=1h", "status=lost",
+		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}),
+		"last=1h", "status=lost",
 		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
 		want(t, b.Get("/v1/admin/tail?"+query), 422)
@@ -229,7 +233,8 @@ func TestTailEndsWithTheSession(t *testing.T) {
 	b := r.LoggedIn()
 	cookie := "sendcode-admin=" + b.Cookies["sendcode-admin"].Value
 	stream := func() func() sse {
-		next, resp := listen(t, base, "/v1/admin/tail", "Cookie", cookie, "Authorization", "", "Sec-Fetch-Dest", "empty")
+		next, resp := listen(t, base, "/v1/admin/tail", "Cookie", cookie, "Authorization", "",
+			"Sec-Fetch-Dest", "empty")
 		servertest.Same(t, "status", resp.StatusCode, http.StatusOK)
 		return next
 	}
@@ -254,8 +259,8 @@ func TestTailEndsWithTheSession(t *testing.T) {
 	ends(out)
 }
 
-// The first page names the stream of its filters, which begins at its newest row; other pages, and those that filter by what is not in a
-// row, name none.
+// The first page names the stream of its filters, which begins at its newest row; other pages, and
+// those that filter by what is not in a row, name none.
 func TestListNamesItsStream(t *testing.T) {
 	r, b := loggedIn(t)
 	newest := url.QueryEscape(frame.WriteCursor(markOf(r.sent("ana@example.com"))))

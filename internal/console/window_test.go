@@ -54,7 +54,8 @@ func openWindow(r *rig, browser chromium) *window {
 	w := &window{rig: r, ctx: ctx, site: site, axe: browser.axe}
 	go w.hear(chromedp.Console(ctx))
 	w.look(pagetest.Look{Width: 1280})
-	w.do(pagetest.Command(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
+	w.do(pagetest.Command(emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}))
 	return w
 }
 
@@ -63,8 +64,10 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 		if err != nil {
 			return // the window is closed
 		}
-		// A page that says 4xx is what some steps are about; info is such as a field that has the focus before the page gives it.
-		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") || m.Type == "info" {
+		// A page that says 4xx is what some steps are about; info is such as a field that has the
+		// focus before the page gives it.
+		if m.Source == "network" && strings.Contains(m.Text, "status of 4") && strings.Contains(m.URL, "/admin") ||
+			m.Type == "info" {
 			continue
 		}
 		w.mu.Lock()
@@ -94,7 +97,8 @@ func (w *window) look(l pagetest.Look) {
 	w.do(l.Apply())
 }
 
-// press sends one key as a keyboard does: what the page does with it decides whether it also becomes a letter.
+// press sends one key as a keyboard does: what the page does with it decides whether it also
+// becomes a letter.
 func press(key string) step {
 	down := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key}
 	up := input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyUp, Key: key}
@@ -138,14 +142,16 @@ func (w *window) until(script string) {
 	}
 }
 
-// shows does something and waits for a page with an element, which the page before did not have, until it is complete.
+// shows does something and waits for a page with an element, which the page before did not have,
+// until it is complete.
 func (w *window) shows(element string, steps ...step) {
 	w.Helper()
 	w.do(steps...)
 	w.until(`document.readyState === "complete" && document.querySelector("` + element + `") !== null`)
 }
 
-// leads does something and waits for the new page that comes of it, whose path and query begin with to.
+// leads does something and waits for the new page that comes of it, whose path and query begin with
+// to.
 func (w *window) leads(to string, steps ...step) {
 	w.Helper()
 	w.Must(pagetest.DoAndWaitForPath(w.ctx, to, steps...))

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// BadAddress reports whether a message was refused since the address takes none, and not for what we are: BadNumber and NoMailbox, and in
-// answer to RCPT the reply 550, "mailbox unavailable" (RFC 5321 section 4.2.3), unless its enhanced status code or its words name policy or
-// the sender. Such sends count for the rule failures, all others for backoff. At any other stage 550 is about us or the message: at MAIL,
-// DATA and the final dot servers refuse clients and contents.
+// BadAddress reports whether a message was refused since the address takes none, and not for what
+// we are: BadNumber and NoMailbox, and in answer to RCPT the reply 550, "mailbox unavailable" (RFC
+// 5321 section 4.2.3), unless its enhanced status code or its words name policy or the sender. Such
+// sends count for the rule failures, all others for backoff. At any other stage 550 is about us or
+// the message: at MAIL, DATA and the final dot servers refuse clients and contents.
 func (e *Error) BadAddress() bool {
 	switch {
 	case e.BadNumber, e.NoMailbox():
@@ -21,14 +22,16 @@ func (e *Error) BadAddress() bool {
 	return strings.HasPrefix(e.Code, "5.2.") || e.Code == notInDirectory
 }
 
-// vagueCodes are enhanced status codes that say no more than 550: undefined (RFC 3463 section 2), and the one that Outlook.com has for every
-// mailbox that is unavailable.
+// vagueCodes are enhanced status codes that say no more than 550: undefined (RFC 3463 section 2),
+// and the one that Outlook.com has for every mailbox that is unavailable.
 var vagueCodes = []string{"5.0.0", "5.5.0"}
 
-// notInDirectory is what Exchange Online says of an address that the directory of its domain does not have.
+// notInDirectory is what Exchange Online says of an address that the directory of its domain does
+// not have.
 const notInDirectory = "5.4.1"
 
-// policyWords are words of replies, as RedactReply leaves them, with which servers refuse a client, a sender or a content.
+// policyWords are words of replies, as RedactReply leaves them, with which servers refuse a client,
+// a sender or a content.
 var policyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(`abuse abusive administrative administrator authenticate authenticated authentication authorized
@@ -41,7 +44,8 @@ spammers spf starttls suspicious throttled tls unauthenticated unauthorized unso
 	return all
 }()
 
-// namesPolicy reports whether a reply's text, as RedactReply leaves it, has one of policyWords, also as a part of a host or a URL.
+// namesPolicy reports whether a reply's text, as RedactReply leaves it, has one of policyWords,
+// also as a part of a host or a URL.
 func namesPolicy(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
 		if policyWords[word] {
@@ -51,18 +55,21 @@ func namesPolicy(text string) bool {
 	return false
 }
 
-// NoMailbox reports whether the server knows for good that mail can't reach this address: an enhanced status code 5.1.x that is
-// about the destination (RFC 3463 section 3.2, RFC 7505), heard once the recipient had been named. 5.1.7 to 5.1.9 are about
-// the sender or a relay, 5.7.x is policy. Such a reply
-// suppresses the address; so does an API's answer that means the same. A bare 550 does not: RFC 5321 section 4.2.3 has it for policy as well.
+// NoMailbox reports whether the server knows for good that mail can't reach this address: an
+// enhanced status code 5.1.x that is about the destination (RFC 3463 section 3.2, RFC 7505), heard
+// once the recipient had been named. 5.1.7 to 5.1.9 are about the sender or a relay, 5.7.x is
+// policy. Such a reply suppresses the address; so does an API's answer that means the same. A bare
+// 550 does not: RFC 5321 section 4.2.3 has it for policy as well.
 func (e *Error) NoMailbox() bool {
-	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot, StageAnswer}, e.Stage) {
+	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot, StageAnswer},
+		e.Stage) {
 		return false
 	}
 	return IsNoMailboxCode(e.Code)
 }
 
-// IsNoMailboxCode reports whether an enhanced status code says that there is no such mailbox; see [Error.NoMailbox].
+// IsNoMailboxCode reports whether an enhanced status code says that there is no such mailbox; see
+// [Error.NoMailbox].
 func IsNoMailboxCode(enhanced string) bool {
 	detail, about := strings.CutPrefix(enhanced, "5.1.")
 	return about && !slices.Contains([]string{"7", "8", "9"}, detail)

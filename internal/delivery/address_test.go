@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Replies in the forms that mail servers use, with the stage at which these come. A 550 to RCPT is about the address, unless its code or its
-// words name policy, or the sender.
+// Replies in the forms that mail servers use, with the stage at which these come. A 550 to RCPT is
+// about the address, unless its code or its words name policy, or the sender.
 func TestBadAddress(t *testing.T) {
 	for _, c := range []struct {
 		what, stage  string
@@ -20,16 +20,21 @@ func TestBadAddress(t *testing.T) {
 		{"Gmail, full", "rcpt", 552, "5.2.2", "The recipient's inbox is out of storage.", false, false},
 		{"Gmail, unauthenticated", "dot", 550, "5.7.26", "This mail is unauthenticated.", false, false},
 		{"Gmail, unsolicited", "dot", 550, "5.7.1", "likely unsolicited mail", false, false},
-		{"Outlook.com, no mailbox", "rcpt", 550, "5.5.0", "Requested action not taken: mailbox unavailable", true, false},
-		{"Outlook.com, on a block list", "mail", 550, "5.7.1", "messages from your IP are on our block list (S3140)", false, false},
-		{"Exchange Online, not in the directory", "rcpt", 550, "5.4.1", "Recipient address rejected: Access denied.", true, false},
+		{"Outlook.com, no mailbox", "rcpt", 550, "5.5.0", "Requested action not taken: mailbox unavailable",
+			true, false},
+		{"Outlook.com, on a block list", "mail", 550, "5.7.1", "messages from your IP are on our block list (S3140)",
+			false, false},
+		{"Exchange Online, not in the directory", "rcpt", 550, "5.4.1", "Recipient address rejected: Access denied.",
+			true, false},
 		{"Exchange Online, not found", "dot", 550, "5.1.10", "RESOLVER.ADR.RecipientNotFound; not found", true, true},
 		{"Exchange, restricted", "dot", 550, "5.7.133", "sender not authenticated for group", false, false},
 		{"Exchange, restricted, at RCPT", "rcpt", 550, "5.7.1", "client was not authenticated", false, false},
-		{"Postfix, unknown", "rcpt", 550, "5.1.1", "Recipient address rejected: User unknown in local recipient table", true, true},
+		{"Postfix, unknown", "rcpt", 550, "5.1.1", "Recipient address rejected: User unknown in local recipient table",
+			true, true},
 		{"Postfix, client", "rcpt", 554, "5.7.1", "Client host rejected: cannot find your hostname", false, false},
 		{"Postfix, sender's domain", "rcpt", 550, "5.1.8", "Sender address rejected: Domain not found", false, false},
-		{"Postfix, sender unknown", "rcpt", 550, "5.1.7", "Sender address rejected: undeliverable address", false, false},
+		{"Postfix, sender unknown", "rcpt", 550, "5.1.7", "Sender address rejected: undeliverable address",
+			false, false},
 		{"Postfix, relay", "rcpt", 554, "5.7.1", "Relay access denied", false, false},
 		{"Postfix, a service of policy", "rcpt", 550, "5.7.23", "SPF check failed", false, false},
 		{"Exim, unrouteable", "rcpt", 550, "", "Unrouteable address", true, false},
@@ -69,7 +74,8 @@ func TestBadAddress(t *testing.T) {
 			t.Errorf("%s, but for now: %v", c.what, e)
 		}
 	}
-	if e := (&delivery.Error{Class: delivery.Rejected, Stage: "answer", Status: 400, BadNumber: true}); !e.BadAddress() {
+	if e := (&delivery.Error{Class: delivery.Rejected, Stage: "answer", Status: 400,
+		BadNumber: true}); !e.BadAddress() {
 		t.Error("a carrier's word for a bad number is about the address")
 	}
 }

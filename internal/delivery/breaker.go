@@ -31,8 +31,8 @@ type Health struct {
 	Why string
 }
 
-// Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps the reason. Its caller decides what counts
-// as a fault. Safe for concurrent use.
+// Breaker is the circuit breaker of one mail server or carrier: it counts faults, opens, and keeps
+// the reason. Its caller decides what counts as a fault. Safe for concurrent use.
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
@@ -43,8 +43,8 @@ type Breaker struct {
 	watch   func(Health)
 }
 
-// NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if, within a minute, at least half of ten or more
-// attempts are faults.
+// NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if,
+// within a minute, at least half of ten or more attempts are faults.
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
@@ -63,8 +63,9 @@ func NewBreaker(name string, byRate bool) *Breaker {
 	return b
 }
 
-// Allow admits an attempt; false while the breaker is open. report must be called once, with the verdict on the attempt: nil is success,
-// ErrNoVerdict leaves the breaker as it is, and any other error is a fault, whose text becomes Health.Why.
+// Allow admits an attempt; false while the breaker is open. report must be called once, with the
+// verdict on the attempt: nil is success, ErrNoVerdict leaves the breaker as it is, and any other
+// error is a fault, whose text becomes Health.Why.
 func (b *Breaker) Allow() (report func(verdict error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {
@@ -80,7 +81,8 @@ func (b *Breaker) Allow() (report func(verdict error), ok bool) {
 	}, true
 }
 
-// onStateChange updates Health after a change of the breaker's state, and calls the watcher if Up has changed.
+// onStateChange updates Health after a change of the breaker's state, and calls the watcher if Up
+// has changed.
 func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,8 +119,8 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 // AnyNumber is what Admits returns if nothing bounds the attempts.
 const AnyNumber = math.MaxInt
 
-// Admits returns how many attempts would be admitted now: AnyNumber while the breaker is closed; while it is open, one if none is under way and
-// RestFor is over.
+// Admits returns how many attempts would be admitted now: AnyNumber while the breaker is closed;
+// while it is open, one if none is under way and RestFor is over.
 func (b *Breaker) Admits() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
@@ -130,7 +132,8 @@ func (b *Breaker) Admits() int {
 	return 0
 }
 
-// Watch sets a function that is called whenever Up changes. f must return soon, and must not call the breaker.
+// Watch sets a function that is called whenever Up changes. f must return soon, and must not call
+// the breaker.
 func (b *Breaker) Watch(f func(Health)) {
 	b.mu.Lock()
 	b.watch = f

@@ -56,7 +56,8 @@ func TestHalfOfTheAttempts(t *testing.T) {
 	}
 }
 
-// A breaker admits any number while it is closed, none while it rests, and then one at a time until that has its verdict.
+// A breaker admits any number while it is closed, none while it rests, and then one at a time until
+// that has its verdict.
 func TestHowManyABreakerAdmits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)

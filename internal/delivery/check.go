@@ -15,15 +15,16 @@ const (
 	maxLocal   = 64
 )
 
-// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section 4.5.3.1.6), and the longest with an encoded
-// word (RFC 2047 section 2).
+// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section
+// 4.5.3.1.6), and the longest with an encoded word (RFC 2047 section 2).
 const (
 	maxLine   = 998
 	maxFolded = 76
 )
 
-// checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The problem, if there is one, names the field and not
-// its value. checkPerRecipient and checkShared stop header injection: they reject whatever could end a line or a bracket.
+// checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The
+// problem, if there is one, names the field and not its value. checkPerRecipient and checkShared
+// stop header injection: they reject whatever could end a line or a bracket.
 func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
@@ -46,7 +47,8 @@ func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 // checkShared checks what does not depend on the recipient, and returns the sender.
 func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	from, err := mail.ParseAddress(m.From)
-	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) { // the name may have been an encoded word
+	// the name may have been an encoded word
+	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) {
 		return nil, "the sender is malformed"
 	}
 	ok := false
@@ -66,13 +68,15 @@ func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	return from, ""
 }
 
-// hasControlCharacters reports whether no header can carry the text: it has control characters or line breaks, or is not UTF-8.
+// hasControlCharacters reports whether no header can carry the text: it has control characters or
+// line breaks, or is not UTF-8.
 func hasControlCharacters(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
 
-// normalizeAddress returns an address with its domain as A-labels; false if the text is no dot-atom@domain (RFC 5322 section 3.4.1, RFC
-// 6531). It refuses quoted local parts, comments and address literals.
+// normalizeAddress returns an address with its domain as A-labels; false if the text is no
+// dot-atom@domain (RFC 5322 section 3.4.1, RFC 6531). It refuses quoted local parts, comments and
+// address literals.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
 	if at < 1 || at > maxLocal || !utf8.ValidString(text) {
@@ -107,13 +111,15 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// isMarkHeader reports whether a header begins with X-, so that mail servers ignore it, and has a value that needs no encoding.
+// isMarkHeader reports whether a header begins with X-, so that mail servers ignore it, and has a
+// value that needs no encoding.
 func isMarkHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
-// isLettersDigitsHyphens reports whether s has only letters, digits and hyphens, which nothing encodes.
+// isLettersDigitsHyphens reports whether s has only letters, digits and hyphens, which nothing
+// encodes.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
@@ -123,12 +129,14 @@ func isControlOrLineBreak(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isForbiddenInAtom reports whether r is one of the specials of RFC 5322, white space of any kind, or a control character.
+// isForbiddenInAtom reports whether r is one of the specials of RFC 5322, white space of any kind,
+// or a control character.
 func isForbiddenInAtom(r rune) bool {
 	return isControlOrLineBreak(r) || unicode.IsSpace(r) || strings.ContainsRune(`()<>[]:;@\,."`, r)
 }
 
-// notLetterDigitHyphen reports whether r is outside of the alphabet of host names and language tags (RFC 5646).
+// notLetterDigitHyphen reports whether r is outside of the alphabet of host names and language tags
+// (RFC 5646).
 func notLetterDigitHyphen(r rune) bool {
 	return r != '-' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
 }

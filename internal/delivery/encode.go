@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// form renders the texts of mails of one kind, which differ only in the characters of fill: the code and the support reference. Forms are
-// compared with ==. Implementation: message.form.
+// form renders the texts of mails of one kind, which differ only in the characters of fill: the
+// code and the support reference. Forms are compared with ==. Implementation: message.form.
 type form interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
-// Encoder writes mails as they go over the wire, and keeps the encoded parts of each form, which have blanks instead of the fill. The zero
-// Encoder is ready; safe for concurrent use.
+// Encoder writes mails as they go over the wire, and keeps the encoded parts of each form, which
+// have blanks instead of the fill. The zero Encoder is ready; safe for concurrent use.
 type Encoder struct {
 	mu      sync.RWMutex
 	kept    map[partsKey]*parts // nil: mails of this kind are encoded one by one
@@ -52,11 +52,13 @@ type encoded struct {
 	blanks  []int // where in content
 }
 
-// blanks stand for the characters of a fill while a form is encoded: control characters, which neither templates nor settings have. Those
-// that are white space are left out, since templates trim it.
+// blanks stand for the characters of a fill while a form is encoded: control characters, which
+// neither templates nor settings have. Those that are white space are left out, since templates
+// trim it.
 const blanks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
-// Encode returns the mail as servers take it. The error says why the message is rejected: the same message would fail again.
+// Encode returns the mail as servers take it. The error says why the message is rejected: the same
+// message would fail again.
 func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
 	to, id, problem := m.checkPerRecipient()
 	if problem != "" {
@@ -96,7 +98,8 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	}
 	own, err := m.WithTexts()
 	if err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate, Err: SafeText("the texts cannot be made")}
+		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate,
+			Err: SafeText("the texts cannot be made")}
 	}
 	from, problem := own.checkShared()
 	if problem != "" {
@@ -125,13 +128,14 @@ func (e *Encoder) keep(key partsKey, p *parts) {
 	e.kept[key] = p
 }
 
-// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does not give those of the mail: a template
-// may escape its code, as in an address, or decide by it.
+// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does
+// not give those of the mail: a template may escape its code, as in an address, or decide by it.
 func blankParts(m, own Message, from *mail.Address) *parts {
 	fill := m.Fill
 	m.Fill = blanks[:len(fill)]
 	m, err := m.WithTexts()
-	if err != nil || filled(m.Subject, fill) != own.Subject || filled(m.Text, fill) != own.Text || filled(m.HTML, fill) != own.HTML {
+	if err != nil || filled(m.Subject, fill) != own.Subject || filled(m.Text, fill) != own.Text ||
+		filled(m.HTML, fill) != own.HTML {
 		return nil
 	}
 	p, problem := encodeParts(m, from)
@@ -190,7 +194,8 @@ func encodeParts(m Message, from *mail.Address) (*parts, SafeText) {
 	return &parts{from.Address, encoded{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
 }
 
-// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with CRLF.
+// encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with
+// CRLF.
 func encodeBody(text string) encoded {
 	var quoted bytes.Buffer
 	w := quotedprintable.NewWriter(&quoted)
@@ -203,7 +208,8 @@ func encodeBody(text string) encoded {
 	return encoded{content: out}
 }
 
-// appendField appends a header field, folded at spaces where a line would be longer than 76 characters (RFC 5322 section 2.2.3).
+// appendField appends a header field, folded at spaces where a line would be longer than 76
+// characters (RFC 5322 section 2.2.3).
 func appendField(out []byte, name, value string) []byte {
 	out = append(append(out, name...), ':')
 	length := len(name) + len(":")
@@ -217,7 +223,8 @@ func appendField(out []byte, name, value string) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the last).
+// appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the
+// last).
 func (p *parts) appendMail(out []byte, m Message, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
@@ -234,15 +241,16 @@ func (p *parts) appendMail(out []byte, m Message, to, id string) []byte {
 		return p.text.appendFilled(append(out, textHead...), m.Fill)
 	}
 	boundary := boundaryOf(id)
-	out = append(append(append(out, "Content-Type: multipart/alternative; boundary="...), boundary[:]...), "\r\n\r\n--"...)
+	out = append(append(append(out, "Content-Type: multipart/alternative; boundary="...), boundary[:]...),
+		"\r\n\r\n--"...)
 	out = append(append(append(out, boundary[:]...), "\r\n"...), textHead...)
 	out = append(append(append(p.text.appendFilled(out, m.Fill), "\r\n--"...), boundary[:]...), "\r\n"...)
 	out = p.html.appendFilled(append(out, htmlHead...), m.Fill)
 	return append(append(append(out, "\r\n--"...), boundary[:]...), "--\r\n"...)
 }
 
-// boundaryOf derives the boundary of the parts from the Message-ID, so that two tries have the same bytes. The ID has the send's random ID,
-// so no content contains the boundary.
+// boundaryOf derives the boundary of the parts from the Message-ID, so that two tries have the same
+// bytes. The ID has the send's random ID, so no content contains the boundary.
 func boundaryOf(id string) (boundary [48]byte) {
 	const label = "boundary of "
 	var text [len(label) + maxAddress]byte

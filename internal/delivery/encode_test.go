@@ -29,7 +29,8 @@ var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
 func formed(f *fillForm, fill string) Message {
 	return Message{
-		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>", To: "ana@example.org",
+		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>",
+		To:       "ana@example.org",
 		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
 		Marks: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
@@ -44,7 +45,8 @@ type read struct {
 func readMail(t *testing.T, content []byte) (r read) {
 	t.Helper()
 	for line := range strings.Lines(string(content)) {
-		if text, crlf := strings.CutSuffix(line, "\r\n"); !crlf || len(text) > maxLine || strings.ContainsAny(text, "\r\n"+blanks) {
+		if text, crlf := strings.CutSuffix(line, "\r\n"); !crlf || len(text) > maxLine ||
+			strings.ContainsAny(text, "\r\n"+blanks) {
 			t.Errorf("a line on the wire: %q", line)
 		}
 	}
@@ -84,7 +86,8 @@ func readMail(t *testing.T, content []byte) (r read) {
 	return r
 }
 
-// sameMail encodes a mail, and wants what is read of it to be what was given, or the refusal of an encoder that has kept nothing.
+// sameMail encodes a mail, and wants what is read of it to be what was given, or the refusal of an
+// encoder that has kept nothing.
 func sameMail(t *testing.T, e *Encoder, m Message) {
 	t.Helper()
 	got, fail := e.Encode(m)
@@ -104,15 +107,18 @@ func sameMail(t *testing.T, e *Encoder, m Message) {
 	servertest.Same(t, "the recipient", got.To, local+"@"+strings.ReplaceAll(domain, "例子", "xn--fsqu00a"))
 	servertest.Same(t, "SMTPUTF8", got.UTF8, !isASCII(local))
 	is := read{header: mail.Header{
-		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"}, "From": {`"Codes" <no-reply@codes.example>`},
-		"To": {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"}, "Mime-Version": {"1.0"},
+		"Date": {m.Date.UTC().Format(time.RFC1123Z)}, "Message-Id": {"<" + m.ID + ">"},
+		"From": {`"Codes" <no-reply@codes.example>`},
+		"To":   {"<" + got.To + ">"}, "Subject": {plain.Subject}, "Auto-Submitted": {"auto-generated"},
+		"Mime-Version":     {"1.0"},
 		"Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
 	}, bodies: []string{strings.TrimSuffix(plain.Text, "\n"), strings.TrimSuffix(plain.HTML, "\n")}}
 	for name, value := range m.Marks {
 		is.header[name] = []string{value}
 	}
 	if plain.HTML == "" {
-		is.header["Content-Type"], is.header["Content-Transfer-Encoding"] = []string{"text/plain; charset=UTF-8"}, []string{"quoted-printable"}
+		is.header["Content-Type"], is.header["Content-Transfer-Encoding"] = []string{"text/plain; charset=UTF-8"},
+			[]string{"quoted-printable"}
 		is.bodies = is.bodies[:1]
 	}
 	if mail := readMail(t, got.Content); !reflect.DeepEqual(mail, is) {
@@ -123,7 +129,8 @@ func sameMail(t *testing.T, e *Encoder, m Message) {
 // Mails of one form are read as they were given, whatever was encoded before them.
 func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 	long := strings.Repeat("Words that are wrapped, for no line is that long. ", 4)
-	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------", "1111111111S-1111-1111", "12=456"}
+	fills := []string{"123456S-7K3M-Q2XP", "654321S-AAAA-0000", "ABCDEFGHIJ", "A-B-CDEFGH", "------",
+		"1111111111S-1111-1111", "12=456"}
 	recipients := []string{"ada@example.org", "A+b=c_!#$%&'*/?^`{|}~@X.example", "用户@例子.example",
 		strings.Repeat("a", 60) + "@example.org", strings.Repeat("l", 48) + "@example.org"}
 	marks := []map[string]string{nil, {"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"}, {"X-Send": "1"}}
@@ -133,7 +140,8 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		{"§", "§§§ " + strings.Repeat("§ ", 40), "<a href='?c=¤'>§</a>"},
 		{"Code", "\x1f§\x7f", ""}, {"Code", "\x01§", ""},
 		{"您的验证码 §", "验证码 §\n.§\n§.\n", "<b>§</b>=§"},
-		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50), long + "§" + long},
+		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),
+			long + "§" + long},
 	} {
 		var e Encoder
 		for _, fill := range fills {
@@ -161,7 +169,8 @@ func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 		t.Errorf("%d are kept", n)
 	}
 	for _, kept := range e.kept {
-		if text := string(kept.head.content) + string(kept.text.content) + string(kept.html.content); strings.Contains(text, "739154") || strings.Contains(text, "ana@") {
+		if text := string(kept.head.content) + string(kept.text.content) +
+			string(kept.html.content); strings.Contains(text, "739154") || strings.Contains(text, "ana@") {
 			t.Fatalf("the parts hold %q", text)
 		}
 	}
@@ -203,17 +212,21 @@ func TestUnsendable(t *testing.T) {
 	}
 	for field, values := range map[string][]string{
 		"To": {
-			"", "@example.org", "ada@", "ada@example..org", "ada..lovelace@example.org", "Ada <ada@example.org>", "ada@example.org,eve@example.org",
-			"ada@example.org>\r\nRCPT TO:<eve@example.org", "ada@example.org> NOTIFY=SUCCESS", `"ada lovelace"@example.org`, "ada@[127.0.0.1]",
+			"", "@example.org", "ada@", "ada@example..org", "ada..lovelace@example.org", "Ada <ada@example.org>",
+			"ada@example.org,eve@example.org",
+			"ada@example.org>\r\nRCPT TO:<eve@example.org", "ada@example.org> NOTIFY=SUCCESS",
+			`"ada lovelace"@example.org`, "ada@[127.0.0.1]",
 			"ada\u00a0x@example.org", "ada\u2028x@example.org", "ad\xffa@example.org", long + "x@example.org",
 			long + "@" + strings.Repeat("abcdefg.", 23) + "abcdef",
 		},
 		"From": {
-			"", "a@x.example, b@x.example", "Codes <a@x.example>\r\nBcc: eve@example.org", "=?utf-8?q?Codes=0D=0ABcc:_eve?= <a@x.example>",
+			"", "a@x.example, b@x.example", "Codes <a@x.example>\r\nBcc: eve@example.org",
+			"=?utf-8?q?Codes=0D=0ABcc:_eve?= <a@x.example>",
 			"=?utf-8?q?Co=00des?= <a@x.example>",
 		},
 		"Subject": {
-			"Your code\r\nBcc: eve@example.org", "Your\ncode", "Your\u2028code", "Your\u0085code", "Your \xff code", "=?utf-8?q?x=0Ay?=",
+			"Your code\r\nBcc: eve@example.org", "Your\ncode", "Your\u2028code", "Your\u0085code", "Your \xff code",
+			"=?utf-8?q?x=0Ay?=",
 			strings.Repeat("x", 1000),
 		},
 		"Language": {"en\r\nX: y"}, "Text": {""},
@@ -228,7 +241,8 @@ func TestUnsendable(t *testing.T) {
 	}
 	refused("no date", func(m *Message) { m.Date = time.Time{} })
 	for name, value := range map[string]string{
-		"Bcc": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab", "X-": "", "X-Send": "1\r\nBcc: b@example.com", "X-A\r\nBcc": "1", "X-B": "ä", "X-C": "a b",
+		"Bcc": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab", "X-": "", "X-Send": "1\r\nBcc: b@example.com", "X-A\r\nBcc": "1",
+		"X-B": "ä", "X-C": "a b",
 		"X-E": strings.Repeat("x", 81),
 	} {
 		refused("a mark "+name, func(m *Message) { m.Marks = map[string]string{name: value} })

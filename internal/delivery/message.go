@@ -1,8 +1,11 @@
-// Package delivery has the types that mail servers and carriers share: the mail to send, rendered to bytes, the receipt for an accepted
-// message, and the error for one that was not accepted. Package [sendcode/internal/delivery/mailserver] sends mails. Without a mail server,
-// [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text messages.
+// Package delivery has the types that mail servers and carriers share: the mail to send, rendered
+// to bytes, the receipt for an accepted message, and the error for one that was not accepted.
+// Package [sendcode/internal/delivery/mailserver] sends mails. Without a mail server,
+// [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text
+// messages.
 //
-// A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the code are written into each.
+// A mail's parts are encoded once for all mails of a form; the recipient, the ID, the date and the
+// code are written into each.
 package delivery
 
 import (
@@ -11,8 +14,8 @@ import (
 	"time"
 )
 
-// SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays outcomes. No mail for it leaves the
-// machine: the domain is reserved (RFC 6761 section 6.2).
+// SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays
+// outcomes. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
 // Message is one mail, rendered completely before anything is dialled.
@@ -20,27 +23,32 @@ const SimulatorDomain = "simulator.test"
 type Message struct {
 	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
 	ID string
-	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come back.
+	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
+	// back.
 	From string
 	// To is a bare addr-spec. A non-ASCII local part needs a server with SMTPUTF8 (RFC 6531);
 	// a non-ASCII domain does not, it is sent as an A-label.
 	To string
 	// Subject is one line of any UTF-8.
 	Subject string
-	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain text.
+	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
+	// text.
 	Text, HTML string
-	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one form are encoded once.
+	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one
+	// form are encoded once.
 	Form form
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
-	// Marks are further headers, each with the send's ID, for providers that replace the Message-ID.
+	// Marks are further headers, each with the send's ID, for providers that replace the
+	// Message-ID.
 	Marks map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
 }
 
-// WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no form. The error is the form's.
+// WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no
+// form. The error is the form's.
 func (m Message) WithTexts() (filled Message, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
@@ -48,9 +56,11 @@ func (m Message) WithTexts() (filled Message, err error) {
 	return m, err
 }
 
-// Receipt says which mail server or carrier accepted a message, and how. Beside an error only Provider and Took are of use.
+// Receipt says which mail server or carrier accepted a message, and how. Beside an error only
+// Provider and Took are of use.
 type Receipt struct {
-	// Provider is the host name of the mail server, or the configured name of the carrier; empty if none was tried.
+	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
+	// none was tried.
 	Provider string
 	// ID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	ID string
@@ -74,7 +84,8 @@ type Rendered struct {
 	Private Private
 }
 
-// Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for servers that write the header themselves.
+// Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
+// servers that write the header themselves.
 func (r *Rendered) Sender() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // Encode has parsed it

@@ -21,7 +21,8 @@ const (
 // omitted stands for what was left out of a reply.
 const omitted = "…"
 
-// replyWords are the words that servers explain refusals with. Other words are left out: they may be a name.
+// replyWords are the words that servers explain refusals with. Other words are left out: they may
+// be a name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -33,17 +34,19 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// Private is what a reply must not repeat into a log: servers quote the recipient, the login and the message.
+// Private is what a reply must not repeat into a log: servers quote the recipient, the login and
+// the message.
 type Private struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
 	Login   []string // user name and password
 }
 
-// RedactReply returns what may be logged of a server's words, in one line of at most 400 characters: known words, statuses, IP addresses,
-// names of registered domains, short identifiers of large providers, and URLs without their query. Whatever else there is becomes "…", so
-// that an address, a local part, a name, a code or a number is left out even if the server wrote it in a form of its own. It returns "" if
-// no word or URL is left.
+// RedactReply returns what may be logged of a server's words, in one line of at most 400
+// characters: known words, statuses, IP addresses, names of registered domains, short identifiers
+// of large providers, and URLs without their query. Whatever else there is becomes "…", so that an
+// address, a local part, a name, a code or a number is left out even if the server wrote it in a
+// form of its own. It returns "" if no word or URL is left.
 func RedactReply(text string, p Private) string {
 	if len(text) > maxReplyRead {
 		text = text[:maxReplyRead]
@@ -75,7 +78,8 @@ var (
 	replyURL    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatus = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
 	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
-	replyReason = regexp.MustCompile(`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
+	replyReason = regexp.MustCompile(
+		`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
 	replyDigits = regexp.MustCompile(`[0-9]{7}`)
 )
 
@@ -102,7 +106,8 @@ func (p Private) redactToken(token string, pieces []string) (safe string, word b
 	return omitted, false
 }
 
-// isRegistered reports whether a token is a host name below a public suffix, such as zen.spamhaus.org.
+// isRegistered reports whether a token is a host name below a public suffix, such as
+// zen.spamhaus.org.
 func isRegistered(lower string) bool {
 	if !strings.Contains(lower, ".") || strings.ContainsFunc(lower, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
@@ -113,13 +118,15 @@ func isRegistered(lower string) bool {
 	return icann && suffix != lower && !strings.HasPrefix(lower, ".")
 }
 
-// redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a number or a token are left out.
+// redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a
+// number or a token are left out.
 func (p Private) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil || u.Opaque != "" || !isRegistered(strings.ToLower(u.Hostname())) || isPrivate(strings.ToLower(u.Hostname()), pieces) {
+	if err != nil || u.User != nil || u.Opaque != "" || !isRegistered(strings.ToLower(u.Hostname())) ||
+		isPrivate(strings.ToLower(u.Hostname()), pieces) {
 		return omitted
 	}
 	safe := strings.ToLower(u.Scheme + "://" + u.Host)
@@ -136,7 +143,8 @@ func (p Private) redactURL(text string, pieces []string) string {
 	return safe
 }
 
-// isPlainPart reports whether a part of a URL's path is an IP address, or has only short words and numbers.
+// isPlainPart reports whether a part of a URL's path is an IP address, or has only short words and
+// numbers.
 func (p Private) isPlainPart(part string, pieces []string) bool {
 	if _, err := netip.ParseAddr(part); err == nil {
 		return true
@@ -166,23 +174,27 @@ func (p Private) pieces() (all []string) {
 	local = strings.Trim(local, `"`)
 	base, _, _ := strings.Cut(local, "+")
 	all = append(all, local, base, strings.ReplaceAll(base, ".", ""))
-	all = append(all, strings.FieldsFunc(local, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
+	all = append(all, strings.FieldsFunc(local,
+		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })...)
 	for _, secret := range p.Login {
 		all = append(all, strings.Fields(strings.ToLower(secret))...)
 	}
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// shortPiece is the length up to which a piece is found only as a word of its own: "an" is a part of many words.
+// shortPiece is the length up to which a piece is found only as a word of its own: "an" is a part
+// of many words.
 const shortPiece = 3
 
-// isPrivate reports whether a text in lower case has one of the pieces, or an at sign, which addresses have.
+// isPrivate reports whether a text in lower case has one of the pieces, or an at sign, which
+// addresses have.
 func isPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true
 	}
 	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(pieces, func(piece string) bool {
-		return lower == piece || slices.Contains(words, piece) || len(piece) > shortPiece && strings.Contains(lower, piece)
+		return lower == piece || slices.Contains(words, piece) ||
+			len(piece) > shortPiece && strings.Contains(lower, piece)
 	})
 }

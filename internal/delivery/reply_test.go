@@ -9,7 +9,8 @@ import (
 var replyPrivate = Private{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
 	Login: []string{"relay-user", "correct horse/battery"}}
 
-// Replies as large providers and servers write them, as far as their words are known from public reports; the recipient is ours.
+// Replies as large providers and servers write them, as far as their words are known from public
+// reports; the recipient is ours.
 var realReplies = map[string]string{
 	// Gmail
 	"5.7.26 This mail has been blocked because the sender is unauthenticated.\n5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM.\n5.7.26 \n5.7.26  For instructions on setting up authentication, go to\n5.7.26  https://support.google.com/mail/answer/81126#authentication a640c23a62f3a-a7bc9e2si12345.321 - gsmtp": "5.7.26 This mail has been blocked because the sender is unauthenticated. 5.7.26 Gmail requires all senders to authenticate with either SPF or DKIM. 5.7.26 5.7.26 For … on … up authentication, … to 5.7.26 https://support.google.com/mail/answer/81126?… …",
@@ -45,22 +46,26 @@ var realReplies = map[string]string{
 	"5.1.1": "", "": "", "… … …": "", "<ana.maria+news@example.org>": "",
 }
 
-// What is left of a server's words are known words and URLs, and nothing of the recipient, the code or the login.
+// What is left of a server's words are known words and URLs, and nothing of the recipient, the code
+// or the login.
 func TestRedactReply(t *testing.T) {
 	for reply, want := range realReplies {
 		got := RedactReply(reply, replyPrivate)
 		if got != want {
 			t.Errorf("%q\n gives %q\n want  %q", reply, got, want)
 		}
-		if lower := strings.ToLower(got); strings.Contains(lower, "ana") || strings.Contains(lower, "maria") || strings.Contains(got, "493817") ||
+		if lower := strings.ToLower(got); strings.Contains(lower, "ana") || strings.Contains(lower, "maria") ||
+			strings.Contains(got, "493817") ||
 			strings.Contains(got, "K7M3QX") || strings.Contains(lower, "battery") {
 			t.Errorf("%q gives %q", reply, got)
 		}
 	}
-	if got := RedactReply("no such user no, see http://mail.example.com/no", Private{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
+	if got := RedactReply("no such user no, see http://mail.example.com/no",
+		Private{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
 		t.Errorf("a local part that is a known word: %q", got)
 	}
-	if got := RedactReply("blocked, see http://mail.example.com/abc/xyz", Private{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
+	if got := RedactReply("blocked, see http://mail.example.com/abc/xyz",
+		Private{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
 		t.Errorf("a local part without its dots: %q", got)
 	}
 	long := RedactReply(strings.Repeat("blocked ", 1000), Private{})
@@ -76,9 +81,11 @@ func FuzzRedactReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, reply string) {
 		for _, name := range []string{"zuluquark", "Zulu.Quark"} {
-			for _, form := range []string{reply + name, name + reply, reply + "/" + name, reply + " <" + name + "@example.org>", "https://example.com/" + name + reply} {
+			for _, form := range []string{reply + name, name + reply, reply + "/" + name,
+				reply + " <" + name + "@example.org>", "https://example.com/" + name + reply} {
 				got := strings.ToLower(RedactReply(form, Private{To: "Zulu.Quark@example.org"}))
-				if strings.Contains(got, "zuluquark") || strings.Contains(got, "zulu.quark") || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+				if strings.Contains(got, "zuluquark") || strings.Contains(got, "zulu.quark") ||
+					strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 					t.Errorf("%q gives %q", form, got)
 				}
 			}

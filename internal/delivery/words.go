@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Lengths of encoded words (RFC 2047 section 2): 75 characters at most, and fewer for the first of a header, or it
-// would not fit behind the header's name and the first line would be empty.
+// Lengths of encoded words (RFC 2047 section 2): 75 characters at most, and fewer for the first of
+// a header, or it would not fit behind the header's name and the first line would be empty.
 const (
 	maxWord   = 75
 	firstWord = 60
@@ -15,7 +15,8 @@ const (
 	wordEnd   = "?="
 )
 
-// encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other text in encoded words (RFC 2047).
+// encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other
+// text in encoded words (RFC 2047).
 func encodeHeader(text string) string {
 	if isPrintableASCII(text) && firstWordFits(text) {
 		return text
@@ -33,7 +34,8 @@ func encodeHeader(text string) string {
 	return strings.Join(append(words, word+wordEnd), " ")
 }
 
-// formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any other is encoded.
+// formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any
+// other is encoded.
 func formatFrom(from *mail.Address) string {
 	if text := from.String(); isPrintableASCII(from.Name) && firstWordFits(text) {
 		return text
@@ -41,8 +43,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q. It leaves only characters that names and subjects allow alike (RFC 2047 section 5), and
-// blanks.
+// encodeRune returns a character in the encoding Q. It leaves only characters that names and
+// subjects allow alike (RFC 2047 section 5), and blanks.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
@@ -57,8 +59,9 @@ func encodeRune(r rune) string {
 	return b.String()
 }
 
-// firstWordFits reports whether the first line of a header has room for the first word of its text. It is also true for a word that no line
-// has room for, which is not encoded, so that the message is rejected.
+// firstWordFits reports whether the first line of a header has room for the first word of its text.
+// It is also true for a word that no line has room for, which is not encoded, so that the message
+// is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	return len(first) <= firstWord || len(first) > maxLine
@@ -66,5 +69,6 @@ func firstWordFits(text string) bool {
 
 // isPrintableASCII reports whether a text is printable ASCII and blanks.
 func isPrintableASCII(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(blanks, r) })
+	return !strings.ContainsFunc(s,
+		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(blanks, r) })
 }

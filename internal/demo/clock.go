@@ -24,7 +24,8 @@ func (c *clock) Now() time.Time {
 // advance moves the clock forward.
 func (c *clock) advance(d time.Duration) { c.advanceTo(c.Now().Add(d)) }
 
-// advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does nothing.
+// advanceTo moves the clock forward to an instant. If the clock already shows a later one, it does
+// nothing.
 func (c *clock) advanceTo(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// MailServer plays the mail server and the carriers: they take time, refuse mailboxes that do not exist, and have bad hours. It remembers
-// the last code that each recipient got, as the person would read it. Safe for concurrent use.
+// MailServer plays the mail server and the carriers: they take time, refuse mailboxes that do not
+// exist, and have bad hours. It remembers the last code that each recipient got, as the person
+// would read it. Safe for concurrent use.
 type MailServer struct {
 	clock *clock
 
@@ -34,7 +35,8 @@ const (
 	breaksOff // the connection ends after the whole mail was handed over
 )
 
-// NewMailServer returns a mail server. Each message moves the clock on by the time that sending it takes.
+// NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
+// takes.
 func NewMailServer(c *clock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
@@ -118,6 +120,6 @@ func (w SyncOutbox) Deliver(ctx context.Context, work store.Work, _ time.Duratio
 	return w.Outbox.Deliver(ctx, work, time.Minute)
 }
 
-// newRand returns a source of random numbers, one for each stream. It gives the same numbers in each run, so the week is the same each
-// time.
+// newRand returns a source of random numbers, one for each stream. It gives the same numbers in
+// each run, so the week is the same each time.
 func newRand(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(20261121, stream)) }

@@ -18,14 +18,17 @@ type Recipient struct {
 }
 
 var (
-	names = strings.Fields("ana ben chen dora emil fatima goran hanna ines jonas kaya li.wei maria.diaz noor olga.novak paul qiu rosa.berg sven " +
-		"tomas uma vera wei yara zoe")
+	names = strings.Fields(
+		"ana ben chen dora emil fatima goran hanna ines jonas kaya li.wei maria.diaz noor olga.novak paul qiu rosa.berg sven " +
+			"tomas uma vera wei yara zoe")
 	domains = strings.Fields("mail mail mail mail mail mail post post post inbox inbox inbox campus campus firm")
 	locales = strings.Fields("en en en-GB zh-CN zh-CN de")
-	phones  = map[string]string{"CN": "+8613812%06d", "DE": "+4915123%06d", "FR": "+336123%05d", "GB": "+447400%06d", "US": "+1201555%04d"}
+	phones  = map[string]string{"CN": "+8613812%06d", "DE": "+4915123%06d", "FR": "+336123%05d", "GB": "+447400%06d",
+		"US": "+1201555%04d"}
 )
 
-// Invent makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if none is given. n is at most 9,999.
+// Invent makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if
+// none is given. n is at most 9,999.
 func Invent(rng *rand.Rand, n int, countries ...string) Recipient {
 	r := Recipient{Channel: recipient.Email, Locale: locales[rng.IntN(len(locales))]}
 	if len(countries) > 0 {

@@ -76,7 +76,8 @@ func (w *week) scheduleImpatient(from time.Time) {
 	}
 }
 
-// scheduleGuesser adds a person who tries codes of another person's address until no more are looked at.
+// scheduleGuesser adds a person who tries codes of another person's address until no more are
+// looked at.
 func (w *week) scheduleGuesser(from time.Time) {
 	who := visitor(nina, "bank", attacker)
 	for i := range 6 {
@@ -100,8 +101,9 @@ func (w *week) scheduleAttack(from time.Time) {
 	}
 }
 
-// scheduleSuppressed adds the three sign-ins of the person who asks for no more mail: before the administrator's action; after it; and
-// one on a second address, for which the mail server breaks off.
+// scheduleSuppressed adds the three sign-ins of the person who asks for no more mail: before the
+// administrator's action; after it; and one on a second address, for which the mail server breaks
+// off.
 func (w *week) scheduleSuppressed(from time.Time) {
 	who := visitor(ines, "shop", randomIP(w.rng))
 	w.schedule(from, w.signIn(who, "login"))
@@ -110,7 +112,8 @@ func (w *week) scheduleSuppressed(from time.Time) {
 	w.schedule(from.Add(80*time.Minute), w.signIn(who, "login"))
 }
 
-// scheduleAdministrators adds administrators who help the impatient person and keep mail from an address that asked for it.
+// scheduleAdministrators adds administrators who help the impatient person and keep mail from an
+// address that asked for it.
 func (w *week) scheduleAdministrators() {
 	w.scheduleAction(w.timeOn(2, 19*time.Hour), "quota.reset", "called support, ticket 4711",
 		func(ctx context.Context, entry store.AuditEntry) error {
@@ -122,20 +125,23 @@ func (w *week) scheduleAdministrators() {
 		})
 	w.scheduleAction(w.timeOn(5, 9*time.Hour+30*time.Minute), "suppression.add", "asked for no more mail, ticket 4725",
 		func(ctx context.Context, entry store.AuditEntry) error {
-			_, err := w.Desk.Suppress(ctx, support.SuppressRequest{Channel: string(ines.Channel), To: ines.To, Reason: entry.Reason}, entry)
+			_, err := w.Desk.Suppress(ctx,
+				support.SuppressRequest{Channel: string(ines.Channel), To: ines.To, Reason: entry.Reason}, entry)
 			return err
 		})
 }
 
 // scheduleAction adds an action of an administrator, with its audit entry.
-func (w *week) scheduleAction(at time.Time, what, reason string, do func(ctx context.Context, entry store.AuditEntry) error) {
+func (w *week) scheduleAction(at time.Time, what, reason string,
+	do func(ctx context.Context, entry store.AuditEntry) error) {
 	w.schedule(at, func(ctx context.Context) error {
 		id, err := w.ids.New(w.Clock.Now())
 		if err != nil {
 			return err
 		}
 		return do(ctx, store.AuditEntry{
-			ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason, Outcome: store.AuditDone,
+			ID: id, Who: "mei", Role: "operator", Network: "203.0.113.0/24", What: what, Reason: reason,
+			Outcome: store.AuditDone,
 		})
 	})
 }

@@ -1,9 +1,11 @@
-// Package demo plays a plausible week: people who ask for codes and enter them, mistype, ask too often, have no mailbox or guess,
-// a slow mail server, an attack from one network, and what administrators do about it. It is what `sendcode serve --demo` shows.
+// Package demo plays a plausible week: people who ask for codes and enter them, mistype, ask too
+// often, have no mailbox or guess, a slow mail server, an attack from one network, and what
+// administrators do about it. It is what `sendcode serve --demo` shows.
 //
-// Everything goes the way of real requests: package app gives it the use cases, the outbox, both gates and a database in SQLite, all on the
-// [Clock] of the week. Only mail servers and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is
-// the same each time.
+// Everything goes the way of real requests: package app gives it the use cases, the outbox, both
+// gates and a database in SQLite, all on the [Clock] of the week. Only mail servers and carriers
+// are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the same each
+// time.
 package demo
 
 import (
@@ -159,7 +161,8 @@ func (w *week) play(ctx context.Context) error {
 // ask asks for a code.
 func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Ask{
-		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale, Resend: resend,
+		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale,
+		Resend: resend,
 	})
 	return answer, ignoreLockout(err)
 }
@@ -172,7 +175,8 @@ func (w *week) enter(who person, id, typed string) step {
 	}
 }
 
-// ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no failure of the week.
+// ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no
+// failure of the week.
 func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		return nil

@@ -13,9 +13,10 @@ import (
 // maxRetryAfter bounds what a provider may ask for: a code does not live longer.
 const maxRetryAfter = 10 * time.Minute
 
-// ErrorByStatus returns the error of a message that was not accepted, classed by the HTTP status alone; never nil (RFC 9110
-// section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have the message. Temporary: 3xx, 429, 503, and what is wrong with
-// our account or URL. Rejected: the rest.
+// ErrorByStatus returns the error of a message that was not accepted, classed by the HTTP status
+// alone; never nil (RFC 9110 section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have
+// the message. Temporary: 3xx, 429, 503, and what is wrong with our account or URL. Rejected: the
+// rest.
 func ErrorByStatus(a Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeCode(code)}
 	switch {
@@ -34,7 +35,8 @@ func ErrorByStatus(a Response, code string) *delivery.Error {
 	return e
 }
 
-// aboutUs reports whether a status refuses our key, our balance, our URL or the request as we made it, and not the recipient.
+// aboutUs reports whether a status refuses our key, our balance, our URL or the request as we made
+// it, and not the recipient.
 func aboutUs(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
@@ -44,8 +46,9 @@ func aboutUs(status int) bool {
 	return false
 }
 
-// RetryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most ten minutes; 0 if there is none. A
-// date is compared with the answer's own Date, so that our clock does not matter.
+// RetryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most
+// ten minutes; 0 if there is none. A date is compared with the answer's own Date, so that our clock
+// does not matter.
 func RetryAfter(a Response) time.Duration {
 	text := a.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -64,7 +67,8 @@ var (
 	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
-// SafeCode returns a provider's code if it looks like one; "" if it could be a phone number or other text.
+// SafeCode returns a provider's code if it looks like one; "" if it could be a phone number or
+// other text.
 func SafeCode(text string) string {
 	if !codePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""

@@ -1,9 +1,11 @@
-// Package exchange makes one HTTP request to a provider and tells, if no answer can be read, whether a byte of the request has left this
-// machine, counted on the socket below TLS: before, the provider certainly has no message; after, the outcome is unknown. It also has what the providers of text messages
-// and of mails share: errors by status, safe codes, and the signatures of AWS's family.
+// Package exchange makes one HTTP request to a provider and tells, if no answer can be read,
+// whether a byte of the request has left this machine, counted on the socket below TLS: before, the
+// provider certainly has no message; after, the outcome is unknown. It also has what the providers
+// of text messages and of mails share: errors by status, safe codes, and the signatures of AWS's
+// family.
 //
-// Every connection is used once, since net/http would by itself repeat a request on a kept one that broke, and a repeated request is a
-// second message.
+// Every connection is used once, since net/http would by itself repeat a request on a kept one that
+// broke, and a repeated request is a second message.
 package exchange
 
 import (
@@ -68,7 +70,8 @@ type Client struct {
 	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
+	// RootCAs are the authorities that the server's certificate may come from; nil means the
+	// system's.
 	RootCAs *x509.CertPool
 }
 
@@ -116,8 +119,8 @@ func (d *departure) onConnected(httptrace.GotConnInfo) {
 	d.begun = true
 }
 
-// sealAndReport closes the connection for writing and reports whether a byte of the request has left. The answer stays true, although
-// net/http may still be writing a request that was given up.
+// sealAndReport closes the connection for writing and reports whether a byte of the request has
+// left. The answer stays true, although net/http may still be writing a request that was given up.
 func (d *departure) sealAndReport() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,7 +128,8 @@ func (d *departure) sealAndReport() (left bool) {
 	return d.left
 }
 
-// Do makes one request, which names the trace of ctx in the header traceparent, and returns any whole answer. The error says whether the provider may have the message.
+// Do makes one request, which names the trace of ctx in the header traceparent, and returns any
+// whole answer. The error says whether the provider may have the message.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
@@ -158,12 +162,14 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	case err != nil:
 		return Response{}, transportError(ctx, true, err)
 	case len(body) > maxAnswer:
-		return Response{}, &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest, Status: response.StatusCode, Err: errTooMuch}
+		return Response{}, &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest,
+			Status: response.StatusCode, Err: errTooMuch}
 	}
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }
 
-// transportError returns the error of a request without a whole answer: Unknown if a byte of the request has left, else Temporary.
+// transportError returns the error of a request without a whole answer: Unknown if a byte of the
+// request has left, else Temporary.
 func transportError(ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

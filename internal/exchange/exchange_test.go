@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Only bytes after the connection was ready are the request's, and none leaves once it was given up.
+// Only bytes after the connection was ready are the request's, and none leaves once it was given
+// up.
 func TestDeparture(t *testing.T) {
 	near, far := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, far) }()
@@ -37,9 +38,11 @@ func TestDeparture(t *testing.T) {
 func TestRetryAfterIsBounded(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"": 0, "5": 5 * time.Second, "-5": 0, "1.5": 0, "99999999": maxRetryAfter, "99999999999999999999": 0,
-		"Fri, 20 Nov 2026 13:00:09 GMT": 9 * time.Second, "Fri, 20 Nov 2026 12:00:00 GMT": 0, "Fri, 20 Nov 2030 12:00:00 GMT": maxRetryAfter,
+		"Fri, 20 Nov 2026 13:00:09 GMT": 9 * time.Second, "Fri, 20 Nov 2026 12:00:00 GMT": 0,
+		"Fri, 20 Nov 2030 12:00:00 GMT": maxRetryAfter,
 	} {
-		if got := RetryAfter(Response{Header: http.Header{"Date": {"Fri, 20 Nov 2026 13:00:00 GMT"}, "Retry-After": {text}}}); got != want {
+		if got := RetryAfter(Response{Header: http.Header{"Date": {"Fri, 20 Nov 2026 13:00:00 GMT"},
+			"Retry-After": {text}}}); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
@@ -47,7 +50,8 @@ func TestRetryAfterIsBounded(t *testing.T) {
 
 func TestWhatIsKeptOfTheirWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"isv.MOBILE_NUMBER_ILLEGAL": "isv.MOBILE_NUMBER_ILLEGAL", "21211": "21211", "739154": "", "8613812345678": "", "a b": "", "": "",
+		"isv.MOBILE_NUMBER_ILLEGAL": "isv.MOBILE_NUMBER_ILLEGAL", "21211": "21211", "739154": "", "8613812345678": "",
+		"a b": "", "": "",
 		"+49": "", "x\n": "",
 	} {
 		if got := SafeCode(text); got != want {

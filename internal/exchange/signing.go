@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// CanonicalRequest returns the text of a request that AWS, Aliyun and Tencent Cloud want signed, and the list of the signed headers in it.
-// The path is as it stands in the URL, the query sorted, and the names of headers are in lower case.
+// CanonicalRequest returns the text of a request that AWS, Aliyun and Tencent Cloud want signed,
+// and the list of the signed headers in it. The path is as it stands in the URL, the query sorted,
+// and the names of headers are in lower case.
 func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, list string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
@@ -44,7 +45,8 @@ func BasicAuth(user, password string) string {
 // EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Host returns the host of an endpoint, with the port if it has one, as signatures need it; "" if the endpoint is malformed.
+// Host returns the host of an endpoint, with the port if it has one, as signatures need it; "" if
+// the endpoint is malformed.
 func Host(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

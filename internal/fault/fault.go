@@ -1,5 +1,6 @@
-// Package fault has the errors that packages pass to each other: the database and the use cases return them, package server maps each to a
-// status. An error may wrap one of them with its cause, so compare with errors.Is and errors.AsType.
+// Package fault has the errors that packages pass to each other: the database and the use cases
+// return them, package server maps each to a status. An error may wrap one of them with its cause,
+// so compare with errors.Is and errors.AsType.
 package fault
 
 import "fmt"
@@ -9,12 +10,14 @@ type Kind string
 
 // The kinds of errors.
 const (
-	// NotFound: there is no such row, or it belongs to another app: an answer must not tell which IDs exist.
+	// NotFound: there is no such row, or it belongs to another app: an answer must not tell which
+	// IDs exist.
 	NotFound Kind = "not found"
-	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was written, and what was counted is refunded,
-	// unless the error is Uncertain too.
+	// Unavailable: the database or the limiter did not answer, or cannot serve now. Nothing was
+	// written, and what was counted is refunded, unless the error is Uncertain too.
 	Unavailable Kind = "unavailable"
-	// Uncertain is an Unavailable whose outcome is not known: the write may have been committed, so a send or an attempt may count.
+	// Uncertain is an Unavailable whose outcome is not known: the write may have been committed, so
+	// a send or an attempt may count.
 	Uncertain Kind = "unavailable, and the outcome is not known"
 )
 

@@ -10,9 +10,10 @@ import (
 	"sendcode/quota"
 )
 
-// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the recipient and its failures from the database,
-// the other rules from this process.
-func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, buckets map[quota.Scope]string) (Told, error) {
+// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the
+// recipient and its failures from the database, the other rules from this process.
+func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
+	buckets map[quota.Scope]string) (Told, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules, look := s.Purpose.Policy.Rules, g.lookOf(s)
@@ -21,12 +22,14 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject, bucke
 		return Told{}, err
 	}
 	history := map[quota.Scope][]quota.Event{
-		quota.Recipient: h.Sends(s.Purpose.LongestRecipientWindow(), store.DatabaseClock, h.Now), quota.Failures: h.Failures(look.Rejected),
+		quota.Recipient: h.Sends(s.Purpose.LongestRecipientWindow(), store.DatabaseClock, h.Now),
+		quota.Failures:  h.Failures(look.Rejected),
 	}
 	notInDatabase := func(r quota.Rule) bool { return !policy.CountedInDatabase(r) }
 	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(rules), notInDatabase), history, h.Now)
 	d.Clock = store.DatabaseClock
-	rest, err := g.local.Peek(ctx, quota.Request{Rules: slices.DeleteFunc(slices.Clone(rules), policy.CountedInDatabase), Buckets: buckets})
+	rest, err := g.local.Peek(ctx,
+		quota.Request{Rules: slices.DeleteFunc(slices.Clone(rules), policy.CountedInDatabase), Buckets: buckets})
 	if err != nil {
 		return Told{}, err
 	}

@@ -12,13 +12,16 @@ import (
 	"sendcode/quota"
 )
 
-// A failed send gives its place back, so no rule on the recipient slows its repetition down. policy.BackoffRule counts the sends that failed
-// for another reason than the address. Only the limiter and this process count them: what both lose admits at most one limit more, to a
-// server that refuses us anyway. The database says what is forgotten: when the rule refuses, its rows are read. Those from before the
-// recipient's last sent message count no more, and neither those that a pause stopped which is over.
+// A failed send gives its place back, so no rule on the recipient slows its repetition down.
+// policy.BackoffRule counts the sends that failed for another reason than the address. Only the
+// limiter and this process count them: what both lose admits at most one limit more, to a server
+// that refuses us anyway. The database says what is forgotten: when the rule refuses, its rows are
+// read. Those from before the recipient's last sent message count no more, and neither those that a
+// pause stopped which is over.
 
-// RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the limiter. Its instant is on the clock of now. If
-// the limiter does not answer, only this process counts it.
+// RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the
+// limiter. Its instant is on the clock of now. If the limiter does not answer, only this process
+// counts it.
 func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
 	keep := policy.BackoffRule.Window
 	if g.local != nil {
@@ -27,8 +30,9 @@ func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event,
 	_ = g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule refuses, and rewrites the bucket if that
-// counts something else. The rows are read at most once in RewriteEvery. If the database or the limiter fails, it returns d.
+// settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule
+// refuses, and rewrites the bucket if that counts something else. The rows are read at most once in
+// RewriteEvery. If the database or the limiter fails, it returns d.
 func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	bucket := s.Buckets()[quota.Backoff]
@@ -55,7 +59,8 @@ func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.De
 	return d
 }
 
-// agesOf returns the ages of the failed sends that still count, by their IDs. A send that a pause stopped does not count once the pause is over.
+// agesOf returns the ages of the failed sends that still count, by their IDs. A send that a pause
+// stopped does not count once the pause is over.
 func (g *Gates) agesOf(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {
@@ -76,8 +81,10 @@ func eventsAt(ages map[string]time.Duration, at time.Time) (events []quota.Event
 	return events
 }
 
-// replaceBackoff replaces the events of a bucket of BackoffRule, in this process and in the limiter, unless d was made without that.
-func (g *Gates) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration, d quota.Decision) error {
+// replaceBackoff replaces the events of a bucket of BackoffRule, in this process and in the
+// limiter, unless d was made without that.
+func (g *Gates) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration,
+	d quota.Decision) error {
 	replace := func(in Limiter, at time.Time) error {
 		if err := in.Reset(ctx, bucket); err != nil || len(ages) == 0 {
 			return err

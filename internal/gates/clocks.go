@@ -8,8 +8,9 @@ import (
 	"sendcode/quota"
 )
 
-// clocks measures by how much the clocks of the limiter and of the database are ahead of this process's monotonic clock, and so of each
-// other. Each answer with an instant is a reading. Safe for concurrent use.
+// clocks measures by how much the clocks of the limiter and of the database are ahead of this
+// process's monotonic clock, and so of each other. Each answer with an instant is a reading. Safe
+// for concurrent use.
 type clocks struct {
 	now   func() time.Time
 	start time.Time
@@ -28,13 +29,16 @@ func newClocks(now func() time.Time) *clocks {
 	return &clocks{now: now, start: now()}
 }
 
-// readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just ended.
+// readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just
+// ended.
 func (c *clocks) readLimiter(at, asked time.Time) { c.read(&c.limiter, at, asked) }
 
-// readDatabase notes an instant of the database's clock, from a call that began at asked and has just ended.
+// readDatabase notes an instant of the database's clock, from a call that began at asked and has
+// just ended.
 func (c *clocks) readDatabase(at, asked time.Time) { c.read(&c.db, at, asked) }
 
-// read moves an estimate by as little as the reading demands, so that a slow call does not make it worse. The first one is the middle.
+// read moves an estimate by as little as the reading demands, so that a slow call does not make it
+// worse. The first one is the middle.
 func (c *clocks) read(x *clock, at, asked time.Time) {
 	most := at.Sub(c.start) - asked.Sub(c.start)
 	least := at.Sub(c.start) - c.now().Sub(c.start)
@@ -68,8 +72,9 @@ func (c *clocks) wasSet(by time.Duration) bool {
 	return (c.ahead() - by).Abs() > store.MaxClockSkew/2
 }
 
-// OnDatabaseClock returns a decision with its instant on the database's clock, if the limiter's is ahead or behind by more than MaxClockSkew: so
-// an answer tells when a place is free on the clock of its other instants.
+// OnDatabaseClock returns a decision with its instant on the database's clock, if the limiter's is
+// ahead or behind by more than MaxClockSkew: so an answer tells when a place is free on the clock
+// of its other instants.
 func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 	if apart := g.ClocksApart(); d.Clock != store.DatabaseClock && apart.Abs() > store.MaxClockSkew {
 		d.At, d.Clock = d.At.Add(-apart), store.DatabaseClock
@@ -77,5 +82,6 @@ func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 	return d
 }
 
-// ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured; 0 if it was not.
+// ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured;
+// 0 if it was not.
 func (g *Gates) ClocksApart() time.Duration { return g.clocks.ahead() }

@@ -1,8 +1,10 @@
-// Package gates combines two gates: the limiter, which is fast and may lose events, and the database, which counts every send of a
-// recipient. Gates decides in the limiter, tells what the database counts, writes to the limiter what that lacks, and decides without the
-// limiter while that is unavailable.
+// Package gates combines two gates: the limiter, which is fast and may lose events, and the
+// database, which counts every send of a recipient. Gates decides in the limiter, tells what the
+// database counts, writes to the limiter what that lacks, and decides without the limiter while
+// that is unavailable.
 //
-// It stands between package verification (and outbox, for refunds) and package quota. The database's own decision is in store.Begin.
+// It stands between package verification (and outbox, for refunds) and package quota. The
+// database's own decision is in store.Begin.
 package gates
 
 import (
@@ -44,28 +46,36 @@ type Database interface {
 }
 
 const (
-	// Pause is how long the limiter is not called after it failed; then the next request calls it again.
+	// Pause is how long the limiter is not called after it failed; then the next request calls it
+	// again.
 	Pause = time.Second
-	// forgivenFor is for how long after a failed call the limiter may lack events that it was not told.
+	// forgivenFor is for how long after a failed call the limiter may lack events that it was not
+	// told.
 	forgivenFor = 10 * time.Second
-	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a name for a bucket with one event.
+	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a
+	// name for a bucket with one event.
 	localBuckets = 200_000
 )
 
-// TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest changes it, before anything runs.
+// TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest
+// changes it, before anything runs.
 var TakeTimeout = 2 * time.Second
 
 // betweenGates returns a duration that exceeds the time from a send's Take to the end of its Begin.
 func betweenGates() time.Duration { return TakeTimeout + store.CallTimeout + 3*time.Second }
 
-// Gates decides sends and other events. While the limiter is unavailable, the database decides the recipient's rules alone, exactly; this
-// process decides the other scopes, from all events that it admitted. Safe for concurrent use.
+// Gates decides sends and other events. While the limiter is unavailable, the database decides the
+// recipient's rules alone, exactly; this process decides the other scopes, from all events that it
+// admitted. Safe for concurrent use.
 type Gates struct {
-	// RefundLater refunds an event that was refused and that the limiter may have counted, when it is back. Set it before the first call.
+	// RefundLater refunds an event that was refused and that the limiter may have counted, when it
+	// is back. Set it before the first call.
 	RefundLater func(id string, buckets map[quota.Scope]string)
 
 	shared Limiter
-	local  *quota.Memory // in this process; decides scopes that the database does not, while shared is away. nil if shared is in process
+	// in this process; decides scopes that the database does not, while shared is away. nil if
+	// shared is in process
+	local  *quota.Memory
 	db     Database
 	policy *policy.InForce
 	now    func() time.Time
@@ -84,12 +94,12 @@ type Gates struct {
 	rewrites  instants // by bucket of the limiter
 }
 
-// Rebuilds returns how many histories of the database were written to the limiter since the start because it had lost events, although it
-// answered every call.
+// Rebuilds returns how many histories of the database were written to the limiter since the start
+// because it had lost events, although it answered every call.
 func (g *Gates) Rebuilds() int64 { return g.rebuilds.Load() }
 
-// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within the last forgivenFor: then the limiter
-// may lack what it was not told.
+// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within
+// the last forgivenFor: then the limiter may lack what it was not told.
 func (g *Gates) countRebuild() {
 	if g.now().Add(-forgivenFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
@@ -106,7 +116,8 @@ func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, l
 	return g
 }
 
-// outage makes the process log one line when the limiter becomes unavailable and one when it is back, not one for each request.
+// outage makes the process log one line when the limiter becomes unavailable and one when it is
+// back, not one for each request.
 type outage struct {
 	lasts atomic.Bool
 	sends atomic.Int64 // decided without the limiter since the outage began
@@ -114,7 +125,8 @@ type outage struct {
 
 func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err, runbook.Redis.See())
+		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err,
+			runbook.Redis.See())
 	}
 }
 
@@ -124,7 +136,8 @@ func (g *Gates) logRecovery() {
 	}
 }
 
-// logUncompared logs that limiter and database could not be compared, at most once a minute: while the limiter is slow, each request meets it.
+// logUncompared logs that limiter and database could not be compared, at most once a minute: while
+// the limiter is slow, each request meets it.
 func (g *Gates) logUncompared(ctx context.Context, err error) {
 	now, last := g.now(), g.warnedAt.Load()
 	if now.Sub(time.UnixMicro(last)) >= time.Minute && g.warnedAt.CompareAndSwap(last, now.UnixMicro()) {
@@ -138,10 +151,12 @@ var errAway = errors.New("gates: limiter unavailable")
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A failure starts a new pause. refundable:
-// an event that is refused after all may be refunded. Errors: errAway if the limiter was not called or did not answer, in which case it may
-// have counted the event; others as call returns them.
-func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider, refundable bool) (quota.Decision, error) {
+// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A
+// failure starts a new pause. refundable: an event that is refused after all may be refunded.
+// Errors: errAway if the limiter was not called or did not answer, in which case it may have
+// counted the event; others as call returns them.
+func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
+	refundable bool) (quota.Decision, error) {
 	asked := g.now()
 	began := asked.UnixMicro()
 	if began < g.awayUntil.Load() {
@@ -167,10 +182,12 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider, 
 	return quota.Decision{}, errors.Join(errAway, err)
 }
 
-// confirm counts in this process what the limiter admitted. After an outage the limiter lacks the events that this process admitted alone;
-// so while they may count, this process decides too. The states are then the stricter ones of both, and an event that this process
-// refuses is refunded in the limiter. Error: quota.ErrRefunded.
-func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision, refundable bool) (quota.Decision, error) {
+// confirm counts in this process what the limiter admitted. After an outage the limiter lacks the
+// events that this process admitted alone; so while they may count, this process decides too. The
+// states are then the stricter ones of both, and an event that this process refuses is refunded in
+// the limiter. Error: quota.ErrRefunded.
+func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision,
+	refundable bool) (quota.Decision, error) {
 	own, decides, err := g.countHere(ctx, r, d.Admitted)
 	if err != nil || !decides {
 		return d, err
@@ -184,8 +201,10 @@ func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision, 
 	return d, nil
 }
 
-// countHere counts an admitted event in this process. decides: this process decided as well, and own is its decision.
-func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool, err error) {
+// countHere counts an admitted event in this process. decides: this process decided as well, and
+// own is its decision.
+func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool,
+	err error) {
 	if g.local == nil {
 		return own, false, nil
 	}
@@ -211,8 +230,9 @@ func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (
 	return own, decides, err
 }
 
-// refundRefused refunds an event that the limiter admitted and this process refused, and returns the limiter's states without it. If the
-// limiter fails, the event is refunded later, and the states stay as they are.
+// refundRefused refunds an event that the limiter admitted and this process refused, and returns
+// the limiter's states without it. If the limiter fails, the event is refunded later, and the
+// states stay as they are.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
 	err := g.shared.Refund(ctx, r.ID, buckets.Counted(r.Buckets)...)
 	if err != nil {
@@ -236,9 +256,9 @@ func (g *Gates) takeAlone(ctx context.Context, r quota.Request) (quota.Decision,
 	return d, err
 }
 
-// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process decides the scopes that the database
-// does not; the decision then has the database's clock, so that Begin uses the database's own time. Of a refused send nothing stays
-// counted.
+// TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process
+// decides the scopes that the database does not; the decision then has the database's clock, so
+// that Begin uses the database's own time. Of a refused send nothing stays counted.
 func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errAway) {
@@ -258,20 +278,24 @@ func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request
 	return told.Decision, err
 }
 
-// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process (alone), even if ctx is canceled meanwhile. It
-// is for events that are not in the database. Without rules it admits the event and counts nothing.
+// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process
+// (alone), even if ctx is canceled meanwhile. It is for events that are not in the database.
+// Without rules it admits the event and counts nothing.
 func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	refundable := !r.Repeated // an ID from outside may be one that another process admitted before: then its repetition finds it counted
+	// an ID from outside may be one that another process admitted before: then its repetition finds
+	// it counted
+	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
 	if !errors.Is(away, errAway) {
 		return d, false, away
 	}
 	d, err = g.takeAlone(ctx, r)
-	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) { // it was called, and may have counted the event
+	// it was called, and may have counted the event
+	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, r.Buckets)
 	}
 	return d, true, err

@@ -17,8 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// The limiter may lose everything at any time: the database decides again, and the limiter learns its history. If it cannot, the answer is
-// the database's.
+// The limiter may lose everything at any time: the database decides again, and the limiter learns
+// its history. If it cannot, the answer is the database's.
 func TestDatabaseIsTheSecondGate(t *testing.T) {
 	for name, c := range map[string]struct {
 		clock  string
@@ -45,8 +45,8 @@ func TestDatabaseIsTheSecondGate(t *testing.T) {
 	}
 }
 
-// A send that the database could not take leaves no row, and is refunded in the limiter, however often that fails to answer, also after
-// minutes: its hour and its day have not passed.
+// A send that the database could not take leaves no row, and is refunded in the limiter, however
+// often that fails to answer, also after minutes: its hour and its day have not passed.
 func TestPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	for name, disturb := range map[string]func(*vtest.Rig){
 		"answers":           func(*vtest.Rig) {},
@@ -100,14 +100,16 @@ func TestRefusalsAreRecordedAlsoAfterTheDatabasesAbsence(t *testing.T) {
 
 // A send that the database refuses is refunded in the network's bucket before the answer.
 func TestDatabasesRefusalCostsTheNetworkNothing(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}), func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.EmptyLimiter()
-		r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
-		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Record", "Events"))
-		r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
-	})
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 9, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.EmptyLimiter()
+			r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]", time.Minute)
+			r.EmptyLimiter()
+			r.Limiter.Around(vtest.Unreachable("Record", "Events"))
+			r.WantQuota("when the limiter does not take the history", r.RefuseTo(vtest.Ana).Quota, "[0 4 9 9]",
+				time.Minute)
+		})
 }
 
 // A client that hangs up between the gates stops nothing: its code is sent.
@@ -124,8 +126,8 @@ func TestHangingUpBetweenTheGatesStopsNothing(t *testing.T) {
 	})
 }
 
-// Without the limiter the database decides. Once the limiter is back, it gets the sends that were made without it, and looks are true
-// again.
+// Without the limiter the database decides. Once the limiter is back, it gets the sends that were
+// made without it, and looks are true again.
 func TestDatabaseDecidesAlone(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana) // before
@@ -149,7 +151,8 @@ func TestDatabaseDecidesAlone(t *testing.T) {
 	})
 }
 
-// If the limiter counted a send before its answer was lost, and the database admitted it alone, it counts once and is not refunded.
+// If the limiter counted a send before its answer was lost, and the database admitted it alone, it
+// counts once and is not refunded.
 func TestLostAnswerCountsOnce(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -180,18 +183,19 @@ func TestAloneFailureIsRefunded(t *testing.T) {
 }
 
 func TestAloneOtherScopesAreDecidedInProcess(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}), func(r *vtest.Rig) {
-		r.LoseLimiter()
-		r.SendTo("a1@example.com")
-		r.WantQuota("the second", r.SendTo("a2@example.com").Quota, "[0 4 9 0]", time.Minute)
-		r.WantBlockedBy(r.RefuseTo("a3@example.com").Quota, "net", time.Minute)
-		r.Sleep(time.Minute)
-		r.SendTo("a3@example.com")
-		// A refusal by the database takes its place out of the network's bucket again.
-		r.RefuseTo("a3@example.com")
-		r.Sleep(2 * time.Second)
-		r.SendTo("a4@example.com")
-	})
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.LoseLimiter()
+			r.SendTo("a1@example.com")
+			r.WantQuota("the second", r.SendTo("a2@example.com").Quota, "[0 4 9 0]", time.Minute)
+			r.WantBlockedBy(r.RefuseTo("a3@example.com").Quota, "net", time.Minute)
+			r.Sleep(time.Minute)
+			r.SendTo("a3@example.com")
+			// A refusal by the database takes its place out of the network's bucket again.
+			r.RefuseTo("a3@example.com")
+			r.Sleep(2 * time.Second)
+			r.SendTo("a4@example.com")
+		})
 }
 
 // Only the first request waits for a limiter that does not answer.
@@ -223,7 +227,8 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls := map[string]int{}
 		r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
-			if calls[call]++; call == "Peek" && calls[call] == 1 { // the first look is answered when its client has hung up
+			// the first look is answered when its client has hung up
+			if calls[call]++; call == "Peek" && calls[call] == 1 {
 				<-ctx.Done()
 				return quota.ErrUnavailable
 			}
@@ -251,7 +256,8 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
 				r.Sleep(2 * time.Second) // the limiter is asked again each time
 			}
-			for _, line := range []string{"limiter unavailable", "limiter available again", "sends_decided_by_database=5"} {
+			for _, line := range []string{"limiter unavailable", "limiter available again",
+				"sends_decided_by_database=5"} {
 				servertest.Same(t, line, strings.Count(r.Printed.String(), line), round)
 			}
 		}
@@ -274,51 +280,54 @@ func TestWhatCannotBeComparedIsLoggedOnceAMinute(t *testing.T) {
 	})
 }
 
-// What the limiter admitted before an outage, this process knows during it, for sends too; and what this process admitted alone it still
-// counts when the limiter is back. A refused send is counted nowhere.
+// What the limiter admitted before an outage, this process knows during it, for sends too; and what
+// this process admitted alone it still counts when the limiter is back. A refused send is counted
+// nowhere.
 func TestOtherScopesAreKnownAcrossAnOutage(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}), func(r *vtest.Rig) {
-		ask := 0
-		send := func(admitted bool, wait time.Duration) {
-			t.Helper()
-			ask++
-			to := fmt.Sprintf("a%d@example.com", ask)
-			if admitted {
-				r.SendTo(to)
-				return
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 3, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			ask := 0
+			send := func(admitted bool, wait time.Duration) {
+				t.Helper()
+				ask++
+				to := fmt.Sprintf("a%d@example.com", ask)
+				if admitted {
+					r.SendTo(to)
+					return
+				}
+				r.WantBlockedBy(r.RefuseTo(to).Quota, "net", wait)
+				r.Sleep(time.Second)
 			}
-			r.WantBlockedBy(r.RefuseTo(to).Quota, "net", wait)
-			r.Sleep(time.Second)
-		}
-		send(true, 0)
-		r.RefuseTo("a1@example.com") // by its own minute: it takes no place of the network
-		r.Sleep(10 * time.Second)
-		r.LoseLimiter()
-		send(true, 0)
-		r.Sleep(20 * time.Second)
-		send(true, 0)
-		send(false, 30*time.Second)
-		r.Limiter.Around(nil)
-		r.Sleep(time.Second)
-		send(false, 28*time.Second) // the limiter has one of the three
-		send(false, 27*time.Second)
-		r.Sleep(26 * time.Second)
-		send(true, 0)
-		send(false, 10*time.Second)
-		r.Sleep(9 * time.Second)
-		send(true, 0)
-		send(false, 20*time.Second) // the last one of the outage still counts
-		r.Sleep(19 * time.Second)
-		send(true, 0)
-		r.Sleep(time.Minute)
-		for range 3 {
 			send(true, 0)
-		}
-		send(false, time.Minute)
-	})
+			r.RefuseTo("a1@example.com") // by its own minute: it takes no place of the network
+			r.Sleep(10 * time.Second)
+			r.LoseLimiter()
+			send(true, 0)
+			r.Sleep(20 * time.Second)
+			send(true, 0)
+			send(false, 30*time.Second)
+			r.Limiter.Around(nil)
+			r.Sleep(time.Second)
+			send(false, 28*time.Second) // the limiter has one of the three
+			send(false, 27*time.Second)
+			r.Sleep(26 * time.Second)
+			send(true, 0)
+			send(false, 10*time.Second)
+			r.Sleep(9 * time.Second)
+			send(true, 0)
+			send(false, 20*time.Second) // the last one of the outage still counts
+			r.Sleep(19 * time.Second)
+			send(true, 0)
+			r.Sleep(time.Minute)
+			for range 3 {
+				send(true, 0)
+			}
+			send(false, time.Minute)
+		})
 }
 
-// A send that the database refuses gives its place in a flushed limiter back, also if the limiter hears of it only later.
+// A send that the database refuses gives its place in a flushed limiter back, also if the limiter
+// hears of it only later.
 func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -332,26 +341,29 @@ func TestAnOverruledPlaceIsGivenBackUntilTheLimiterHears(t *testing.T) {
 	})
 }
 
-// A failover that loses the refund of a send that the database refused spends its place again, but for the process that refunded it.
+// A failover that loses the refund of a send that the database refused spends its place again, but
+// for the process that refunded it.
 func TestAPlaceWhoseRefundWasLostComesBack(t *testing.T) {
-	vtest.EachInBubble(t, map[string]time.Duration{"on its clock": 0, "on a clock ahead": time.Hour}, nil, func(r *vtest.Rig, ahead time.Duration) {
-		server := vtest.NewFakeRedis("redis")
-		server.Step(ahead)
-		r.Limiter.Set(server)
-		r.SendTo(vtest.Ana)
-		r.Sleep(time.Second)
-		server.Flush()
-		r.RefuseTo(vtest.Ana)
-		r.WantCounted("after the refund", 1)
-		r.Sleep(time.Second)
-		server.FailOver(2) // the refund and the database's history
-		r.WantQuota("at another process", r.QuotaAt(r.Replica(r.MailServer)), "[0 3 8]", 59*time.Second)
-		r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 4 9]", 58*time.Second)
-		r.WantCounted("by the limiter", 1)
-	})
+	vtest.EachInBubble(t, map[string]time.Duration{"on its clock": 0, "on a clock ahead": time.Hour}, nil,
+		func(r *vtest.Rig, ahead time.Duration) {
+			server := vtest.NewFakeRedis("redis")
+			server.Step(ahead)
+			r.Limiter.Set(server)
+			r.SendTo(vtest.Ana)
+			r.Sleep(time.Second)
+			server.Flush()
+			r.RefuseTo(vtest.Ana)
+			r.WantCounted("after the refund", 1)
+			r.Sleep(time.Second)
+			server.FailOver(2) // the refund and the database's history
+			r.WantQuota("at another process", r.QuotaAt(r.Replica(r.MailServer)), "[0 3 8]", 59*time.Second)
+			r.WantQuota("after the failover", r.QuotaAt(r.Svc), "[0 4 9]", 58*time.Second)
+			r.WantCounted("by the limiter", 1)
+		})
 }
 
-// A send that the database admitted alone is recorded with its age, also if the limiter's clock is not the database's.
+// A send that the database admitted alone is recorded with its age, also if the limiter's clock is
+// not the database's.
 func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	for _, ahead := range []time.Duration{-5 * time.Minute, 5 * time.Minute} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -370,8 +382,8 @@ func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 	}
 }
 
-// An event that this process refuses keeps no place in the limiter: neither one that this counted before its answer was lost, nor one whose
-// refund it did not take. A reset is for both.
+// An event that this process refuses keeps no place in the limiter: neither one that this counted
+// before its answer was lost, nor one whose refund it did not take. A reset is for both.
 func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		memory := quota.NewMemory(time.Now, "redis")
@@ -380,8 +392,9 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		var refunded []string
 		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
 		take := func(id string) bool {
-			d, _, err := g.TakeOrLocal(t.Context(), quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
-				Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
+			d, _, err := g.TakeOrLocal(t.Context(),
+				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
+					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
 			time.Sleep(gates.Pause)
 			return d.Admitted && err == nil
 		}
@@ -395,7 +408,8 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 		servertest.Same(t, "admitted, refunded later", fmt.Sprint(admitted, refunded), "[true true false false] [c d]")
 		servertest.Same(t, "reset", g.Reset(t.Context(), "a"), nil)
 		limiter.Around(vtest.Unreachable("Events"))
-		servertest.Same(t, "a reset whose events are unknown", errors.Is(g.Reset(t.Context(), "a"), quota.ErrUnavailable), true)
+		servertest.Same(t, "a reset whose events are unknown",
+			errors.Is(g.Reset(t.Context(), "a"), quota.ErrUnavailable), true)
 		limiter.Around(vtest.Unreachable())
 		servertest.Same(t, "admitted after a reset", fmt.Sprint(take("e"), take("f"), take("g")), "true true false")
 	})

@@ -29,9 +29,11 @@ type loss struct {
 	rand     *rand.Rand
 	server   *vtest.FakeRedis
 	replicas []*vtest.Service
-	last     string   // the newest verification
-	crashed  bool     // a place is taken that the database does not know of: it may hide the loss of another for a while
-	done     []string // what has happened
+	last     string // the newest verification
+	// a place is taken that the database does not know of: it may hide the loss of another for a
+	// while
+	crashed bool
+	done    []string // what has happened
 }
 
 func TestQuota11RandomLosses(t *testing.T) {
@@ -144,8 +146,8 @@ func (l *loss) ask(i int) {
 	l.judge(i, fmt.Sprintf("a send, admitted %v", a.Admitted), a.Quota)
 }
 
-// judge compares what was told with what each gate would say by itself, and sometimes waits as long as told.
-// What is left is at most what the database has left.
+// judge compares what was told with what each gate would say by itself, and sometimes waits as long
+// as told. What is left is at most what the database has left.
 func (l *loss) judge(i int, what string, told quota.Decision) {
 	l.Helper()
 	l.note("%s at %d: %s left, wait %v", what, i, vtest.Remaining(told), told.RetryAfter())
@@ -158,7 +160,8 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)
 	for n, s := range told.Rules {
 		if want := max(limited.Rules[n].RetryAfter, logged.Rules[n].RetryAfter); s.RetryAfter != want {
-			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the database %v", l.seed, what, s.Name, s.RetryAfter, limited.Rules[n].RetryAfter,
+			l.Errorf("seed %d: %s: %s waits %v; the limiter says %v, the database %v", l.seed, what, s.Name,
+				s.RetryAfter, limited.Rules[n].RetryAfter,
 				logged.Rules[n].RetryAfter)
 		}
 		if s.Used < logged.Rules[n].Used {

@@ -16,11 +16,14 @@ import (
 	"sendcode/quota"
 )
 
-// mend compares the events of the limiter's buckets of these scopes with the database's, rewrites the buckets, and returns the events that
-// only the limiter has. A bucket is rewritten at most once in RewriteEvery, so that replicas with different files do not write against each
-// other; but always if that makes a refused Take possible, or if the limiter admitted what the database refused. The database may take as long
-// as store.CallTimeout, each call of the limiter as long as TakeTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
-func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.Decision, scopes []quota.Scope, refused bool) (
+// mend compares the events of the limiter's buckets of these scopes with the database's, rewrites
+// the buckets, and returns the events that only the limiter has. A bucket is rewritten at most once
+// in RewriteEvery, so that replicas with different files do not write against each other; but
+// always if that makes a refused Take possible, or if the limiter admitted what the database
+// refused. The database may take as long as store.CallTimeout, each call of the limiter as long as
+// TakeTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
+func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.Decision, scopes []quota.Scope,
+	refused bool) (
 	map[quota.Scope][]quota.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -62,14 +65,16 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 	return all, nil
 }
 
-// limiterEvents returns the events of a bucket of the limiter, and the time on its clock. Error: of the limiter.
+// limiterEvents returns the events of a bucket of the limiter, and the time on its clock. Error: of
+// the limiter.
 func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
 	return g.shared.Events(ctx, bucket)
 }
 
-// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share the bucket of failures.
+// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share
+// the bucket of failures.
 func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
@@ -84,16 +89,19 @@ type change struct {
 	lacks  bool          // the bucket lacked one of the events
 	set    []quota.Event // events whose instants are set, all of the database's; none if all are there
 	gone   []string      // IDs that are taken out
-	// undecided: one of the events is of a send that may be between the gates. If the database refuses it, it is refunded a moment later.
+	// undecided: one of the events is of a send that may be between the gates. If the database
+	// refuses it, it is refunded a moment later.
 	undecided bool
 }
 
 func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
 
-// compare returns how to change a bucket with these events of the limiter, and which events only the limiter has, on the clock of f.at. An
-// event of the limiter that the history lacks is looked up in the database: its row may be newer than the history, or not count here.
-// Error: of the database.
-func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f facts, limited []quota.Event,
+// compare returns how to change a bucket with these events of the limiter, and which events only
+// the limiter has, on the clock of f.at. An event of the limiter that the history lacks is looked
+// up in the database: its row may be newer than the history, or not count here. Error: of the
+// database.
+func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f facts,
+	limited []quota.Event,
 	keep time.Duration) (c change, only []quota.Event, err error) {
 	there := map[string]time.Time{}
 	for _, e := range limited {
@@ -132,7 +140,8 @@ func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scop
 	return c, only, nil
 }
 
-// rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of the database.
+// rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of
+// the database.
 func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
 	rows := map[string]store.Send{}
 	var ids []uuid.UUID

@@ -12,24 +12,29 @@ import (
 )
 
 const (
-	// Reads of the same rows for refusals begin readsApart from each other on average; readsAtOnce of them may follow without a pause.
+	// Reads of the same rows for refusals begin readsApart from each other on average; readsAtOnce
+	// of them may follow without a pause.
 	readsApart  = 20 * time.Millisecond
 	readsAtOnce = 32
 
-	// How many reads for refusals are under way at once: together fewer than one statement of looks holds. With the round trip they bound how
-	// many recipients are told their waits in a second: at 150 ms some 900.
+	// How many reads for refusals are under way at once: together fewer than one statement of looks
+	// holds. With the round trip they bound how many recipients are told their waits in a second:
+	// at 150 ms some 900.
 	readsOfStrangers, readsOfOthers = 100, 150
 )
 
-// sharedReads lets refusals that need the same rows share a read: a flood on one recipient costs few reads. A refusal joins a read that has
-// not begun, never one that has, so it knows every send that was answered before it came. The reads of the same rows run one after another.
-// Safe for concurrent use.
+// sharedReads lets refusals that need the same rows share a read: a flood on one recipient costs
+// few reads. A refusal joins a read that has not begun, never one that has, so it knows every send
+// that was answered before it came. The reads of the same rows run one after another. Safe for
+// concurrent use.
 type sharedReads struct {
-	// reads of strangers under way, and of others: so that they never fill the statement that looks share
+	// reads of strangers under way, and of others: so that they never fill the statement that looks
+	// share
 	strangers, others chan struct{}
 
-	mu      sync.Mutex
-	turns   recent[time.Time]         // by buckets: when the next read would begin if each had been readsApart from the one before
+	mu sync.Mutex
+	// by buckets: when the next read would begin if each had been readsApart from the one before
+	turns   recent[time.Time]
 	waiting map[readKey]*sharedRead   // not begun
 	busy    map[readKey]chan struct{} // closed when the next one may begin
 }
@@ -68,7 +73,8 @@ func (g *Gates) readRows(ctx context.Context, look gate.Look) (gate.History, err
 
 // readForRefusal is readRows, in a read that is shared with other refusals of the subject.
 func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate.Look) (gate.History, error) {
-	key := readKey{strings.Join(countedBuckets(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting, look.Rejected, s.Class.IsStranger()}
+	key := readKey{strings.Join(countedBuckets(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting,
+		look.Rejected, s.Class.IsStranger()}
 	x, first := g.reads.join(key)
 	if first {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
@@ -83,7 +89,8 @@ func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate
 	return x.history, x.err
 }
 
-// join returns the read of a key that has not begun; first: there was none, and the caller must run it.
+// join returns the read of a key that has not begun; first: there was none, and the caller must run
+// it.
 func (r *sharedReads) join(key readKey) (x *sharedRead, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,8 +101,8 @@ func (r *sharedReads) join(key readKey) (x *sharedRead, first bool) {
 	return x, first
 }
 
-// inTurn runs a read of a key when the one before has ended and there is a slot; others can join it until it begins. Errors: of read, or
-// fault.Unavailable if ctx ends before.
+// inTurn runs a read of a key when the one before has ended and there is a slot; others can join it
+// until it begins. Errors: of read, or fault.Unavailable if ctx ends before.
 func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error) error {
 	slots := r.others
 	if key.stranger {
@@ -113,7 +120,8 @@ func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error
 	return read()
 }
 
-// await waits until the read before of a key has ended and it is the next one's turn, and takes a slot. Error: of ctx.
+// await waits until the read before of a key has ended and it is the next one's turn, and takes a
+// slot. Error: of ctx.
 func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struct{}) error {
 	before, wait := r.turn(key, time.Now())
 	if before != nil {
@@ -138,8 +146,8 @@ func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struc
 	}
 }
 
-// turn takes the next turn of a key's buckets. It returns what is closed when the read before has ended, nil if none is under way, and how long
-// the turn is away.
+// turn takes the next turn of a key's buckets. It returns what is closed when the read before has
+// ended, nil if none is under way, and how long the turn is away.
 func (r *sharedReads) turn(key readKey, now time.Time) (before chan struct{}, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +159,8 @@ func (r *sharedReads) turn(key readKey, now time.Time) (before chan struct{}, wa
 	return r.busy[key], at.Sub(now) - readsAtOnce*readsApart
 }
 
-// begin ends the time in which others can join the waiting read of a key. runs: it runs now, until end is called with what begin returns.
+// begin ends the time in which others can join the waiting read of a key. runs: it runs now, until
+// end is called with what begin returns.
 func (r *sharedReads) begin(key readKey, runs bool) (ended chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"sendcode/quota"
 )
 
-// Record records a send that the database admitted alone in a bucket of the limiter. Its instant is on the database's clock, and replaces
-// the one at which a limiter that was stalled ran the send's Take.
+// Record records a send that the database admitted alone in a bucket of the limiter. Its instant is
+// on the database's clock, and replaces the one at which a limiter that was stalled ran the send's
+// Take.
 func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
 		e.At = e.At.Add(apart)
@@ -21,24 +22,27 @@ func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e
 	return g.record(ctx, bucket, keep, e)
 }
 
-// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this Take, as the database will have it. An
-// earlier request with the same send ID may have counted it at an earlier instant. A failure is only logged.
+// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this
+// Take, as the database will have it. An earlier request with the same send ID may have counted it
+// at an earlier instant. A failure is only logged.
 func (g *Gates) UpdateEventTime(ctx context.Context, s buckets.Subject, sendID string, taken quota.Decision) {
 	bucket := s.Buckets()[quota.Recipient]
 	if taken.Clock == store.DatabaseClock || bucket == "" {
 		return
 	}
-	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(), quota.Event{ID: sendID, At: taken.At}); err != nil {
+	if err := g.record(ctx, bucket, s.Purpose.LongestRecipientWindow(),
+		quota.Event{ID: sendID, At: taken.At}); err != nil {
 		g.logger.WarnContext(ctx, "could not update time of send in limiter", "error", err, runbook.Redis.See())
 	}
 }
 
-// A send whose address takes no messages is refunded: a mistyped address costs nothing. So that a bad address cannot be tried for ever, such
-// sends count in a separate bucket, for rules of the scope failures. The database decides such a rule too, from its rows. The limiter gets
-// each failure.
+// A send whose address takes no messages is refunded: a mistyped address costs nothing. So that a
+// bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the
+// scope failures. The database decides such a rule too, from its rows. The limiter gets each
+// failure.
 
-// RecordFailure adds a send whose address takes no messages to a bucket of the limiter. Its instant is on the clock of now. Without a rule
-// on failures it does nothing.
+// RecordFailure adds a send whose address takes no messages to a bucket of the limiter. Its instant
+// is on the clock of now. Without a rule on failures it does nothing.
 func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
 	keep := g.policy.Get().FailureWindow()
 	if keep == 0 {
@@ -47,8 +51,8 @@ func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event,
 	return g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// recordAged adds an event, whose instant is on the clock of now, to a bucket of the limiter. The instant is shifted to the limiter's clock,
-// so that it keeps its age.
+// recordAged adds an event, whose instant is on the clock of now, to a bucket of the limiter. The
+// instant is shifted to the limiter's clock, so that it keeps its age.
 func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duration, e quota.Event, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
 	defer cancel()
@@ -69,7 +73,8 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, e
 	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})
 }
 
-// Refund removes an event from buckets of this process and of the limiter. It calls the limiter even if that failed less than Pause ago.
+// Refund removes an event from buckets of this process and of the limiter. It calls the limiter
+// even if that failed less than Pause ago.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
 		return err
@@ -106,10 +111,11 @@ func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
 	return err
 }
 
-// Rebuild adds the database's counted sends and failures to an in-process limiter. Call it at the start, when the limiter is empty, and
-// after a change of policies that needs older events. clock names the limiter's clock: instants on it are used as they are, others are the
-// database's. Events in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the database or the
-// limiter.
+// Rebuild adds the database's counted sends and failures to an in-process limiter. Call it at the
+// start, when the limiter is empty, and after a change of policies that needs older events. clock
+// names the limiter's clock: instants on it are used as they are, others are the database's. Events
+// in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the
+// database or the limiter.
 func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
 	err := g.db.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {

@@ -17,8 +17,8 @@ const (
 	bucketVersions = 4096                   // version counters; buckets share them by hash
 )
 
-// onlyLimiter remembers the events that only the limiter has, so that a flood of refusals on one recipient does not read and compare them
-// each time. Safe for concurrent use.
+// onlyLimiter remembers the events that only the limiter has, so that a flood of refusals on one
+// recipient does not read and compare them each time. Safe for concurrent use.
 type onlyLimiter struct {
 	recent   recent[readOnly] // by the buckets of a subject
 	seed     maphash.Seed
@@ -54,8 +54,8 @@ func (r *onlyLimiter) version(s buckets.Subject) (sum uint64) {
 	return sum
 }
 
-// recent is a map with the newest entries, in two generations: when the young one is full, it becomes the old one, and the old one is
-// dropped. Safe for concurrent use.
+// recent is a map with the newest entries, in two generations: when the young one is full, it
+// becomes the old one, and the old one is dropped. Safe for concurrent use.
 type recent[V any] struct {
 	mu         sync.Mutex
 	young, old map[string]V

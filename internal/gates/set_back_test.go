@@ -19,8 +19,9 @@ import (
 	"sendcode/quota"
 )
 
-// The database is set back by an hour, as by a failover to a standby that lags or by a backup, under a limiter that has all events: nothing
-// is admitted that the limiter counts, and its wait is told until the window ends.
+// The database is set back by an hour, as by a failover to a standby that lags or by a backup,
+// under a limiter that has all events: nothing is admitted that the limiter counts, and its wait is
+// told until the window ends.
 func TestADatabaseThatWasSetBackAdmitsNothingTooMany(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		began := time.Now()
@@ -49,9 +50,13 @@ type setBack struct {
 	server   *vtest.FakeRedis
 	svc      *vtest.Service
 	admitted []time.Time
-	stepped  bool      // the limiter's clock was set back: it counts an event that only it has from when it first saw it then
-	lost     time.Time // when the database last lost rows: until they have left their windows the limiter is the only gate
-	done     []string
+	// the limiter's clock was set back: it counts an event that only it has from when it first saw
+	// it then
+	stepped bool
+	// when the database last lost rows: until they have left their windows the limiter is the only
+	// gate
+	lost time.Time
+	done []string
 }
 
 var narrow = []quota.Rule{
@@ -60,7 +65,8 @@ var narrow = []quota.Rule{
 }
 
 // playSetBack plays a schedule and returns what was wrong; put changes the parts of the service.
-func playSetBack(r *vtest.Rig, seed uint64, put func(gates.Limiter, core.Database) (gates.Limiter, core.Database)) string {
+func playSetBack(r *vtest.Rig, seed uint64,
+	put func(gates.Limiter, core.Database) (gates.Limiter, core.Database)) string {
 	x := &setBack{Rig: r, rand: rand.New(rand.NewPCG(seed, 12)), server: vtest.NewFakeRedis("process")}
 	r.Store = sqlitetest.Open(r.T, time.Now)
 	defer func() {
@@ -161,12 +167,21 @@ func inBubbles(t *testing.T, f func(*vtest.Rig)) {
 // Bugs of a rewrite, put back: one of 100 schedules finds each.
 func TestBugsOfARewriteAreFound(t *testing.T) {
 	for name, put := range map[string]func(gates.Limiter, core.Database) (gates.Limiter, core.Database){
-		"no rewrite":                   func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return recordsNothing{l}, db },
-		"it takes out what has no row": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return l, knowsAll{db} },
+		"no rewrite": func(l gates.Limiter, db core.Database) (gates.Limiter,
+			core.Database) {
+			return recordsNothing{l}, db
+		},
+		"it takes out what has no row": func(l gates.Limiter, db core.Database) (gates.Limiter,
+			core.Database) {
+			return l, knowsAll{db}
+		},
 		"no second read after a clock was set": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) {
 			return &steadyClock{Limiter: l}, db
 		},
-		"events without a row are untold": func(l gates.Limiter, db core.Database) (gates.Limiter, core.Database) { return showsNothing{l}, db },
+		"events without a row are untold": func(l gates.Limiter, db core.Database) (gates.Limiter,
+			core.Database) {
+			return showsNothing{l}, db
+		},
 	} {
 		inBubbles(t, func(r *vtest.Rig) {
 			for seed := range uint64(100) {

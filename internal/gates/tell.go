@@ -18,10 +18,11 @@ import (
 	"sendcode/quota"
 )
 
-// The database tells, the limiter only refuses. What an answer tells of the rules on a recipient follows from the rows of the database, and
-// from events that only the limiter has: of a send that is not written yet, or whose row the database lost in a failover. If the limiter's
-// bucket says something else, it is rewritten: events are added and moved; one is taken out only if the database has its row and does not
-// count it here, or if this process refunded it.
+// The database tells, the limiter only refuses. What an answer tells of the rules on a recipient
+// follows from the rows of the database, and from events that only the limiter has: of a send that
+// is not written yet, or whose row the database lost in a failover. If the limiter's bucket says
+// something else, it is rewritten: events are added and moved; one is taken out only if the
+// database has its row and does not count it here, or if this process refunded it.
 
 // Told is what may be told of a subject's rules.
 type Told struct {
@@ -29,7 +30,8 @@ type Told struct {
 	History *gate.History // the database's rows at the instant of the decision; nil: the database was not asked
 }
 
-// Beyond is how much further back than the longest window a Told.History reaches: package verification rounds waits by as much.
+// Beyond is how much further back than the longest window a Told.History reaches: package
+// verification rounds waits by as much.
 const Beyond = 5 * time.Minute
 
 // facts are what the database counts for a subject at an instant.
@@ -41,8 +43,8 @@ type facts struct {
 	history  *gate.History
 	moved    bool // one of the events has another instant than the limiter's Take
 	overrule bool // the limiter admitted what the database refused
-	// noise is by how much the instants of sends and of failures may differ from the limiter's, since they were computed from the
-	// database's clock.
+	// noise is by how much the instants of sends and of failures may differ from the limiter's,
+	// since they were computed from the database's clock.
 	noise, failuresNoise time.Duration
 }
 
@@ -52,8 +54,8 @@ var errClockSet = errors.New("gates: clock was set meanwhile")
 // readRetries is how often an answer is made anew because a clock was set meanwhile.
 const readRetries = 3
 
-// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is unavailable, the database and this
-// process answer. Error: of the database, or of a bad request.
+// Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
+// unavailable, the database and this process answer. Error: of the database, or of a bad request.
 func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Told, err error) {
 	for range readRetries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
@@ -77,8 +79,9 @@ func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Told, error) {
 	return g.tellFromRows(ctx, s, g.settleBackoff(ctx, s, d), false)
 }
 
-// Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the limiter's bucket was wrong and has been
-// rewritten: repeat the Take. repeated: d is of the repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
+// Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the
+// limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is of the
+// repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
 func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Told, error) {
 	d = g.settleBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
@@ -94,9 +97,11 @@ func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision
 	return told, err
 }
 
-// Admitted returns what may be told after a send that both gates admitted: what begun has read under its lock. ago is how long before the
-// Take was. If begun is a repetition, or the database decided alone, it returns taken: the states are read again.
-func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration, begun store.Begun) quota.Decision {
+// Admitted returns what may be told after a send that both gates admitted: what begun has read
+// under its lock. ago is how long before the Take was. If begun is a repetition, or the database
+// decided alone, it returns taken: the states are read again.
+func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
+	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
 	}
@@ -113,20 +118,23 @@ func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Dec
 		told, err = g.Peek(ctx, s)
 	}
 	if err != nil { // the limiter's own states may lack what it has lost
-		told = Told{Decision: withStates(s, taken, stricter(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
+		told = Told{Decision: withStates(s, taken,
+			stricter(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
 	}
 	taken.Rules = told.Rules
 	return taken
 }
 
-// Overruled handles a send that the limiter admitted, so long ago, and the database refused: it refunds the send in the limiter, and returns
-// what may be told. giveBack: the limiter could not be changed, so the caller has to refund the send.
+// Overruled handles a send that the limiter admitted, so long ago, and the database refused: it
+// refunds the send in the limiter, and returns what may be told. giveBack: the limiter could not be
+// changed, so the caller has to refund the send.
 func (g *Gates) Overruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
 	begun store.Begun) (told Told, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
-	told = Told{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules}, refusing)}
+	told = Told{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
+		refusing)}
 	if taken.Clock == store.DatabaseClock {
 		return told, true // the limiter may have counted the send before it became unavailable
 	}
@@ -152,7 +160,8 @@ func (g *Gates) Overruled(ctx context.Context, s buckets.Subject, id uuid.UUID, 
 	return now, false
 }
 
-// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, which shares a read with others.
+// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, which shares
+// a read with others.
 func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Told, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
@@ -214,14 +223,16 @@ func (g *Gates) lookOf(s buckets.Subject) gate.Look {
 	return look
 }
 
-// factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's clock at the instant of the Take, which was
-// so long ago.
-func (g *Gates) factsOfBegin(s buckets.Subject, begun store.Begun, counted []quota.Event, taken time.Time, ago time.Duration) facts {
+// factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's
+// clock at the instant of the Take, which was so long ago.
+func (g *Gates) factsOfBegin(s buckets.Subject, begun store.Begun, counted []quota.Event, taken time.Time,
+	ago time.Duration) facts {
 	apart := taken.Sub(begun.At)
 	return facts{
 		rules: policy.ExplainedByDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
 		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
-		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart), quota.Failures: shifted(begun.Rejected, apart)},
+		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart),
+			quota.Failures: shifted(begun.Rejected, apart)},
 	}
 }
 
@@ -237,9 +248,10 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 	return all
 }
 
-// tell returns d with the states of the rules on the recipient that may be told at f.at, and rewrites the limiter's bucket if that says
-// something else. refused: d refuses a Take; if the database would admit it, the bucket is rewritten in any case. If the limiter fails
-// meanwhile, the stricter of both states is told. Errors: errClockSet, or of the database.
+// tell returns d with the states of the rules on the recipient that may be told at f.at, and
+// rewrites the limiter's bucket if that says something else. refused: d refuses a Take; if the
+// database would admit it, the bucket is rewritten in any case. If the limiter fails meanwhile, the
+// stricter of both states is told. Errors: errClockSet, or of the database.
 func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
@@ -273,9 +285,10 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 	return Told{withStates(s, d, states), f.history}, nil
 }
 
-// differingScopes returns the scopes of the rules for which the limiter counts other events than the database: their number differs, or
-// the sum of their ages by more than the noise of each, or their times, if the ages were not summed. Times of calendar rules are not compared:
-// the clocks may show different times until the period's end.
+// differingScopes returns the scopes of the rules for which the limiter counts other events than
+// the database: their number differs, or the sum of their ages by more than the noise of each, or
+// their times, if the ages were not summed. Times of calendar rules are not compared: the clocks
+// may show different times until the period's end.
 func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
 	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
 	for i, t := range told {
@@ -297,9 +310,11 @@ func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scop
 	return scopes
 }
 
-// knownOnly returns the events that only the limiter has, if d is a refusal and they were read less than rememberedFor ago. False: they were
-// not, or with them the database would admit what d refuses.
-func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision, refused bool) (map[quota.Scope][]quota.Event, bool) {
+// knownOnly returns the events that only the limiter has, if d is a refusal and they were read less
+// than rememberedFor ago. False: they were not, or with them the database would admit what d
+// refuses.
+func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision,
+	refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
 		return nil, false
 	}
@@ -310,7 +325,8 @@ func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision, refused 
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()
 }
 
-// merge returns the events of the database and those that only the limiter has. Remembered ones may be in the database by now.
+// merge returns the events of the database and those that only the limiter has. Remembered ones may
+// be in the database by now.
 func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
 	merged := maps.Clone(events)
 	for scope, some := range only {
@@ -323,7 +339,8 @@ func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.E
 	return merged
 }
 
-// withStates returns d with these states in place of those of the same rules, in the order of the policy's rules.
+// withStates returns d with these states in place of those of the same rules, in the order of the
+// policy's rules.
 func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota.Decision {
 	if slices.EqualFunc(states, d.Rules, func(a, b quota.State) bool { return a.Name == b.Name }) {
 		d.Rules = states
@@ -353,8 +370,8 @@ func later(d quota.Decision, at time.Time) quota.Decision {
 	return d
 }
 
-// stricter replaces each of the states by the one of the same rule in others if that has a longer wait or, with equal waits, counts
-// more. It changes states in place.
+// stricter replaces each of the states by the one of the same rule in others if that has a longer
+// wait or, with equal waits, counts more. It changes states in place.
 func stricter(states, others []quota.State) []quota.State {
 	for i, s := range states {
 		for _, o := range others {

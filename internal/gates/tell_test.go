@@ -94,7 +94,8 @@ func (w *watched) during(do func()) string {
 	return strings.Join(w.calls, " ")
 }
 
-// While nothing is lost, a send and a look cost one call of each gate, and nothing is written by a look.
+// While nothing is lost, a send and a look cost one call of each gate, and nothing is written by a
+// look.
 func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		w := watch(r)
@@ -115,8 +116,11 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 			do   func() bool
 			want string
 		}{
-			{send, "Take Begin"}, {look, "Peek Look"}, {look, "Peek Look"}, {send, "Take Begin"}, {look, "Peek Look"}, {send, "Take Begin"},
-			{look, "Peek Look"}, {send, "Take Begin"}, {send, "Take Begin"}, {func() bool { return !send() }, "Take Look"}, // the hour is full
+			{send, "Take Begin"}, {look, "Peek Look"}, {look, "Peek Look"}, {send, "Take Begin"}, {look, "Peek Look"},
+			{send, "Take Begin"},
+			// the hour is full
+			{look, "Peek Look"}, {send, "Take Begin"}, {send, "Take Begin"},
+			{func() bool { return !send() }, "Take Look"},
 			{flush, ""}, {look, mended}, {look, "Peek Look"},
 		} {
 			ok := false
@@ -127,7 +131,8 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 	})
 }
 
-// interrupted is a database that calls beforeBegin before its first Begin, and afterBegin after each.
+// interrupted is a database that calls beforeBegin before its first Begin, and afterBegin after
+// each.
 type interrupted struct {
 	*sqlitetest.DB
 	beforeBegin, afterBegin func()
@@ -144,7 +149,8 @@ func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.Begun, 
 	return l.DB.Begin(ctx, in)
 }
 
-// A flush between the gates takes the send that is there, and looks restore a history that does not have it.
+// A flush between the gates takes the send that is there, and looks restore a history that does not
+// have it.
 func TestLooksAreTrueAfterAFlushBetweenTheGates(t *testing.T) {
 	for _, earlier := range []int{0, 1} {
 		vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
@@ -179,15 +185,16 @@ func TestALookCountsTheSendsOfBothGates(t *testing.T) {
 			r.SendTo(vtest.Ana)
 			r.Sleep(time.Second)
 			r.EmptyLimiter()
-			s := r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.WantQuota("a look between the gates", r.QuotaAt(r.Svc), "[3]", 0) }},
+			s := r.ReplicaOn(&interrupted{DB: r.Store,
+				beforeBegin: func() { r.WantQuota("a look between the gates", r.QuotaAt(r.Svc), "[3]", 0) }},
 				r.MailServer, r.Carrier)
 			r.NoError(vtest.Err(s.Send(r.Context(), vtest.AskFor(vtest.Ana))))
 		})
 	}
 }
 
-// The database was slow and counts the send from a later instant than the limiter did, which may have lost it meanwhile. What both
-// count from then on is the database's instant.
+// The database was slow and counts the send from a later instant than the limiter did, which may
+// have lost it meanwhile. What both count from then on is the database's instant.
 func TestTheWaitIsTrueAfterASlowDatabase(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -218,7 +225,8 @@ func TestASendTeachesTheLimiter(t *testing.T) {
 	})
 }
 
-// frozen is a database that a process reaches only after a while, whatever became of the caller meanwhile.
+// frozen is a database that a process reaches only after a while, whatever became of the caller
+// meanwhile.
 type frozen struct {
 	core.Database
 	meanwhile func()
@@ -229,7 +237,8 @@ func (f *frozen) Begin(ctx context.Context, in store.Intent) (store.Begun, error
 	return f.Database.Begin(context.WithoutCancel(ctx), in)
 }
 
-// A process that was frozen between the gates tells the limiter of its send, whose bucket was lost and rewritten meanwhile.
+// A process that was frozen between the gates tells the limiter of its send, whose bucket was lost
+// and rewritten meanwhile.
 func TestLooksAreTrueAfterAProcessWasFrozenBetweenTheGates(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -290,7 +299,8 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 			r.Sleep(time.Second)
 		}
 		r.EmptyLimiter()
-		r.Limiter.Around(vtest.Unreachable("Refund")) // so the first send keeps its place, which is then the only one that the limiter has
+		// so the first send keeps its place, which is then the only one that the limiter has
+		r.Limiter.Around(vtest.Unreachable("Refund"))
 		r.FailStore(sqlitetest.Down, "Begin", "Look")
 		for range 2 {
 			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
@@ -302,7 +312,8 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 	})
 }
 
-// A limiter that lost its events is rebuilt; it is not for a recipient that it never had, or that it kept.
+// A limiter that lost its events is rebuilt; it is not for a recipient that it never had, or that
+// it kept.
 func TestRebuildsAreCounted(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		var counts []int64
@@ -330,7 +341,8 @@ func TestRebuildsAreCounted(t *testing.T) {
 	})
 }
 
-// A gate that is slow, or that did not answer, has lost nothing: no rebuild is counted, since an alert says that the limiter loses events.
+// A gate that is slow, or that did not answer, has lost nothing: no rebuild is counted, since an
+// alert says that the limiter loses events.
 func TestASlowGateIsNoLoss(t *testing.T) {
 	for name, slow := range map[string]func(r *vtest.Rig) *vtest.Service{
 		"the limiter": func(r *vtest.Rig) *vtest.Service {
@@ -341,9 +353,11 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 			return r.Svc
 		},
 		"the database": func(r *vtest.Rig) *vtest.Service {
-			return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
+			return r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(3 * time.Second) }},
+				r.MailServer, r.Carrier)
 		},
-		"the limiter, at times": func(r *vtest.Rig) *vtest.Service { // the database counts what the limiter does not know
+		// the database counts what the limiter does not know
+		"the limiter, at times": func(r *vtest.Rig) *vtest.Service {
 			failed := false
 			r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
 				if call == "Record" || call == "Take" && !failed {
@@ -369,10 +383,12 @@ func TestASlowGateIsNoLoss(t *testing.T) {
 	}
 }
 
-// Two purposes have policies of their own; for five seconds a mistake maps one to the other's. Its sends count there while it lasts, and no
-// longer; so it is where a replica still has the file with the mistake, at the cost of a query a look.
+// Two purposes have policies of their own; for five seconds a mistake maps one to the other's. Its
+// sends count there while it lasts, and no longer; so it is where a replica still has the file with
+// the mistake, at the cost of a query a look.
 func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		mapped := func(s *vtest.Service, gift string, shares ...string) {
 			terms := s.Terms()
 			terms.Purposes = maps.Clone(terms.Purposes)
@@ -444,13 +460,16 @@ func TestAPolicyMistakeThatIsUndoneCostsNothing(t *testing.T) {
 			look(r.Svc, "with a mark", "login", "[2]", 0)
 		}
 		wrong(r.Svc)
-		send(other, "login") // by the right file: counts where r.Svc does not look for the purpose gift, and its bucket stays marked
+		// by the right file: counts where r.Svc does not look for the purpose gift, and its bucket
+		// stays marked
+		send(other, "login")
 		right(r.Svc)
 		look(r.Svc, "after a send", "login", "[1]", 0)
 	})
 }
 
-// A limiter that was stalled runs the Take of a send late that the database admitted alone: it counts from the instant in the database.
+// A limiter that was stalled runs the Take of a send late that the database admitted alone: it
+// counts from the instant in the database.
 func TestALateTakeCountsFromTheDatabasesInstant(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -471,8 +490,9 @@ func TestALateTakeCountsFromTheDatabasesInstant(t *testing.T) {
 	})
 }
 
-// A flood of refused requests reads the rows fifty times a second, and once for those that come together; it compares them with the limiter's
-// four times a second. A look always reads. What this process takes out is noticed at once.
+// A flood of refused requests reads the rows fifty times a second, and once for those that come
+// together; it compares them with the limiter's four times a second. A look always reads. What this
+// process takes out is noticed at once.
 func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 	for _, only := range []bool{false, true} { // an event that only the limiter has
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -527,12 +547,13 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 
 // A refusal without the limiter reads the database once.
 func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute}), func(r *vtest.Rig) {
-		r.LoseLimiter()
-		w := watch(r)
-		r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
-		r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "Look")
-	})
+	vtest.InBubbleWith(t, vtest.AlsoRules(quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: time.Minute}),
+		func(r *vtest.Rig) {
+			r.LoseLimiter()
+			w := watch(r)
+			r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
+			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "Look")
+		})
 }
 
 // A refusal tells a wait, also where the limiter loses what corrects it.
@@ -550,7 +571,8 @@ func TestARefusalNeverTellsThatThereIsNoWait(t *testing.T) {
 	})
 }
 
-// An admitted send measures the clocks, but one to which the database was slow to answer no worse than before.
+// An admitted send measures the clocks, but one to which the database was slow to answer no worse
+// than before.
 func TestASendMeasuresTheClocks(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -563,7 +585,8 @@ func TestASendMeasuresTheClocks(t *testing.T) {
 		r.WantError(vtest.Err(blind.Send(r.Context(), vtest.AskFor("bob@example.com"))), fault.Unavailable)
 		r.Want("without the database's clock", blind.Gates.ClocksApart(), time.Duration(0))
 		r.MendStore()
-		s := r.ReplicaOn(&interrupted{DB: r.Store, afterBegin: func() { r.Sleep(3 * time.Second) }}, r.MailServer, r.Carrier)
+		s := r.ReplicaOn(&interrupted{DB: r.Store, afterBegin: func() { r.Sleep(3 * time.Second) }},
+			r.MailServer, r.Carrier)
 		r.QuotaAt(s)
 		r.Want("after a look", s.Gates.ClocksApart(), time.Hour)
 		r.Sleep(time.Minute)
@@ -572,7 +595,8 @@ func TestASendMeasuresTheClocks(t *testing.T) {
 	})
 }
 
-// A refusal by the database has its instant on the database's clock, also if the limiter loses the refund or is set meanwhile.
+// A refusal by the database has its instant on the database's clock, also if the limiter loses the
+// refund or is set meanwhile.
 func TestARefusalByTheDatabaseHasItsInstant(t *testing.T) {
 	for name, around := range map[string]func(*vtest.Rig, *vtest.FakeRedis) vtest.Around{
 		"no refund": func(*vtest.Rig, *vtest.FakeRedis) vtest.Around { return vtest.Unreachable("Refund") },
@@ -596,14 +620,17 @@ func TestARefusalByTheDatabaseHasItsInstant(t *testing.T) {
 			r.Limiter.Around(around(r, server))
 			d := r.RefuseTo(vtest.Ana).Quota
 			r.WantQuota(name, d, "[0 4 9]", 50*time.Second)
-			r.Want(name+": how far the instant is from the database's clock", time.Until(d.At).Truncate(time.Second), time.Duration(0))
+			r.Want(name+": how far the instant is from the database's clock", time.Until(d.At).Truncate(time.Second),
+				time.Duration(0))
 		})
 	}
 }
 
-// A policy may have no rule on the recipient but that on failures, which a look tells by the database.
+// A policy may have no rule on the recipient but that on failures, which a look tells by the
+// database.
 func TestALookTellsFailuresAlone(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		r.FailSends(1)
 		r.EmptyLimiter()
 		r.WantQuota("a look", r.QuotaAt(r.Svc), "[0]", time.Hour-time.Minute)
@@ -625,7 +652,8 @@ func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, erro
 	return h, err
 }
 
-// A database that is slow to begin a look, or by no more than a second to begin a send, moves no event of the limiter.
+// A database that is slow to begin a look, or by no more than a second to begin a send, moves no
+// event of the limiter.
 func TestASlowDatabaseMovesNothing(t *testing.T) {
 	net := quota.Rule{Name: "net", Scope: quota.IP, Limit: 1, Window: 11 * time.Second}
 	vtest.InBubbleWith(t, vtest.AlsoRules(net), func(r *vtest.Rig) {
@@ -637,7 +665,8 @@ func TestASlowDatabaseMovesNothing(t *testing.T) {
 			})
 			return s
 		}
-		s := note(r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(store.MaxClockSkew) }}, r.MailServer, r.Carrier))
+		s := note(r.ReplicaOn(&interrupted{DB: r.Store, beforeBegin: func() { r.Sleep(store.MaxClockSkew) }},
+			r.MailServer, r.Carrier))
 		r.AskAt(s, vtest.AskFor(vtest.Ana), true)
 		r.Sleep(9 * time.Second)
 		l := &lateLook{DB: r.Store}
@@ -654,8 +683,9 @@ func TestASlowDatabaseMovesNothing(t *testing.T) {
 	})
 }
 
-// An event that only the database's clock has may lie half a second apart in the limiter: a look rewrites nothing for that. A refusal
-// does, so that the send at the end of its wait costs nothing more.
+// An event that only the database's clock has may lie half a second apart in the limiter: a look
+// rewrites nothing for that. A refusal does, so that the send at the end of its wait costs nothing
+// more.
 func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
 	failures := vtest.WithRules(quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Minute})
 	for name, c := range map[string]struct {
@@ -689,16 +719,20 @@ func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
 			r.Want(name+": a refusal", refusal, "Take"+strings.Repeat(" Look", c.looks)+" Events Record")
 			const later = 200 * time.Millisecond
 			r.Sleep(later)
-			again := w.during(func() { r.WantWait(r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota, wait-later) })
+			again := w.during(func() {
+				r.WantWait(r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota,
+					wait-later)
+			})
 			r.Want(name+": another", again, "Take Look")
 			r.Sleep(wait - later)
-			r.Want(name+": the next send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+			r.Want(name+": the next send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }),
+				"Take Begin")
 		})
 	}
 }
 
-// A failure keeps its age on a limiter's clock that is ahead. An admitted send finds nothing to rewrite, also if the clocks differ by half a
-// second.
+// A failure keeps its age on a limiter's clock that is ahead. An admitted send finds nothing to
+// rewrite, also if the clocks differ by half a second.
 func TestAnAdmittedSendRewritesNothing(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -725,11 +759,13 @@ func TestAnAdmittedSendRewritesNothing(t *testing.T) {
 		r.Sleep(10 * time.Second)
 		server.Step(store.MaxClockSkew / 2)
 		w := watch(r)
-		r.Want("calls after a send without the limiter", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
+		r.Want("calls after a send without the limiter",
+			w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Begin")
 	})
 }
 
-// An event that counts from the database's instant, since the limiter's clock was set back, stays where it was rewritten.
+// An event that counts from the database's instant, since the limiter's clock was set back, stays
+// where it was rewritten.
 func TestWhatWasRewrittenIsNotRewrittenForHalfASecond(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -748,9 +784,11 @@ func TestWhatWasRewrittenIsNotRewrittenForHalfASecond(t *testing.T) {
 	})
 }
 
-// What has left by the database's clock is taken out of a limiter whose clock was set back, so that its place is free.
+// What has left by the database's clock is taken out of a limiter whose clock was set back, so that
+// its place is free.
 func TestWhatHasLeftByTheDatabaseIsTakenOut(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1, Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
 		r.Limiter.Set(server)
 		r.SendTo(vtest.Ana)
@@ -762,7 +800,8 @@ func TestWhatHasLeftByTheDatabaseIsTakenOut(t *testing.T) {
 
 // A browser is told the wait by its own sends exactly, however slow the database is to tell them.
 func TestASlowLookTellsOwnSends(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
 		first := r.SendTo(vtest.Ana, vtest.By(vtest.Browser))
 		r.Sleep(9 * time.Minute)
@@ -789,7 +828,8 @@ func TestRebuildWithoutARuleOnTheRecipient(t *testing.T) {
 	})
 }
 
-// A bucket is rewritten once a second at most, but at once if a send is refused that the database would admit.
+// A bucket is rewritten once a second at most, but at once if a send is refused that the database
+// would admit.
 func TestHowOftenABucketIsRewritten(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
@@ -800,8 +840,10 @@ func TestHowOftenABucketIsRewritten(t *testing.T) {
 			r.Want("a look", w.during(func() { r.QuotaAt(w.Service) }), want)
 		}
 		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
-		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour, []quota.Event{{ID: string(id[:]), At: time.Now()}}))
-		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }), "Take Look Events Record Take Begin")
+		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour,
+			[]quota.Event{{ID: string(id[:]), At: time.Now()}}))
+		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }),
+			"Take Look Events Record Take Begin")
 		r.Want("histories that the limiter lacked", w.Gates.Rebuilds(), 1)
 	})
 }
@@ -826,7 +868,8 @@ func TestALookTellsASendThatCameMeanwhile(t *testing.T) {
 
 // So does an admitted send, on a limiter's clock that is ahead.
 func TestAnAdmittedSendTellsASendThatCameMeanwhile(t *testing.T) {
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
 		server.Step(2 * time.Hour)
 		r.Limiter.Set(server)
@@ -876,12 +919,15 @@ func TestWhatDoesNotCountInABucketIsTakenOut(t *testing.T) {
 		scope quota.Scope
 		send  func(*vtest.Rig) uuid.UUID
 	}{
-		"a send to another recipient": {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return r.SendID("bob@example.com") }},
-		"of another app":              {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return id(r, vtest.InApp("other")) }},
-		"for another purpose":         {quota.Recipient, func(r *vtest.Rig) uuid.UUID { return id(r, vtest.For("login")) }},
-		"a refunded one":              {quota.Recipient, rejected(vtest.Ana)},
-		"a failure of another":        {quota.Failures, rejected("bob@example.com")},
-		"a send that did not fail":    {quota.Failures, func(r *vtest.Rig) uuid.UUID { return id(r) }},
+		"a send to another recipient": {quota.Recipient,
+			func(r *vtest.Rig) uuid.UUID { return r.SendID("bob@example.com") }},
+		"of another app": {quota.Recipient,
+			func(r *vtest.Rig) uuid.UUID { return id(r, vtest.InApp("other")) }},
+		"for another purpose": {quota.Recipient,
+			func(r *vtest.Rig) uuid.UUID { return id(r, vtest.For("login")) }},
+		"a refunded one":           {quota.Recipient, rejected(vtest.Ana)},
+		"a failure of another":     {quota.Failures, rejected("bob@example.com")},
+		"a send that did not fail": {quota.Failures, func(r *vtest.Rig) uuid.UUID { return id(r) }},
 		"one that failed for its age": {quota.Failures, func(r *vtest.Rig) uuid.UUID {
 			r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 450, "4.2.0"))
 			a := r.SendTo(vtest.Ana)
@@ -901,7 +947,8 @@ func TestWhatDoesNotCountInABucketIsTakenOut(t *testing.T) {
 				id := c.send(r)
 				r.EmptyLimiter()
 				bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[c.scope]
-				r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: string(id[:]), At: time.Now()}}))
+				r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour,
+					[]quota.Event{{ID: string(id[:]), At: time.Now()}}))
 				r.QuotaAt(r.Replica(r.MailServer))
 				events, _, err := r.Limiter.Events(r.Context(), bucket)
 				r.NoError(err)
@@ -911,7 +958,8 @@ func TestWhatDoesNotCountInABucketIsTakenOut(t *testing.T) {
 	}
 }
 
-// A process whose refund the limiter lost does not count that place, however slow the database was to admit the next send.
+// A process whose refund the limiter lost does not count that place, however slow the database was
+// to admit the next send.
 func TestASlowDatabaseBringsNoRefundedPlaceBack(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -966,7 +1014,8 @@ func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, 
 	}
 }
 
-// A comparison waits for the database as long as any call does, and for each call of the limiter as long as that may take.
+// A comparison waits for the database as long as any call does, and for each call of the limiter as
+// long as that may take.
 func TestAComparisonWaitsForBothGates(t *testing.T) {
 	rule := vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
 	vtest.InBubbleWith(t, rule, func(r *vtest.Rig) {
@@ -984,7 +1033,8 @@ func TestAComparisonWaitsForBothGates(t *testing.T) {
 			r.EmptyLimiter()
 			r.NoError(r.Svc.Gates.RefundLocal(r.Context(), stalls))
 			bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
-			r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: stalls, At: time.Now().Add(-time.Second)}}))
+			r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour,
+				[]quota.Event{{ID: stalls, At: time.Now().Add(-time.Second)}}))
 			r.Limiter.Around(func(ctx context.Context, call string, do func() error) error {
 				if call == stalls {
 					<-ctx.Done()
@@ -1013,7 +1063,8 @@ func TestARefundedIDThatIsCountedAgainIsTold(t *testing.T) {
 	})
 }
 
-// What was reset does not come back with a limiter that loses the reset, also if the database has lost the row.
+// What was reset does not come back with a limiter that loses the reset, also if the database has
+// lost the row.
 func TestWhatWasResetStaysAway(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		server := vtest.NewFakeRedis("redis")
@@ -1043,7 +1094,8 @@ func TestTheLongerWaitIsToldIfTheEventsAreNotRead(t *testing.T) {
 // Of more than 16 events the ages are not summed: then the waits tell whether the buckets differ.
 func TestManyEventsAreComparedByTheirWaits(t *testing.T) {
 	for limit, wait := range map[int]time.Duration{20: 0, 17: time.Hour - time.Minute} {
-		vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: limit, Window: time.Hour}), func(r *vtest.Rig) {
+		vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: limit,
+			Window: time.Hour}), func(r *vtest.Rig) {
 			server := vtest.NewFakeRedis("redis")
 			r.Limiter.Set(server)
 			for range 17 {
@@ -1061,7 +1113,8 @@ func TestManyEventsAreComparedByTheirWaits(t *testing.T) {
 
 var hourlyFailures = quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 9, Window: time.Hour}
 
-// Refusals that wait for a read share the next one if they need the same rows, and are of callers of one class.
+// Refusals that wait for a read share the next one if they need the same rows, and are of callers
+// of one class.
 func TestRefusalsThatShareARead(t *testing.T) {
 	purposes := func(s *vtest.Settings) {
 		like := s.Purposes["default"]
@@ -1073,7 +1126,8 @@ func TestRefusalsThatShareARead(t *testing.T) {
 		add("default", like.Shares, hourlyFailures)
 		add("bare", like.Shares)
 		add("apart", []string{"apart"}, hourlyFailures)
-		add("longer", like.Shares, hourlyFailures, quota.Rule{Name: "week", Scope: quota.Recipient, Limit: 99, Window: 7 * 24 * time.Hour})
+		add("longer", like.Shares, hourlyFailures,
+			quota.Rule{Name: "week", Scope: quota.Recipient, Limit: 99, Window: 7 * 24 * time.Hour})
 	}
 	for name, c := range map[string]struct {
 		other vtest.Option
@@ -1100,7 +1154,8 @@ func TestRefusalsThatShareARead(t *testing.T) {
 	}
 }
 
-// What only the limiter has is compared again after 250 ms, and at once when this process has taken an event out.
+// What only the limiter has is compared again after 250 ms, and at once when this process has taken
+// an event out.
 func TestWhatOnlyTheLimiterHasIsForgotten(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.AlsoRules(hourlyFailures), func(r *vtest.Rig) {
 		w, sent := watch(r), time.Now()
@@ -1111,7 +1166,8 @@ func TestWhatOnlyTheLimiterHasIsForgotten(t *testing.T) {
 			t.Helper()
 			r.Want(when, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
 		}
-		const known, compared = "Take Look Look", "Take Look Look Events" // rows are read by a statement for sends, and one for failures
+		// rows are read by a statement for sends, and one for failures
+		const known, compared = "Take Look Look", "Take Look Look Events"
 		refuse("a refusal", compared)
 		refuse("another", known)
 		r.Sleep(250 * time.Millisecond)
@@ -1131,8 +1187,8 @@ func TestWhatOnlyTheLimiterHasIsForgotten(t *testing.T) {
 	})
 }
 
-// A send that the limiter admitted after it lost its data, and that the database has not refused yet, may be told to a request beside it; but
-// not to one that comes after its refusal.
+// A send that the limiter admitted after it lost its data, and that the database has not refused
+// yet, may be told to a request beside it; but not to one that comes after its refusal.
 func TestASendBetweenTheGatesIsNotRemembered(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		other := r.Replica(r.MailServer)
@@ -1149,7 +1205,8 @@ func TestASendBetweenTheGatesIsNotRemembered(t *testing.T) {
 	})
 }
 
-// A send of another replica that a refusal looked up by its ID, since the remembered rows lacked it, counts once when the rows are read again.
+// A send of another replica that a refusal looked up by its ID, since the remembered rows lacked
+// it, counts once when the rows are read again.
 func TestASendOfAnotherReplicaCountsOnce(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		other, began := r.Replica(r.MailServer), time.Now()
@@ -1160,15 +1217,17 @@ func TestASendOfAnotherReplicaCountsOnce(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		for range 5 {
 			r.Sleep(50 * time.Millisecond)
-			r.WantQuota("a refusal", r.AskAt(other, vtest.AskFor(vtest.Ana), false).Quota, "[0 3]", 2*time.Second-time.Since(began))
+			r.WantQuota("a refusal", r.AskAt(other, vtest.AskFor(vtest.Ana), false).Quota, "[0 3]",
+				2*time.Second-time.Since(began))
 		}
 	})
 }
 
-// A refusal tells every send that was answered before it began, also where the limiter has lost it, and rows without it were read a moment ago
-// or are being read.
+// A refusal tells every send that was answered before it began, also where the limiter has lost it,
+// and rows without it were read a moment ago or are being read.
 func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
-	rules := vtest.WithRules(append(slices.Clone(secondAndHourRules), quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})...)
+	rules := vtest.WithRules(append(slices.Clone(secondAndHourRules),
+		quota.Rule{Name: "net", Scope: quota.IP, Limit: 2, Window: time.Minute})...)
 	apart := vtest.From(netip.MustParseAddr("192.0.2.77"))
 	readLasts := map[string]time.Duration{"read before": 0, "being read": 200 * time.Millisecond}
 	vtest.EachInBubble(t, readLasts, rules, func(r *vtest.Rig, lasts time.Duration) {
@@ -1189,7 +1248,8 @@ func TestARefusalTellsWhatWasAnsweredBefore(t *testing.T) {
 	})
 }
 
-// An admitted send is told what the database counts, also if the limiter has lost that and the two cannot be compared.
+// An admitted send is told what the database counts, also if the limiter has lost that and the two
+// cannot be compared.
 func TestAnAdmittedSendTellsTheRowsIfNothingCanBeCompared(t *testing.T) {
 	vtest.InBubbleWith(t, secondAndHour, func(r *vtest.Rig) {
 		for range 2 {
@@ -1199,7 +1259,8 @@ func TestAnAdmittedSendTellsTheRowsIfNothingCanBeCompared(t *testing.T) {
 		r.EmptyLimiter()
 		bucket := vtest.BucketsOf(r.Svc.Terms().Purposes["default"], r.Person().Recipient)[quota.Recipient]
 		unknown := uuid.New()
-		r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour, []quota.Event{{ID: string(unknown[:]), At: time.Now().Add(-time.Minute)}}))
+		r.NoError(r.Limiter.Record(r.Context(), bucket, time.Hour,
+			[]quota.Event{{ID: string(unknown[:]), At: time.Now().Add(-time.Minute)}}))
 		db := r.Store.Replica()
 		db.SetFault(func(method string) sqlitetest.Fault {
 			if method == "SendsByID" {

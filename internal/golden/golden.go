@@ -1,4 +1,5 @@
-// Package golden compares what tests get with files that were read by a person once. A test that fails prints the lines that differ.
+// Package golden compares what tests get with files that were read by a person once. A test that
+// fails prints the lines that differ.
 package golden
 
 import (

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Of a long file only the lines that differ are printed, and those around them; of a file that differs everywhere, the first ones.
+// Of a long file only the lines that differ are printed, and those around them; of a file that
+// differs everywhere, the first ones.
 func TestChanges(t *testing.T) {
 	var long strings.Builder
 	for n := range 700 {
@@ -18,11 +19,13 @@ func TestChanges(t *testing.T) {
 		lines int
 		texts []string
 	}{
-		"the same":      {want, 0, nil},
-		"one line":      {strings.Replace(want, "line 350\n", "line of a change\n", 1), 12, []string{"-line 350\n", "+line of a change\n", " line 349\n"}},
+		"the same": {want, 0, nil},
+		"one line": {strings.Replace(want, "line 350\n", "line of a change\n", 1), 12,
+			[]string{"-line 350\n", "+line of a change\n", " line 349\n"}},
 		"one line more": {want + "the end\n", 8, []string{"--- a.txt", "+the end\n", " line 699\n"}},
-		"all":           {strings.ReplaceAll(want, "line", "other"), mostLines + 1, []string{"-line 0\n", "… and 1344 more lines\n"}},
-		"nothing":       {"", mostLines + 1, []string{"-line 0\n", "… and 644 more lines\n"}},
+		"all": {strings.ReplaceAll(want, "line", "other"), mostLines + 1,
+			[]string{"-line 0\n", "… and 1344 more lines\n"}},
+		"nothing": {"", mostLines + 1, []string{"-line 0\n", "… and 644 more lines\n"}},
 	} {
 		got := changes("a.txt", want, c.got)
 		if n := strings.Count(got, "\n"); n > c.lines {

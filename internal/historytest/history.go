@@ -1,7 +1,8 @@
-// Package historytest judges a run of the service by what its users saw: requests with their answers, and messages that arrived. It knows
-// nothing of how the service works, and imports no other package of this module, so that a mistake there cannot hide itself here. The
-// way of working is that of Jepsen's checkers (jepsen.io): a request took effect at some instant between its begin and its end, and
-// only what no choice of such instants explains is a violation.
+// Package historytest judges a run of the service by what its users saw: requests with their
+// answers, and messages that arrived. It knows nothing of how the service works, and imports no
+// other package of this module, so that a mistake there cannot hide itself here. The way of working
+// is that of Jepsen's checkers (jepsen.io): a request took effect at some instant between its begin
+// and its end, and only what no choice of such instants explains is a violation.
 package historytest
 
 import (
@@ -59,18 +60,22 @@ type History struct {
 	Requests []Request
 	Messages []Message
 
-	// Crashes are the instants at which a process died, or may have lost its leases. A message under way then may come twice, and a place that
-	// was taken between the gates is lost until its window has passed.
+	// Crashes are the instants at which a process died, or may have lost its leases. A message
+	// under way then may come twice, and a place that was taken between the gates is lost until its
+	// window has passed.
 	Crashes []time.Time
-	// Stalls are the instants at which a limiter answers again. What it then takes late, for requests that the database refused meanwhile, is
-	// shown until it is given back; a send that the database admitted may count from then.
+	// Stalls are the instants at which a limiter answers again. What it then takes late, for
+	// requests that the database refused meanwhile, is shown until it is given back; a send that
+	// the database admitted may count from then.
 	Stalls []time.Time
-	// Slack is how much longer than it was told a client may have to wait, and how late a place that is given back may be seen.
+	// Slack is how much longer than it was told a client may have to wait, and how late a place
+	// that is given back may be seen.
 	Slack time.Duration
 	// Skew is how far clocks may differ by which instants are told.
 	Skew time.Duration
-	// Rebuilt is how much too long a wait may be that was told from what the database gave back to a limiter that had lost it, beside the
-	// time that the recipient's slowest request took. 0: no wait may be too long.
+	// Rebuilt is how much too long a wait may be that was told from what the database gave back to
+	// a limiter that had lost it, beside the time that the recipient's slowest request took. 0: no
+	// wait may be too long.
 	Rebuilt time.Duration
 	// Unended permits sends that are still under way at the end.
 	Unended bool
@@ -122,7 +127,8 @@ type outcome struct {
 	At                 time.Time // when it was written; in lists alone
 }
 
-// written is how long before it was written a send may have been taken: if longer, the database counts it from when it was written.
+// written is how long before it was written a send may have been taken: if longer, the database
+// counts it from when it was written.
 const written = time.Second
 
 func (o outcome) final() bool {
@@ -155,19 +161,25 @@ type request struct {
 
 // accepted reports whether the answer is that a send was taken.
 func (q request) accepted() bool {
-	return q.Kind == Send && q.answer.Send.ID != "" && (q.Request.Status == http.StatusAccepted || q.Request.Status == http.StatusBadGateway)
+	return q.Kind == Send && q.answer.Send.ID != "" && (q.Request.Status == http.StatusAccepted ||
+		q.Request.Status == http.StatusBadGateway)
 }
 
 // refused reports whether a rule of the recipient refused the request.
 func (q request) refused() bool {
-	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests && strings.HasSuffix(q.Type, "/quota-exceeded") &&
-		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool { return r.Name == q.BlockedBy && r.Scope == "recipient" }))
+	return q.Kind == Send && q.Request.Status == http.StatusTooManyRequests &&
+		strings.HasSuffix(q.Type, "/quota-exceeded") &&
+		(q.Quota == nil || slices.ContainsFunc(q.Quota.Rules, func(r told) bool {
+			return r.Name == q.BlockedBy &&
+				r.Scope == "recipient"
+		}))
 }
 
 // uncertain reports whether the send may have been taken though no answer says so.
 func (q request) uncertain() bool {
 	s := q.Request.Status
-	return q.Kind == Send && !q.accepted() && (s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
+	return q.Kind == Send && !q.accepted() &&
+		(s == 0 || s >= 500 && (s != http.StatusServiceUnavailable || q.MayHaveCounted))
 }
 
 // send is what was seen of one send.
@@ -190,7 +202,8 @@ type judge struct {
 	judged   map[string]int
 }
 
-// Judge returns the violations of a history, and how many sends, answers or checks were judged by each promise.
+// Judge returns the violations of a history, and how many sends, answers or checks were judged by
+// each promise.
 func Judge(h History) (found []Violation, judged map[string]int) {
 	j := &judge{History: h, sends: map[string]*send{}, byPerson: map[string][]*send{}, judged: map[string]int{}}
 	j.read()
@@ -231,7 +244,8 @@ func (j *judge) collect() {
 		case q.accepted():
 			s := j.sends[q.answer.Send.ID]
 			if s == nil {
-				s = &send{id: q.answer.Send.ID, recipient: q.Recipient, verification: q.ID, from: q.Begin, to: q.End, answered: true}
+				s = &send{id: q.answer.Send.ID, recipient: q.Recipient, verification: q.ID, from: q.Begin, to: q.End,
+					answered: true}
 				j.sends[s.id] = s
 			}
 			s.to = earlier(s.to, q.End)

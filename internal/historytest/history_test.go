@@ -19,7 +19,8 @@ type run struct {
 
 func newRun() *run {
 	return &run{start: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), History: history.History{
-		Rules: []history.Rule{{Name: "minute", Limit: 1, Window: time.Minute}, {Name: "hour", Limit: 3, Window: time.Hour}},
+		Rules: []history.Rule{{Name: "minute", Limit: 1, Window: time.Minute},
+			{Name: "hour", Limit: 3, Window: time.Hour}},
 	}}
 }
 
@@ -27,7 +28,8 @@ const took = 10 * time.Millisecond
 
 func (r *run) add(kind history.Kind, at time.Duration, status int, body string) *history.Request {
 	r.Requests = append(r.Requests, history.Request{
-		Kind: kind, Recipient: "ana", Begin: r.start.Add(at), End: r.start.Add(at + took), Status: status, Body: []byte(body), Header: http.Header{},
+		Kind: kind, Recipient: "ana", Begin: r.start.Add(at), End: r.start.Add(at + took), Status: status,
+		Body: []byte(body), Header: http.Header{},
 	})
 	return &r.Requests[len(r.Requests)-1]
 }
@@ -42,7 +44,8 @@ func (r *run) quota(at time.Duration) string {
 			wait = inside[n-rule.Limit] + rule.Window - at
 		}
 		text += fmt.Sprintf(`{"name":%q,"scope":"recipient","limit":%d,"remaining":%d,"window":%d,"retry_after":%d},`,
-			rule.Name, rule.Limit, max(0, rule.Limit-len(inside)), int(rule.Window.Seconds()), int((wait+time.Second-1)/time.Second))
+			rule.Name, rule.Limit, max(0, rule.Limit-len(inside)), int(rule.Window.Seconds()),
+			int((wait+time.Second-1)/time.Second))
 	}
 	return `{"rules":[` + text[:len(text)-1] + `]}`
 }
@@ -51,17 +54,21 @@ func (r *run) quota(at time.Duration) string {
 func (r *run) send(n int, at time.Duration) *history.Request {
 	r.sent = append(r.sent, at)
 	r.mail(n, at+time.Second, "111111")
-	return r.add(history.Send, at, 202, fmt.Sprintf(`{"id":"v1","status":"pending","send":{"id":"s%d","status":"queued"},"quota":%s}`, n, r.quota(at)))
+	return r.add(history.Send, at, 202,
+		fmt.Sprintf(`{"id":"v1","status":"pending","send":{"id":"s%d","status":"queued"},"quota":%s}`, n, r.quota(at)))
 }
 
 func (r *run) mail(n int, at time.Duration, code string) {
-	r.Messages = append(r.Messages, history.Message{Recipient: "ana", Code: code, ID: fmt.Sprintf("s%d@localhost", n), At: r.start.Add(at)})
+	r.Messages = append(r.Messages, history.Message{Recipient: "ana", Code: code, ID: fmt.Sprintf("s%d@localhost", n),
+		At: r.start.Add(at)})
 }
 
 func (r *run) refuse(at, wait time.Duration) *history.Request {
 	seconds := int((wait + time.Second - 1) / time.Second)
-	q := r.add(history.Send, at, 429, fmt.Sprintf(`{"type":"https://codes.example/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
-		seconds, wait.Milliseconds(), r.quota(at)))
+	q := r.add(history.Send, at, 429,
+		fmt.Sprintf(
+			`{"type":"https://codes.example/problems/quota-exceeded","blocked_by":"minute","retry_after":%d,"retry_after_ms":%d,"quota":%s}`,
+			seconds, wait.Milliseconds(), r.quota(at)))
 	q.Header.Set("Retry-After", fmt.Sprint(seconds))
 	return q
 }
@@ -115,7 +122,8 @@ func slow() *run {
 	return r
 }
 
-// rebuilt is a run whose send took half a second, and its limiter lost it: the refusals after it tell when its row was written.
+// rebuilt is a run whose send took half a second, and its limiter lost it: the refusals after it
+// tell when its row was written.
 func rebuilt() *run {
 	r := ordinary()
 	r.Rebuilt = 10 * time.Millisecond
@@ -124,16 +132,17 @@ func rebuilt() *run {
 	return r
 }
 
-// unanswered is an ordinary run with a send whose answer was lost and whose row was written some time after the request, and another send
-// a minute after the request.
+// unanswered is an ordinary run with a send whose answer was lost and whose row was written some
+// time after the request, and another send a minute after the request.
 func unanswered(written time.Duration) *run {
 	r := ordinary()
 	lost := 2 * time.Hour
 	r.add(history.Send, lost, 0, "").End = r.start.Add(lost + 2*time.Second)
 	r.mail(9, lost+3*time.Second, "333333")
 	r.send(5, lost+time.Minute)
-	r.add(history.Look, 3*time.Hour, 200, fmt.Sprintf(`{"sends":[{"id":"s9","status":"sent","at":%q},{"id":"s5","status":"sent"}]}`,
-		r.start.Add(lost+written).Format(time.RFC3339Nano)))
+	r.add(history.Look, 3*time.Hour, 200,
+		fmt.Sprintf(`{"sends":[{"id":"s9","status":"sent","at":%q},{"id":"s5","status":"sent"}]}`,
+			r.start.Add(lost+written).Format(time.RFC3339Nano)))
 	return r
 }
 
@@ -207,16 +216,23 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.add(history.Send, time.Hour+3*time.Second, 0, "")
 			r.mail(9, time.Hour+5*time.Second, "333333")
 		}},
-		"a send after one whose answer is lost": {history.OverPolicy, func(r *run) { *r = *unanswered(1100 * time.Millisecond) }},
-		"no message":                            {history.Lost, func(r *run) { r.Messages = r.Messages[1:] }},
-		"no message and no outcome":             {history.Lost, func(r *run) { r.send(5, 2*time.Hour); r.Messages = r.Messages[:4] }},
-		"called failed, and it came":            {history.Lost, func(r *run) { r.outcomes(3*time.Hour, "sent", "failed") }},
-		"the same message twice":                {history.Doubled, func(r *run) { r.mail(1, 3*time.Second, "111111") }},
-		"a double that has another code":        {history.Doubled, func(r *run) { r.Crashes = []time.Time{r.start.Add(time.Second)}; r.mail(1, 3*time.Second, "222222") }},
-		"a message that no request asked":       {history.Doubled, func(r *run) { r.mail(9, 2*time.Hour, "333333") }},
-		"one key, two sends":                    {history.Doubled, func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
-		"waited as told, and refused":           {history.Untrue, func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
-		"told that it may send, and refused":    {history.Untrue, func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
+		"a send after one whose answer is lost": {history.OverPolicy,
+			func(r *run) { *r = *unanswered(1100 * time.Millisecond) }},
+		"no message": {history.Lost, func(r *run) { r.Messages = r.Messages[1:] }},
+		"no message and no outcome": {history.Lost,
+			func(r *run) { r.send(5, 2*time.Hour); r.Messages = r.Messages[:4] }},
+		"called failed, and it came": {history.Lost,
+			func(r *run) { r.outcomes(3*time.Hour, "sent", "failed") }},
+		"the same message twice": {history.Doubled, func(r *run) { r.mail(1, 3*time.Second, "111111") }},
+		"a double that has another code": {history.Doubled,
+			func(r *run) { r.Crashes = []time.Time{r.start.Add(time.Second)}; r.mail(1, 3*time.Second, "222222") }},
+		"a message that no request asked": {history.Doubled, func(r *run) { r.mail(9, 2*time.Hour, "333333") }},
+		"one key, two sends": {history.Doubled,
+			func(r *run) { r.send(5, 3*time.Hour).Key = "k"; r.send(6, 5*time.Hour).Key = "k" }},
+		"waited as told, and refused": {history.Untrue,
+			func(r *run) { r.refuse(2*time.Hour, 30*time.Second); r.refuse(2*time.Hour+31*time.Second, time.Second) }},
+		"told that it may send, and refused": {history.Untrue,
+			func(r *run) { r.look(3 * time.Hour); r.refuse(3*time.Hour+time.Second, time.Second) }},
 		"refused for longer than a slow send": {history.Untrue, func(r *run) {
 			*r = *slow()
 			r.refuse(time.Hour+60200*time.Millisecond, 400*time.Millisecond)
@@ -231,8 +247,10 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.refuse(2*time.Hour, 30*time.Second)
 			r.send(6, 2*time.Hour+29300*time.Millisecond)
 		}},
-		"admitted before the wait was over": {history.Untrue, func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
-		"more left than is true":            {history.Untrue, func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
+		"admitted before the wait was over": {history.Untrue,
+			func(r *run) { r.refuse(time.Hour+5*time.Second, 2*time.Hour); r.send(5, 2*time.Hour+time.Minute) }},
+		"more left than is true": {history.Untrue,
+			func(r *run) { r.sent = slices.Delete(r.sent, 1, 2); r.look(time.Hour + 30*time.Second) }},
 		"a refusal that costs": {history.Costs, func(r *run) {
 			r.refuse(time.Hour+5*time.Second, 55*time.Second)
 			r.sent = append(r.sent, time.Hour+5*time.Second)
@@ -245,26 +263,31 @@ func TestEachViolationIsFound(t *testing.T) {
 			r.look(5*time.Hour + 2*time.Minute)
 		}},
 		"a resend with another code": {history.SameCode, func(r *run) { r.Messages[1].Code = "222222" }},
-		"approved twice":             {history.Guessing, func(r *run) { r.check(7*time.Minute, "111111", "approved", true) }},
+		"approved twice": {history.Guessing,
+			func(r *run) { r.check(7*time.Minute, "111111", "approved", true) }},
 		"a wrong code approved": {history.Guessing, func(r *run) {
 			r.Requests = slices.DeleteFunc(r.Requests, func(q history.Request) bool { return q.Kind == history.Check })
 			r.check(7*time.Minute, "222222", "approved", true)
 		}},
-		"the right code called wrong": {history.Guessing, func(r *run) { r.check(71*time.Second, "111111", "pending", false) }},
+		"the right code called wrong": {history.Guessing,
+			func(r *run) { r.check(71*time.Second, "111111", "pending", false) }},
 		"a sixth try": {history.Guessing, func(r *run) {
 			for i := range 4 {
 				r.check(80*time.Second+time.Duration(i)*time.Second, "222222", "pending", false)
 			}
 		}},
-		"approved after the last try": {history.Guessing, func(r *run) { r.check(80*time.Second, "222222", "max_attempts_reached", false) }},
-		"a header of its own":         {history.Surface, func(r *run) { r.Requests[1].Header.Set("Retry-After", "29") }},
-		"not JSON":                    {history.Surface, func(r *run) { r.look(time.Second).Body = []byte("<html>") }},
+		"approved after the last try": {history.Guessing,
+			func(r *run) { r.check(80*time.Second, "222222", "max_attempts_reached", false) }},
+		"a header of its own": {history.Surface,
+			func(r *run) { r.Requests[1].Header.Set("Retry-After", "29") }},
+		"not JSON": {history.Surface, func(r *run) { r.look(time.Second).Body = []byte("<html>") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ordinary()
 			c.change(r)
 			found, judged := history.Judge(r.History)
-			if !slices.ContainsFunc(found, func(v history.Violation) bool { return v.Promise == c.promise }) || c.promise != history.Surface && judged[c.promise] == 0 {
+			if !slices.ContainsFunc(found, func(v history.Violation) bool { return v.Promise == c.promise }) ||
+				c.promise != history.Surface && judged[c.promise] == 0 {
 				t.Errorf("not found; found were %v", found)
 			}
 		})

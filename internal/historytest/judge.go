@@ -21,8 +21,8 @@ func within(instants []time.Time, from, to time.Time) bool {
 	return slices.ContainsFunc(instants, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
 }
 
-// overPolicy finds sends of a recipient that must lie in one window, and are more than its limit. A send that failed gave its place
-// back, so it is left out.
+// overPolicy finds sends of a recipient that must lie in one window, and are more than its limit. A
+// send that failed gave its place back, so it is left out.
 func (j *judge) overPolicy() {
 	for recipient, sends := range j.byPerson {
 		j.judged[OverPolicy] += len(sends)
@@ -30,14 +30,17 @@ func (j *judge) overPolicy() {
 			for _, last := range sends {
 				n, inside := 0, ""
 				for _, s := range sends {
-					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" &&
+					if !s.to.After(last.to) && last.to.Sub(s.from) < rule.Window-j.Skew &&
+						s.outcome.Status != "failed" &&
 						!j.resetBetween(recipient, s.from, last.to) {
 						n++
-						inside += fmt.Sprintf(" %s (%s to %s, answered %t, %s)", s.id, stamp(s.from), stamp(s.to), s.answered, s.outcome.Status)
+						inside += fmt.Sprintf(" %s (%s to %s, answered %t, %s)", s.id, stamp(s.from), stamp(s.to),
+							s.answered, s.outcome.Status)
 					}
 				}
 				if n > rule.Limit {
-					j.broke(OverPolicy, "%s got %d sends within %v:%s; the rule %s admits %d", recipient, n, rule.Window, inside, rule.Name, rule.Limit)
+					j.broke(OverPolicy, "%s got %d sends within %v:%s; the rule %s admits %d", recipient, n,
+						rule.Window, inside, rule.Name, rule.Limit)
 				}
 			}
 		}
@@ -93,7 +96,8 @@ func (j *judge) codes() {
 	}
 }
 
-// blockedFor returns for how long an answer says that no send of the recipient is admitted, at least and at most.
+// blockedFor returns for how long an answer says that no send of the recipient is admitted, at
+// least and at most.
 func (q request) blockedFor() (least, most time.Duration, says bool) {
 	switch {
 	case q.refused():
@@ -128,8 +132,8 @@ func (j *judge) waits() {
 	}
 }
 
-// wait finds the first request of the same kind of caller after a wait, which must be admitted if nothing else happened, and one that was
-// admitted before.
+// wait finds the first request of the same kind of caller after a wait, which must be admitted if
+// nothing else happened, and one that was admitted before.
 func (j *judge) wait(q request, next []request, least, most time.Duration) {
 	for _, r := range next {
 		if r.Kind != Send || r.Browser != q.Browser || r.Begin.Before(q.End) {
@@ -137,35 +141,42 @@ func (j *judge) wait(q request, next []request, least, most time.Duration) {
 		}
 		if r.Begin.Before(q.End.Add(most + j.Slack)) {
 			early := q.Begin.Add(least - j.Skew - j.Rebuilt).Sub(r.End)
-			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft && !j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
-				!within(j.Stalls, q.Begin.Add(-j.longest()), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) && !j.freed(q, r) &&
+			if r.accepted() && early > 0 && !q.Browser && !j.FewerLeft &&
+				!j.crashed(q.Begin.Add(-j.longest()-j.Slack), r.End) &&
+				!within(j.Stalls, q.Begin.Add(-j.longest()), r.End) && j.sends[r.answer.Send.ID].from.Equal(r.Begin) &&
+				!j.freed(q, r) &&
 				(j.Rebuilt == 0 || early > j.slowest(q)) {
-				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End), most, early)
+				j.broke(Untrue, "%s was told at %s to wait %v, and was admitted %v before", q.Recipient, stamp(q.End),
+					most, early)
 			}
 			continue
 		}
 		j.judged[Untrue]++
 		if r.refused() && !j.disturbed(q, r) && !j.countedLate(r) {
-			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient, stamp(q.End), most,
+			j.broke(Untrue, "%s was told at %s to wait %v, asked at %s, and was refused for %d s more", q.Recipient,
+				stamp(q.End), most,
 				stamp(r.Begin), r.RetryAfter)
 		}
 		return
 	}
 }
 
-// slowest returns how long the slowest answered request of the recipient took, of those that may still count at q. A limiter takes a send at
-// an instant within its request, and the database logs it at another one.
+// slowest returns how long the slowest answered request of the recipient took, of those that may
+// still count at q. A limiter takes a send at an instant within its request, and the database logs
+// it at another one.
 func (j *judge) slowest(q request) (took time.Duration) {
 	for _, u := range j.requests {
-		if u.Recipient == q.Recipient && u.Request.Status != 0 && u.Begin.Before(q.End) && q.Begin.Sub(u.End) < j.longest() {
+		if u.Recipient == q.Recipient && u.Request.Status != 0 && u.Begin.Before(q.End) &&
+			q.Begin.Sub(u.End) < j.longest() {
 			took = max(took, u.End.Sub(u.Begin))
 		}
 	}
 	return took
 }
 
-// countedLate reports whether a refusal lasts no longer than for a send that counts from the moment at which it was answered, as in a database
-// that was slow to write it while the limiter has lost it, or at which a stalled limiter answered again.
+// countedLate reports whether a refusal lasts no longer than for a send that counts from the moment
+// at which it was answered, as in a database that was slow to write it while the limiter has lost
+// it, or at which a stalled limiter answered again.
 func (j *judge) countedLate(r request) bool {
 	i := slices.IndexFunc(j.Rules, func(rule Rule) bool { return rule.Name == r.BlockedBy })
 	if i < 0 {
@@ -190,7 +201,8 @@ func (j *judge) longest() (window time.Duration) {
 
 func stamp(t time.Time) string { return t.Format("15:04:05.000") }
 
-// disturbed reports whether another send of the recipient may have been taken between an answer and the answer to a later request.
+// disturbed reports whether another send of the recipient may have been taken between an answer and
+// the answer to a later request.
 func (j *judge) disturbed(q, r request) bool {
 	for _, s := range j.byPerson[q.Recipient] {
 		own := q.Kind == Send && q.answer.Send.ID == s.id
@@ -199,29 +211,33 @@ func (j *judge) disturbed(q, r request) bool {
 		}
 	}
 	return slices.ContainsFunc(j.requests, func(u request) bool {
-		return u.Recipient == q.Recipient && u.Kind == Send && (u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
+		return u.Recipient == q.Recipient && u.Kind == Send &&
+			(u.Request.Status == 0 || u.Request.Status >= 500 && !u.accepted()) &&
 			u.Begin.Before(r.End) && u.End.Add(late).After(q.Begin)
 	})
 }
 
 // freed reports whether a place of the recipient may have been given back before a request ended.
 func (j *judge) freed(q, r request) bool {
-	return j.resetBetween(q.Recipient, q.Begin, r.End) || slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
-		return s.outcome.Status == "failed" && s.from.Before(r.End)
-	}) || slices.ContainsFunc(j.requests, func(u request) bool {
+	return j.resetBetween(q.Recipient, q.Begin, r.End) ||
+		slices.ContainsFunc(j.byPerson[q.Recipient], func(s *send) bool {
+			return s.outcome.Status == "failed" && s.from.Before(r.End)
+		}) || slices.ContainsFunc(j.requests, func(u request) bool {
 		return u.Recipient == q.Recipient && u.Kind == Send && !u.accepted() &&
 			(u.Request.Status == 0 || u.Request.Status >= 500 || j.passing(u, q)) && u.Begin.Before(r.End)
 	})
 }
 
-// figures compares how much of each rule is left by an answer with the sends that surely count, and with those that may.
+// figures compares how much of each rule is left by an answer with the sends that surely count, and
+// with those that may.
 func (j *judge) figures() {
 	for _, q := range j.requests {
 		if q.Quota == nil || q.Browser || q.MayLack || q.Kind == Check {
 			continue
 		}
 		for _, rule := range j.Rules {
-			i := slices.IndexFunc(q.Quota.Rules, func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
+			i := slices.IndexFunc(q.Quota.Rules,
+				func(t told) bool { return t.Name == rule.Name && t.Scope == "recipient" })
 			if i < 0 {
 				continue
 			}
@@ -229,11 +245,13 @@ func (j *judge) figures() {
 			j.judged[Costs]++
 			left := q.Quota.Rules[i]
 			if used := left.Limit - left.Remaining; used < min(left.Limit, surely) {
-				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient, left.Remaining,
+				j.broke(Untrue, "at %s %s was told %d of %d left of %s, and %d sends count", stamp(q.End), q.Recipient,
+					left.Remaining,
 					left.Limit, rule.Name, surely)
 			} else if used > maybe && !j.FewerLeft && !j.crashed(q.Begin.Add(-rule.Window-j.Slack), q.End) &&
 				!within(j.Stalls, q.Begin.Add(-rule.Window), q.End) {
-				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End), q.Recipient, left.Remaining,
+				j.broke(Costs, "at %s %s was told %d of %d left of %s, and only %d sends may count", stamp(q.End),
+					q.Recipient, left.Remaining,
 					left.Limit, rule.Name, maybe)
 			}
 		}
@@ -245,7 +263,8 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	for _, s := range j.byPerson[q.Recipient] {
 		own := q.accepted() && q.answer.Send.ID == s.id
 		reset := j.resetBetween(q.Recipient, s.from, q.End)
-		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew && s.outcome.Status != "failed" && !reset {
+		if s.answered && (own || s.to.Before(q.Begin)) && q.End.Sub(s.from) < rule.Window-j.Skew &&
+			s.outcome.Status != "failed" && !reset {
 			surely++
 		}
 		gone := !s.failed.IsZero() && s.failed.Add(j.Slack).Before(q.Begin) && !j.crashed(s.from, q.Begin) ||
@@ -266,7 +285,8 @@ func (j *judge) counting(q request, rule Rule) (surely, maybe int) {
 	return surely, maybe
 }
 
-// passing reports whether a send that was not taken may hold a place during another request, which is given back a moment later.
+// passing reports whether a send that was not taken may hold a place during another request, which
+// is given back a moment later.
 func (j *judge) passing(u, q request) bool {
 	if u.refused() {
 		return j.Slack > 0 && u.End.After(q.Begin) && u.Begin.Before(q.End) && !u.Begin.Equal(q.Begin)
@@ -274,7 +294,8 @@ func (j *judge) passing(u, q request) bool {
 	return u.End.Add(j.Slack).After(q.Begin)
 }
 
-// checks finds codes that were approved wrongly, twice, or after too many tries, and right ones that were called wrong.
+// checks finds codes that were approved wrongly, twice, or after too many tries, and right ones
+// that were called wrong.
 func (j *judge) checks() {
 	type tries struct {
 		wrong    int

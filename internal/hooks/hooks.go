@@ -1,5 +1,5 @@
-// Package hooks reads the requests by which auth servers have a code sent that they made, and makes their answers. It knows a server's form
-// and signature; package api sends.
+// Package hooks reads the requests by which auth servers have a code sent that they made, and makes
+// their answers. It knows a server's form and signature; package api sends.
 package hooks
 
 import (
@@ -73,11 +73,12 @@ func (h Hook) Parse(body []byte) (Request, error) {
 	return r, err
 }
 
-// Done returns the body of the answer, with the status 200, to a request whose codes are on their way.
+// Done returns the body of the answer, with the status 200, to a request whose codes are on their
+// way.
 func (h Hook) Done() any { return supabaseAnswer{} }
 
-// Refused returns the body of the answer, with the status 200, to a request that was refused: the server tells the person the text, with this
-// status. text must not be empty.
+// Refused returns the body of the answer, with the status 200, to a request that was refused: the
+// server tells the person the text, with this status. text must not be empty.
 func (h Hook) Refused(status int, text string) any {
 	return supabaseAnswer{&supabaseError{status, text}}
 }

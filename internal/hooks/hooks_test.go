@@ -39,11 +39,13 @@ func TestSupabaseBodies(t *testing.T) {
 	}
 }
 
-// A repetition is the same request, also from a server that names none, and another body is another one.
+// A repetition is the same request, also from a server that names none, and another body is another
+// one.
 func TestARepetitionIsTheSameRequest(t *testing.T) {
 	id := func(body []byte) string { r, _ := Hook{Server: SupabaseEmail}.Parse(body); return r.ID }
 	signup, old := read(t, "signup"), read(t, "magiclink_without_metadata")
-	if id(signup) != "1d2e8bd6-7b3c-4c5a-9a71-000000000001" || len(id(old)) != 64 || id(old) != id(read(t, "magiclink_without_metadata")) {
+	if id(signup) != "1d2e8bd6-7b3c-4c5a-9a71-000000000001" || len(id(old)) != 64 ||
+		id(old) != id(read(t, "magiclink_without_metadata")) {
 		t.Errorf("IDs %q and %q", id(signup), id(old))
 	}
 	if other := strings.Replace(string(old), "305805", "305806", 1); id([]byte(other)) == id(old) {
@@ -53,7 +55,8 @@ func TestARepetitionIsTheSameRequest(t *testing.T) {
 
 func TestBodiesOfNoHook(t *testing.T) {
 	for _, body := range []string{
-		``, `{`, `[]`, `{}`, `{"user":{"email":"a@example.com"}}`, `{"user":{"email":"a@example.com"},"email_data":{"token":"123456"}}`,
+		``, `{`, `[]`, `{}`, `{"user":{"email":"a@example.com"}}`,
+		`{"user":{"email":"a@example.com"},"email_data":{"token":"123456"}}`,
 		`{"user":{"email":""},"email_data":{"token":"123456","email_action_type":"signup"}}`,
 		`{"user":{"email":"a@example.com"},"email_data":{"token":"123456","token_new":"123457","email_action_type":"email_change"}}`,
 		`{"user":{"email":7},"email_data":{"token":"123456","email_action_type":"signup"}}`,
@@ -70,16 +73,20 @@ func TestBodiesOfNoHook(t *testing.T) {
 	}
 }
 
-// A signature that another implementation made: `openssl dgst -sha256 -mac HMAC` over ID, time and body.
+// A signature that another implementation made: `openssl dgst -sha256 -mac HMAC` over ID, time and
+// body.
 func TestASignatureOfAnotherImplementation(t *testing.T) {
-	h := Hook{Server: SupabaseSMS, Secrets: [][]byte{[]byte("another secret, of 32 bytes or so"), []byte("a secret of 32 bytes for a hook!!")}}
+	h := Hook{Server: SupabaseSMS,
+		Secrets: [][]byte{[]byte("another secret, of 32 bytes or so"), []byte("a secret of 32 bytes for a hook!!")}}
 	header := http.Header{"Webhook-Id": {"4d8b7a3e-8a4f-4e0e-9d51-3c5a9a717b3c"}, "Webhook-Timestamp": {"1778763393"},
-		"Webhook-Signature": {"v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=, v1,OHs0RKqKOXFTu3EU0Qkgcsx9ElUsDs+5Z3aNjBk6Jp0="}}
+		"Webhook-Signature": {
+			"v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=, v1,OHs0RKqKOXFTu3EU0Qkgcsx9ElUsDs+5Z3aNjBk6Jp0="}}
 	body := read(t, "sms")
 	if !h.Verify(header, body, time.Unix(1778763393+200, 0)) {
 		t.Error("a right signature is wrong")
 	}
-	if h.Verify(header, append(body, ' '), time.Unix(1778763393+200, 0)) || h.Verify(header, body, time.Unix(1778763393+301, 0)) {
+	if h.Verify(header, append(body, ' '), time.Unix(1778763393+200, 0)) ||
+		h.Verify(header, body, time.Unix(1778763393+301, 0)) {
 		t.Error("another body, or an old request, is right")
 	}
 }

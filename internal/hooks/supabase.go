@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// supabaseBody is what Supabase Auth posts to its hooks Send Email and Send SMS, as far as it is read here
-// (github.com/supabase/auth, internal/hooks/v0hooks and internal/mailer).
+// supabaseBody is what Supabase Auth posts to its hooks Send Email and Send SMS, as far as it is
+// read here (github.com/supabase/auth, internal/hooks/v0hooks and internal/mailer).
 type supabaseBody struct {
 	Metadata struct {
 		UUID string `json:"uuid"`
@@ -35,8 +35,8 @@ type supabaseBody struct {
 // ActionSMS is the action of a request of the hook Send SMS, which names none.
 const ActionSMS = "sms"
 
-// changesEmail is the action of a change of address. The others with a code are signup, recovery, invite, magiclink, email and
-// reauthentication; notifications have none.
+// changesEmail is the action of a change of address. The others with a code are signup, recovery,
+// invite, magiclink, email and reauthentication; notifications have none.
 const changesEmail = "email_change"
 
 // parseSupabase reads a body of one of the two hooks. Error: ErrBody.
@@ -79,7 +79,8 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	return r, nil
 }
 
-// supabaseAnswer is the form in which Supabase expects a refusal: with the status 200, and shown to the person.
+// supabaseAnswer is the form in which Supabase expects a refusal: with the status 200, and shown to
+// the person.
 type supabaseAnswer struct {
 	Error *supabaseError `json:"error,omitempty"`
 }

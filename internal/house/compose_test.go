@@ -50,7 +50,8 @@ func readCompose(t *testing.T) compose {
 	return c
 }
 
-// madeSecrets runs deploy/secrets.sh with a program that makes keys, and returns the folder of its files.
+// madeSecrets runs deploy/secrets.sh with a program that makes keys, and returns the folder of its
+// files.
 func madeSecrets(t *testing.T) string {
 	t.Helper()
 	folder, program := t.TempDir(), filepath.Join(t.TempDir(), "sendcode")
@@ -74,18 +75,21 @@ func madeSecrets(t *testing.T) string {
 	return folder
 }
 
-// The program takes what compose sets and the script makes, without a warning; each secret is a file, given to the containers that need it.
+// The program takes what compose sets and the script makes, without a warning; each secret is a
+// file, given to the containers that need it.
 func TestComposeConfiguresTheProgram(t *testing.T) {
 	c, folder := readCompose(t), madeSecrets(t)
 	for name, s := range c.Secrets {
-		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil || info.Mode().Perm() != 0o644 {
+		if info, err := os.Stat(filepath.Join(folder, name)); s.File != "./secrets/"+name || err != nil ||
+			info.Mode().Perm() != 0o644 {
 			t.Errorf("the secret %s is %q, %v %v", name, s.File, info, err)
 		}
 	}
 	for name, s := range c.Services {
 		var environ []string
 		for variable, value := range s.Environment {
-			if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile && (!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
+			if secret, isFile := strings.CutPrefix(value, "/run/secrets/"); isFile &&
+				(!slices.Contains(s.Secrets, secret) || c.Secrets[secret].File == "") {
 				t.Errorf("%s: %s has no secret %s", name, variable, secret)
 			}
 			value = os.Expand(value, func(string) string {
@@ -96,7 +100,8 @@ func TestComposeConfiguresTheProgram(t *testing.T) {
 		if s.Build == "" {
 			continue
 		}
-		cfg, err := config.Load(environ, func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) })
+		cfg, err := config.Load(environ,
+			func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(folder, filepath.Base(file))) })
 		if err != nil || len(cfg.Warnings) > 0 {
 			t.Errorf("%s: %v, warnings %q", name, err, cfg.Warnings)
 		}
@@ -120,9 +125,11 @@ func TestComposeKeepsItsData(t *testing.T) {
 	}
 }
 
-// A container has the memory that was measured at most, beside the tenth that the runtime leaves free (app.TuneGC).
+// A container has the memory that was measured at most, beside the tenth that the runtime leaves
+// free (app.TuneGC).
 func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
-	found := regexp.MustCompile(`([0-9]+) MB at most in all runs`).FindStringSubmatch(readFile(t, "docs/PERFORMANCE.md"))
+	found := regexp.MustCompile(`([0-9]+) MB at most in all runs`).FindStringSubmatch(readFile(t,
+		"docs/PERFORMANCE.md"))
 	if found == nil {
 		t.Fatal("PERFORMANCE.md does not say how much memory was used")
 	}
@@ -130,11 +137,13 @@ func TestContainersHaveTheMemoryThatWasMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubernetes := regexp.MustCompile(`limits: \{memory: (\w+)i\}`).FindStringSubmatch(readFile(t, "deploy/kubernetes/sendcode.yaml"))
+	kubernetes := regexp.MustCompile(`limits: \{memory: (\w+)i\}`).FindStringSubmatch(readFile(t,
+		"deploy/kubernetes/sendcode.yaml"))
 	if kubernetes == nil {
 		t.Fatal("Kubernetes sets no limit of memory")
 	}
-	for where, limit := range map[string]string{"Kubernetes": kubernetes[1], "compose": readCompose(t).Services["sendcode"].MemLimit} {
+	for where, limit := range map[string]string{"Kubernetes": kubernetes[1],
+		"compose": readCompose(t).Services["sendcode"].MemLimit} {
 		n, err := strconv.Atoi(strings.TrimRight(limit, "mMgG"))
 		if err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every fuzz target has inputs in the repository, in files that are named by what they are, so that every run of the tests
-// tries them; and no inputs outlive their target.
+// Every fuzz target has inputs in the repository, in files that are named by what they are, so that
+// every run of the tests tries them; and no inputs outlive their target.
 func TestEveryFuzzTargetHasACorpus(t *testing.T) {
 	root, targets := root, map[string]bool{}
 	for _, s := range sources(t) {

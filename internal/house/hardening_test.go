@@ -10,29 +10,33 @@ import (
 	"testing"
 )
 
-// Containers hold no right that they do not need: what runs in one can write nothing but its data, gains no rights and has bounds. The
-// console and the metrics are reached from this machine alone, Redis and Postgres from the service alone. No secret is written down.
+// Containers hold no right that they do not need: what runs in one can write nothing but its data,
+// gains no rights and has bounds. The console and the metrics are reached from this machine alone,
+// Redis and Postgres from the service alone. No secret is written down.
 func TestComposeContainersAreConfined(t *testing.T) {
 	c := readCompose(t)
 	secret := regexp.MustCompile(`PASSWORD|KEY|TOKEN|_URL|SECRET`)
 	for name, s := range c.Services {
 		for what, holds := range map[string]bool{
-			"read_only":                   s.ReadOnly,
-			"drops all capabilities":      slices.Equal(s.CapDrop, []string{"ALL"}) && len(s.CapAdd) == 0,
-			"gains no rights":             slices.Contains(s.SecurityOpt, "no-new-privileges:true") && !s.Privileged,
-			"bounded":                     s.MemLimit != "" && s.PidsLimit > 0,
-			"not root":                    s.Build != "" || notRoot.MatchString(s.User),
-			"in a network of its own":     s.NetworkMode == "" && (name == "sendcode" || slices.Equal(s.Networks, []string{"inner"})),
+			"read_only":              s.ReadOnly,
+			"drops all capabilities": slices.Equal(s.CapDrop, []string{"ALL"}) && len(s.CapAdd) == 0,
+			"gains no rights":        slices.Contains(s.SecurityOpt, "no-new-privileges:true") && !s.Privileged,
+			"bounded":                s.MemLimit != "" && s.PidsLimit > 0,
+			"not root":               s.Build != "" || notRoot.MatchString(s.User),
+			"in a network of its own": s.NetworkMode == "" &&
+				(name == "sendcode" || slices.Equal(s.Networks, []string{"inner"})),
 			"published by sendcode alone": name == "sendcode" || len(s.Ports) == 0,
 			// which every user of the machine can list
-			"without a password as argument": !strings.Contains(strings.Join(slices.Concat(s.Command, s.Entrypoint), " "), "PASSWORD"),
+			"without a password as argument": !strings.Contains(strings.Join(slices.Concat(s.Command, s.Entrypoint),
+				" "), "PASSWORD"),
 		} {
 			if !holds {
 				t.Errorf("%s: not %s: %+v", name, what, s)
 			}
 		}
 		for _, v := range s.Volumes {
-			if source, _, _ := strings.Cut(v, ":"); strings.HasPrefix(source, ".") && !strings.HasSuffix(v, ":ro") || strings.Contains(v, "docker.sock") {
+			if source, _, _ := strings.Cut(v, ":"); strings.HasPrefix(source, ".") && !strings.HasSuffix(v, ":ro") ||
+				strings.Contains(v, "docker.sock") {
 				t.Errorf("%s: can write to %s", name, v)
 			}
 		}
@@ -42,7 +46,8 @@ func TestComposeContainersAreConfined(t *testing.T) {
 			}
 		}
 		for variable, value := range s.Environment {
-			if secret.MatchString(variable) && (!strings.HasSuffix(variable, "_FILE") || !strings.HasPrefix(value, "/run/secrets/")) {
+			if secret.MatchString(variable) && (!strings.HasSuffix(variable, "_FILE") ||
+				!strings.HasPrefix(value, "/run/secrets/")) {
 				t.Errorf("%s: %s is %q: a secret that is in the environment", name, variable, value)
 			}
 		}
@@ -56,7 +61,8 @@ func TestComposeContainersAreConfined(t *testing.T) {
 	if err != nil || admin == public {
 		t.Errorf("the console is not apart: %q and %q", env["SENDCODE_ADDR"], env["SENDCODE_ADMIN_ADDR"])
 	}
-	if env["SENDCODE_DATABASE_ROLE"] != "sendcode_app" || env["SENDCODE_DATABASE_URL_FILE"] != "/run/secrets/database_url" {
+	if env["SENDCODE_DATABASE_ROLE"] != "sendcode_app" ||
+		env["SENDCODE_DATABASE_URL_FILE"] != "/run/secrets/database_url" {
 		t.Errorf("the service is not the role sendcode_app: %v", env)
 	}
 }
@@ -79,7 +85,8 @@ func TestImagesAreExact(t *testing.T) {
 		t.Errorf("found the images %q alone", images)
 	}
 	for _, image := range images {
-		if version := exactTag.FindString(image); version == "" || !strings.HasPrefix(image, "postgres:") && strings.Count(version, ".") < 2 {
+		if version := exactTag.FindString(image); version == "" || !strings.HasPrefix(image, "postgres:") &&
+			strings.Count(version, ".") < 2 {
 			t.Errorf("%s names no exact version", image)
 		}
 	}

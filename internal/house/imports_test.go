@@ -35,8 +35,9 @@ func judge(pkg string, forTests bool, imported string) string {
 	case isOurs && !ok:
 		return "its package is not in the table: say in internal/house/tables_test.go which of our packages it may import"
 	case isOurs && !slices.Contains(words(list), ours) && !slices.Contains(words(list), path.Dir(ours)+"/*"):
-		return fmt.Sprintf("%s may not import %s: declare an interface where it is needed and let internal/app join the two, "+
-			"or change internal/house/tables_test.go and say why in the commit", pkg, ours)
+		return fmt.Sprintf(
+			"%s may not import %s: declare an interface where it is needed and let internal/app join the two, "+
+				"or change internal/house/tables_test.go and say why in the commit", pkg, ours)
 	case isOurs:
 		return ""
 	case standard(imported):
@@ -66,7 +67,9 @@ func judgeModule(pkg string, test bool, imported string) string {
 		}
 		return fmt.Sprintf("%s may not use %s (allowed: %s)", pkg, name, orNone(users))
 	}
-	return fmt.Sprintf("the module of %s is not in the table: say in internal/house/tables_test.go which packages may use it", imported)
+	return fmt.Sprintf(
+		"the module of %s is not in the table: say in internal/house/tables_test.go which packages may use it",
+		imported)
 }
 
 func words(list string) []string { return strings.Fields(list) }

@@ -13,7 +13,8 @@ import (
 	"sendcode/internal/markdown"
 )
 
-// Every relative link of a document leads to a file that exists, and to a heading in it where it names one.
+// Every relative link of a document leads to a file that exists, and to a heading in it where it
+// names one.
 func TestLinksOfDocuments(t *testing.T) {
 	found := map[string]bool{}
 	for _, name := range documents(t) {
@@ -32,7 +33,8 @@ func TestLinksOfDocuments(t *testing.T) {
 			t.Error(problem)
 		}
 	}
-	for _, link := range []string{"README.md → docs/PROMISES.md", "README.zh-CN.md → docs/pictures/page.png", "docs/operations.md → docs/alerts.yaml"} {
+	for _, link := range []string{"README.md → docs/PROMISES.md", "README.zh-CN.md → docs/pictures/page.png",
+		"docs/operations.md → docs/alerts.yaml"} {
 		if !found[link] {
 			t.Errorf("%s was not found among the links", link)
 		}
@@ -42,7 +44,8 @@ func TestLinksOfDocuments(t *testing.T) {
 // documents are all of the repository, relative to its root.
 func documents(t *testing.T) (paths []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tools/bench/*.md", "quota/*.md", "templates/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "tools/bench/*.md", "quota/*.md",
+		"templates/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -63,19 +66,21 @@ var ranTest = regexp.MustCompile(`go test \./([\w/]+) -run '?\^?(Test\w+)`)
 
 var namedTest = regexp.MustCompile("\\[`((?:Test|Fuzz)\\w+)`\\]\\(([\\w/.]+_test\\.go)\\)")
 
-// The tests that a document names are where it says. README names one for each of five promises, and docs/PROMISES.md, which names no test
-// without a link, at least two for each of seven.
+// The tests that a document names are where it says. README names one for each of five promises,
+// and docs/PROMISES.md, which names no test without a link, at least two for each of seven.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	for _, path := range documents(t) {
 		for _, m := range namedTest.FindAllStringSubmatch(readFile(t, path), -1) {
-			if file := filepath.Join(filepath.Dir(path), m[2]); !strings.Contains(readFile(t, file), "\nfunc "+m[1]+"(") {
+			if file := filepath.Join(filepath.Dir(path), m[2]); !strings.Contains(readFile(t, file),
+				"\nfunc "+m[1]+"(") {
 				t.Errorf("%s: %s is not in %s", path, m[1], file)
 			}
 		}
 	}
 	for _, path := range documents(t) {
 		for _, m := range titledTest.FindAllStringSubmatch(readFile(t, path), -1) {
-			if file := filepath.Join(filepath.Dir(path), m[1]); !strings.Contains(readFile(t, file), "\nfunc "+m[2]+"(") {
+			if file := filepath.Join(filepath.Dir(path), m[1]); !strings.Contains(readFile(t, file),
+				"\nfunc "+m[2]+"(") {
 				t.Errorf("%s: %s is not in %s", path, m[2], file)
 			}
 		}
@@ -110,7 +115,8 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 		}
 		_, tests, _ := strings.Cut(text, "\n- **Tests**:\n")
 		if found := namesOf(heldTest, tests); len(found) < 2 || !slices.Equal(found, namesOf(namedTest, text)) {
-			t.Errorf("promise %s: it names the tests %s; in its list, each with what it holds, must be all of them and two at least, and there are %s",
+			t.Errorf(
+				"promise %s: it names the tests %s; in its list, each with what it holds, must be all of them and two at least, and there are %s",
 				m[1], namesOf(namedTest, text), found)
 		}
 	}
@@ -132,10 +138,13 @@ func namesOf(pattern *regexp.Regexp, text string) (names []string) {
 	return names
 }
 
-// Each file that a recipe of a package comment names is there: a recipe has lines that begin with a path.
+// Each file that a recipe of a package comment names is there: a recipe has lines that begin with a
+// path.
 func TestRecipesNameFilesThatExist(t *testing.T) {
-	recipe := regexp.MustCompile(`(?m)^//\t((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?)((?:, [\w./-]+\.\w+)*)`)
-	for _, file := range []string{"internal/store/store.go", "internal/support/support.go", "internal/sms/doc.go", "internal/delivery/mailapi/doc.go"} {
+	recipe := regexp.MustCompile(
+		`(?m)^//\t((?:internal|docs|web|migrations|templates)/[^ ,]*(?:,[^ ]+\})?)((?:, [\w./-]+\.\w+)*)`)
+	for _, file := range []string{"internal/store/store.go", "internal/support/support.go", "internal/sms/doc.go",
+		"internal/delivery/mailapi/doc.go"} {
 		comment, _, ok := strings.Cut(readFile(t, file), "\npackage ")
 		if !ok || !strings.Contains(comment, "\n// # A new ") {
 			t.Errorf("%s has no recipe in its package comment", file)
@@ -163,7 +172,8 @@ func TestRecipesNameFilesThatExist(t *testing.T) {
 	}
 }
 
-// Both READMEs tell what a run of make prove counts, in round numbers. They are those of the run that EXACT-QUOTAS.md shows.
+// Both READMEs tell what a run of make prove counts, in round numbers. They are those of the run
+// that EXACT-QUOTAS.md shows.
 func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
 	shown := readFile(t, "docs/EXACT-QUOTAS.md")
 	round := func(of string) int {
@@ -180,7 +190,8 @@ func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
 	}
 	sends, waits := round("sends over the policy"), round("waits untrue")
 	for name, told := range map[string]string{
-		"README.md":       fmt.Sprintf("Of some %d,000 sends none is over the policy and none is lost, and of %d,000 waits that it told none was wrong.", sends, waits),
+		"README.md": fmt.Sprintf(
+			"Of some %d,000 sends none is over the policy and none is lost, and of %d,000 waits that it told none was wrong.", sends, waits),
 		"README.zh-CN.md": fmt.Sprintf("约 %d000 次发送中没有一次超频、没有一次丢失，约 %d000 次等待提示中没有一次失准。", sends, waits),
 	} {
 		if !strings.Contains(readFile(t, name), told) {

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/server"
 )
 
-// Generators need the address of a server, and take a field with a default for one that is always there: openapi-typescript
-// makes it required in what a caller has to give.
+// Generators need the address of a server, and take a field with a default for one that is always
+// there: openapi-typescript makes it required in what a caller has to give.
 func TestSpecificationSuitsGenerators(t *testing.T) {
 	var spec struct {
 		Servers []struct{ URL string }
@@ -56,13 +56,15 @@ func eachProperty(n *yaml.Node, yield func(name string, schema map[string]yaml.N
 	}
 }
 
-// The service's table of problems is the only one: the specification allows these types alone, and no document speaks of another.
+// The service's table of problems is the only one: the specification allows these types alone, and
+// no document speaks of another.
 func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
 	var slugs []string
 	for _, k := range server.Kinds() {
 		slugs = append(slugs, k.Slug)
 	}
-	if all := "/problems/(" + strings.Join(slugs, "|") + ")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
+	if all := "/problems/(" + strings.Join(slugs, "|") +
+		")$"; !strings.Contains(readFile(t, "docs/openapi.yaml"), all) {
 		t.Errorf("docs/openapi.yaml: the pattern of a problem's type is not %s", all)
 	}
 	for _, name := range append(documents(t), "docs/openapi.yaml") {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The picture of a send in ARCHITECTURE.md is true: a line is an import, a dotted one an interface where there must be none.
+// The picture of a send in ARCHITECTURE.md is true: a line is an import, a dotted one an interface
+// where there must be none.
 func TestThePictureOfASendIsTrue(t *testing.T) {
 	imports := map[string][]string{}
 	for _, s := range sources(t) {

@@ -11,9 +11,10 @@ import (
 	"testing"
 )
 
-// Each warning and error of the log names a section of the runbooks beside its text, each section says in sentences what people notice and
-// what the likely causes are, each with its remedy, and each is reached from an alert or a line. A line whose whole text is computed is a warning about a setting, in a variable
-// w, and says itself what to do.
+// Each warning and error of the log names a section of the runbooks beside its text, each section
+// says in sentences what people notice and what the likely causes are, each with its remedy, and
+// each is reached from an alert or a line. A line whose whole text is computed is a warning about a
+// setting, in a variable w, and says itself what to do.
 func TestEveryWarningHasARunbook(t *testing.T) {
 	sections, used := map[string]string{}, map[string]bool{} // by name of the constant; by section
 	for _, s := range sources(t) {
@@ -36,7 +37,8 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			}
 			named := runbooksOf(call)
 			if len(named) != 1 {
-				t.Errorf("%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes",
+				t.Errorf(
+					"%s: the log line %q names %d sections of the runbooks: add one of package runbook to its attributes",
 					s.name, textOf(arg), len(named))
 			}
 			for _, name := range named {
@@ -50,7 +52,8 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 			t.Errorf("no log line names runbook.%s", name)
 		}
 	}
-	for _, section := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t, "docs/alerts.yaml"), -1) {
+	for _, section := range regexp.MustCompile(`docs/runbooks\.md#([a-z-]+)`).FindAllStringSubmatch(readFile(t,
+		"docs/alerts.yaml"), -1) {
 		used[section[1]] = true
 	}
 	_, text, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## ")
@@ -63,7 +66,8 @@ func TestEveryWarningHasARunbook(t *testing.T) {
 		causes := regexp.MustCompile(`(?m)^\d\. `).FindAllString(body, -1)
 		remedies := regexp.MustCompile(`(?m)^\d\. \*\*[^*]+\.\*\* [^\n]+(\n   [^\n]+)*\.$`).FindAllString(body, -1)
 		if len(causes) < 2 || len(remedies) != len(causes) {
-			t.Errorf("the runbook %s has %d causes, of which %d are sentences with a remedy; want two or more, each with one", heading,
+			t.Errorf(
+				"the runbook %s has %d causes, of which %d are sentences with a remedy; want two or more, each with one", heading,
 				len(causes), len(remedies))
 		}
 		if !used[section] {
@@ -106,12 +110,14 @@ func TestEveryRunbookHasAPanel(t *testing.T) {
 	}
 }
 
-// The runbook on jobs, to which each line of a failed one leads, has a row for each job of the tables that can fail, and for no other.
+// The runbook on jobs, to which each line of a failed one leads, has a row for each job of the
+// tables that can fail, and for no other.
 func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 	_, jobs, _ := strings.Cut(readFile(t, "docs/runbooks.md"), "\n## Jobs\n")
 	jobs, _, _ = strings.Cut(jobs, "\n## ")
 	rows := map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(jobs, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.{20,}\\|.{10,}\\|$").FindAllStringSubmatch(jobs,
+		-1) {
 		rows[row[1]] = true
 	}
 	for _, s := range sources(t) {
@@ -133,7 +139,8 @@ func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 	}
 }
 
-// jobOf returns the name of a row of a table of jobs, "" for other nodes; fails: its Run is not one of jobs.Func, which never fails.
+// jobOf returns the name of a row of a table of jobs, "" for other nodes; fails: its Run is not one
+// of jobs.Func, which never fails.
 func jobOf(n ast.Node) (name string, fails bool) {
 	row, ok := n.(*ast.CompositeLit)
 	if !ok {
@@ -174,7 +181,8 @@ func messageOf(call *ast.CallExpr) ast.Expr {
 	default:
 		at = 1 + slices.IndexFunc(call.Args, func(arg ast.Expr) bool {
 			level, ok := arg.(*ast.SelectorExpr)
-			return ok && lastName(level.X) == "slog" && (level.Sel.Name == "LevelWarn" || level.Sel.Name == "LevelError")
+			return ok && lastName(level.X) == "slog" &&
+				(level.Sel.Name == "LevelWarn" || level.Sel.Name == "LevelError")
 		})
 		if at == 0 {
 			return nil

@@ -9,16 +9,18 @@ import (
 // sample is a block of a document: its language, and its first line.
 type sample struct{ page, language, begins string }
 
-// fits reports whether a row of docs/samples.md, whose fields may be shorter or be for every document, is about the sample.
+// fits reports whether a row of docs/samples.md, whose fields may be shorter or be for every
+// document, is about the sample.
 func (s sample) fits(row sample) bool {
-	return (row.page == s.page || row.page == "every one") && row.language == s.language && strings.HasPrefix(s.begins, row.begins)
+	return (row.page == s.page || row.page == "every one") && row.language == s.language &&
+		strings.HasPrefix(s.begins, row.begins)
 }
 
 // aCommand is how a block without a language begins that a reader is to run.
 var aCommand = regexp.MustCompile(`\A(?:sendcode |\./sendcode|go |make |node |export |docker |curl |ACL |[A-Z_]+=)`)
 
-// Each block of commands, settings or code in the documents is run by a test that docs/samples.md names, or stands in its list of those that
-// are not run here; each of its rows is about a block.
+// Each block of commands, settings or code in the documents is run by a test that docs/samples.md
+// names, or stands in its list of those that are not run here; each of its rows is about a block.
 func TestEachSampleIsRunOrListed(t *testing.T) {
 	rows := map[sample]int{}
 	table := regexp.MustCompile("(?m)^\\| ([\\w./-]+\\.md|every one) \\| (\\w+) \\| (?:`([^`]+)`)? ?\\| .+ \\|$")
@@ -48,7 +50,8 @@ func TestEachSampleIsRunOrListed(t *testing.T) {
 			}
 		}
 		if found != 1 {
-			t.Errorf("docs/samples.md has %d rows for the block of %s in %s that begins with %q; want one, which says what test runs it, or why none does",
+			t.Errorf(
+				"docs/samples.md has %d rows for the block of %s in %s that begins with %q; want one, which says what test runs it, or why none does",
 				found, s.language, s.page, s.begins)
 		}
 	}
@@ -63,7 +66,8 @@ func TestEachSampleIsRunOrListed(t *testing.T) {
 func samplesOf(t *testing.T, pages []string) (all []sample) {
 	t.Helper()
 	for _, page := range pages {
-		for _, m := range regexp.MustCompile("(?ms)^```(\\w*)\n([^\n]*)\n.*?^```$").FindAllStringSubmatch(readFile(t, page), -1) {
+		for _, m := range regexp.MustCompile("(?ms)^```(\\w*)\n([^\n]*)\n.*?^```$").FindAllStringSubmatch(readFile(t,
+			page), -1) {
 			s := sample{page, m[1], m[2]}
 			if s.language == "" && aCommand.MatchString(s.begins) {
 				s.language = "sh"

@@ -19,7 +19,8 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(documented)) {
 		if !documented[pkg] {
-			t.Errorf("package %s has no doc comment that says what it is for, why, and where in the flow it stands", pkg)
+			t.Errorf("package %s has no doc comment that says what it is for, why, and where in the flow it stands",
+				pkg)
 		}
 	}
 }
@@ -42,9 +43,10 @@ func TestNothingSleeps(t *testing.T) {
 }
 
 func TestBubblesAreOnOneProcessor(t *testing.T) {
-	check(t, "calls synctest.Test, which crashes under the race detector; servertest.Bubble does not", func(s source) bool {
-		return s.pkg != strings.TrimPrefix(bubbles, module) && calls(s.file, "testing/synctest", "Test")
-	})
+	check(t, "calls synctest.Test, which crashes under the race detector; servertest.Bubble does not",
+		func(s source) bool {
+			return s.pkg != strings.TrimPrefix(bubbles, module) && calls(s.file, "testing/synctest", "Test")
+		})
 }
 
 func TestNoInit(t *testing.T) {

@@ -11,7 +11,8 @@ package house
 // edges says which of our packages a package imports. Paths are relative to the
 // module, separated by spaces. Tests, kits for tests and tools may import any of them.
 var edges = map[string]string{
-	"cmd/sendcode": "internal/app internal/app/doctor internal/config internal/config/document", // suggests a command as it does a setting
+	// suggests a command as it does a setting
+	"cmd/sendcode": "internal/app internal/app/doctor internal/config internal/config/document",
 
 	// Leaves. quota is public: others may use it without the rest.
 	"quota":                     "quota/internal/redisurl",
@@ -41,8 +42,9 @@ var edges = map[string]string{
 	"docs":                      "",
 	"migrations":                "internal/store",
 	"templates":                 "",
-	"internal/texts":            "quota",                                   // waits are rounded as everywhere
-	"web":                       "quota internal/recipient internal/texts", // draws a rule's state the same way on every page, and serves how numbers are written
+	"internal/texts":            "quota", // waits are rounded as everywhere
+	// draws a rule's state the same way on every page, and serves how numbers are written
+	"web": "quota internal/recipient internal/texts",
 
 	// Mail servers.
 	"internal/delivery/mailapi":    "internal/delivery internal/exchange internal/loopback",
@@ -88,7 +90,8 @@ var edges = map[string]string{
 	"internal/console/policies":   "internal/fault quota internal/texts internal/support internal/store internal/console/frame",
 	"internal/console/statistics": "internal/texts internal/store",
 	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
-	"internal/console/explain":    "quota internal/texts internal/recipient internal/policy internal/store internal/verification", // no HTTP, and nothing that reads
+	// no HTTP, and nothing that reads
+	"internal/console/explain": "quota internal/texts internal/recipient internal/policy internal/store internal/verification",
 	"internal/console/auth": "internal/runbook internal/buckets internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
@@ -98,7 +101,8 @@ var edges = map[string]string{
 	"internal/config/document": "",
 	"internal/config": "internal/hooks internal/sns internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
-	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification", // plays a week on the real use cases
+	// plays a week on the real use cases
+	"internal/demo":    "internal/delivery internal/recipient internal/sms internal/store internal/support internal/verification",
 	"internal/traces":  "internal/store",
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
@@ -159,7 +163,8 @@ var modules = map[string]string{
 	"github.com/wneessen/go-mail":           "internal/delivery/smtp",
 	"go.yaml.in/yaml":                       "internal/config internal/config/document internal/reference tools/mutants",
 	"go.opentelemetry.io/contrib":           "internal/traces",
-	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook", // the last two write traceparent
+	// the last two write traceparent
+	"go.opentelemetry.io/otel":              "internal/traces internal/exchange internal/webhook",
 	"go.opentelemetry.io/proto/otlp":        "internal/app/apptest",
 	"go.uber.org/goleak":                    testsOnly,
 	"google.golang.org/protobuf":            "internal/app/apptest", // reads spans
@@ -182,8 +187,8 @@ const (
 // bubbles is the package that opens testing/synctest's.
 const bubbles = "sendcode/internal/servertest"
 
-// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no leave to sleep: there it moves the
-// bubble's clock and takes no time.
+// sleepers are the files that may call time.Sleep, each with the reason. Tests in a bubble need no
+// leave to sleep: there it moves the bubble's clock and takes no time.
 var sleepers = map[string]string{
 	"internal/simulate/happen_test.go":              "in a bubble, where time is virtual",
 	"internal/verification/verificationtest/rig.go": "lets the time of a bubble pass",

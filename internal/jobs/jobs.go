@@ -1,5 +1,6 @@
-// Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic pauses of prefixes, polling of
-// receipts, and flushes of what other packages collect in memory. Each job is one row of a table, which internal/app builds.
+// Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
+// pauses of prefixes, polling of receipts, and flushes of what other packages collect in memory.
+// Each job is one row of a table, which internal/app builds.
 //
 // Sends and checks do not depend on it directly.
 package jobs
@@ -17,7 +18,8 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. If again is true, Run is called again after a tick, else after Every. An error is only logged.
+	// Run does the work, or a part of it. If again is true, Run is called again after a tick, else
+	// after Every. An error is only logged.
 	Run func(ctx context.Context) (again bool, err error)
 	// AtStop says that the job runs once more when the process ends.
 	AtStop bool
@@ -29,8 +31,9 @@ const DefaultTick = time.Second
 // stopTimeout bounds the last runs when the process ends.
 const stopTimeout = 5 * time.Second
 
-// Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then it runs those with AtStop once more, one
-// after the other. If tick is 0, it is DefaultTick. observer may be nil.
+// Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
+// it runs those with AtStop once more, one after the other. If tick is 0, it is DefaultTick.
+// observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
 		tick = DefaultTick
@@ -78,7 +81,8 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 // repeatAfter is the shortest time between two log lines on failures of the same job.
 const repeatAfter = 10 * time.Minute
 
-// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick while the database is unavailable.
+// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick
+// while the database is unavailable.
 type failures struct{ logged time.Time }
 
 func (f *failures) report(job string, err error, logger *slog.Logger) {

@@ -42,7 +42,8 @@ func during(d time.Duration, table []Job, observer Observer, logger *slog.Logger
 	<-done
 }
 
-// At once, at the next tick while there is more to do, else after its interval; and those that ask for it once more at the stop.
+// At once, at the next tick while there is more to do, else after its interval; and those that ask
+// for it once more at the stop.
 func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{}
@@ -60,7 +61,8 @@ func TestAJobHoldsUpNoOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
 		hangs := func(ctx context.Context) (bool, error) { <-ctx.Done(); return false, ctx.Err() }
-		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, nil, slog.New(slog.DiscardHandler))
+		during(10*time.Second, []Job{{Name: "hangs", Run: hangs}, {Name: "other", Run: other.run}}, nil,
+			slog.New(slog.DiscardHandler))
 		servertest.Same(t, "runs", len(other.runs), 11)
 	})
 }
@@ -77,13 +79,15 @@ func (r ran) JobRan(job string, failed bool) {
 	}
 }
 
-// While the database is away, the process's log has a line for each job in ten minutes, not one for each tick. Each failure is counted.
+// While the database is away, the process's log has a line for each job in ten minutes, not one for
+// each tick. Each failure is counted.
 func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		printed := &servertest.Text{}
 		job := &counter{fails: true}
 		observed := ran{map[string]int{}, map[string]int{}}
-		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, observed, slog.New(slog.NewTextHandler(printed, nil)))
+		during(25*time.Minute, []Job{{Name: "receipts", Run: job.run}}, observed,
+			slog.New(slog.NewTextHandler(printed, nil)))
 		servertest.Same(t, "counted runs", observed.runs["receipts"], len(job.runs))
 		servertest.Same(t, "counted failures", observed.failed["receipts"], len(job.runs))
 		if n := strings.Count(printed.String(), `msg="job failed" job=receipts`); n != 3 || len(job.runs) < 1500 {

@@ -22,8 +22,8 @@ func watched(s *vtest.Settings) {
 	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
-// Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the place is given back. Others,
-// and mail, go on. When the time is over, so does the prefix.
+// Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the
+// place is given back. Others, and mail, go on. When the time is over, so does the prefix.
 func TestPumpedPrefixIsPaused(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		seen := r.Observe()
@@ -88,7 +88,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			r.Want(name, len(got), 0)
 		})
 	}
-	// A prefix that is exempted during a pause is open at once, and so are all if nothing is watched any more.
+	// A prefix that is exempted during a pause is open at once, and so are all if nothing is
+	// watched any more.
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(12 * time.Minute)
@@ -99,7 +100,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	})
 }
 
-// What strangers pump pauses strangers alone: secret keys go on. Who failed for the pause may try again as soon as it is lifted.
+// What strangers pump pauses strangers alone: secret keys go on. Who failed for the pause may try
+// again as soon as it is lifted.
 func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
 		byStranger := func(n int) verification.Ask {

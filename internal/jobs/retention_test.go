@@ -40,11 +40,12 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 }
 
 func TestRowsAreKeptForEver(t *testing.T) {
-	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour }, func(r *vtest.Rig) {
-		r.SendTo(vtest.Ana)
-		r.Sleep(105 * 24 * time.Hour) // longer than rows are kept by default
-		r.Want("rows that are left", len(r.Rows()), 1)
-	})
+	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour },
+		func(r *vtest.Rig) {
+			r.SendTo(vtest.Ana)
+			r.Sleep(105 * 24 * time.Hour) // longer than rows are kept by default
+			r.Want("rows that are left", len(r.Rows()), 1)
+		})
 }
 
 // Many go a few at a time, tick after tick; a database that is away is asked again later.
@@ -58,7 +59,8 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 		var left []int
 		for range 3 {
 			rows := 0
-			r.NoError(r.Store.CountedSends(r.Context(), store.DatabaseClock, 2*days, func(store.CountedSend) error { rows++; return nil }))
+			r.NoError(r.Store.CountedSends(r.Context(), store.DatabaseClock, 2*days,
+				func(store.CountedSend) error { rows++; return nil }))
 			left = append(left, rows)
 			r.Sleep(5 * time.Minute)
 		}
@@ -92,8 +94,8 @@ func (l *little) say(until time.Time, err error) (asked int) {
 	return asked
 }
 
-// The operator is told in time that rows will find no place, again and again but not at every tick; and while all is well the database is
-// not asked at every tick.
+// The operator is told in time that rows will find no place, again and again but not at every tick;
+// and while all is well the database is not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
 		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}

@@ -45,7 +45,8 @@ type Maintenance struct {
 	told      store.ExpiryMark // apps were told of the codes that expired before
 }
 
-// How often the jobs are due, and how much they do at once: a little, so that nothing else waits for it.
+// How often the jobs are due, and how much they do at once: a little, so that nothing else waits
+// for it.
 const (
 	RetentionEvery  = 10 * time.Minute // once nothing old is left
 	rollUpEvery     = time.Minute      // once all is counted
@@ -80,7 +81,8 @@ func (l *Maintenance) Table() []Job {
 	return table
 }
 
-// expire deletes up to ExpireRows rows of each table and at most one partition that are older than the retention. again: more may be left.
+// expire deletes up to ExpireRows rows of each table and at most one partition that are older than
+// the retention. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
@@ -103,8 +105,8 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// tellExpired writes the events of some codes that expired, for the apps that want them. again: more may be left. Every replica does, and
-// the database keeps one event of each.
+// tellExpired writes the events of some codes that expired, for the apps that want them. again:
+// more may be left. Every replica does, and the database keeps one event of each.
 func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -112,9 +114,10 @@ func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	to, read, err := l.Store.TellExpired(ctx, apps, l.told, expiryEvents, func(v store.Verification) (store.NewEvent, error) {
-		return l.Teller.Event(v, store.VerificationExpired)
-	})
+	to, read, err := l.Store.TellExpired(ctx, apps, l.told, expiryEvents,
+		func(v store.Verification) (store.NewEvent, error) {
+			return l.Teller.Event(v, store.VerificationExpired)
+		})
 	if err != nil {
 		return false, err
 	}
@@ -124,8 +127,8 @@ func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
 	return read == expiryEvents, nil
 }
 
-// countAhead counts the rows of some past hours for statistics. again: more hours may be left. For hours that are not counted yet,
-// statistics read the rows.
+// countAhead counts the rows of some past hours for statistics. again: more hours may be left. For
+// hours that are not counted yet, statistics read the rows.
 func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
 	set := l.Policy.Get()
 	keep := set.Retention
@@ -138,8 +141,8 @@ func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
 	return n >= countHours, err
 }
 
-// makePartitions creates partitions for the coming weeks. If there are fewer than weeksAhead, it logs an alarm, and tries again at every
-// tick.
+// makePartitions creates partitions for the coming weeks. If there are fewer than weeksAhead, it
+// logs an alarm, and tries again at every tick.
 func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -150,12 +153,14 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
 		l.alarmedAt = now
-		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err, runbook.Room.See())
+		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
+			runbook.Room.See())
 	}
 	return true, nil
 }
 
-// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more. again is always false.
+// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more. again is
+// always false.
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -166,8 +171,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered, which is a sign of fraud. A lease makes
-// sure that one replica does it for all.
+// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered,
+// which is a sign of fraud. A lease makes sure that one replica does it for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -189,13 +194,15 @@ func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 // alarm logs and counts a new pause, so that an operator checks it.
 func (l *Maintenance) alarm(p store.PrefixPause) {
 	args := []any{
-		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved", p.Approved, "until", p.Until.Format(time.RFC3339),
+		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",
+		p.Approved, "until", p.Until.Format(time.RFC3339),
 		"pause", p.ID,
 	}
 	if p.Usual >= 0 {
 		args = append(args, "usual_percent", p.Usual)
 	}
-	l.Logger.Error("text messages to prefix paused: many codes sent, few approved", append(args, runbook.TextMessages.See())...)
+	l.Logger.Error("text messages to prefix paused: many codes sent, few approved",
+		append(args, runbook.TextMessages.See())...)
 	if l.Observer != nil {
 		l.Observer.PrefixPaused(p.App, p.Country)
 	}

@@ -1,5 +1,5 @@
-// Package jsonpath finds values in JSON that others send, by paths that the configuration has: names of members and places in lists, as
-// "event-data.message.headers.message-id" or "data.to.0".
+// Package jsonpath finds values in JSON that others send, by paths that the configuration has:
+// names of members and places in lists, as "event-data.message.headers.message-id" or "data.to.0".
 package jsonpath
 
 import (

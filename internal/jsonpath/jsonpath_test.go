@@ -12,7 +12,8 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"a.0.b-c.0": "x", "a.0.b-c.1": "true", "a.0.b-c": "", "a.1": "", "a.-1": "", "a.x": "", "n": "", "a.0.b-c.0.z": "",
+		"a.0.b-c.0": "x", "a.0.b-c.1": "true", "a.0.b-c": "", "a.1": "", "a.-1": "", "a.x": "", "n": "",
+		"a.0.b-c.0.z": "",
 	} {
 		p, err := Parse(text)
 		if err != nil || p.String() != text {

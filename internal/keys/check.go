@@ -15,9 +15,10 @@ const IndexCheck = "index key"
 
 const ringCheck = "key " // followed by the ID
 
-// Checks returns a check value for each key, by which the database knows whether a process has the keys that its rows were written with.
-// Equal keys have equal values. A key cannot be found by its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed
-// text under the index key, or a sub-key of the ring's key that is used for nothing else.
+// Checks returns a check value for each key, by which the database knows whether a process has the
+// keys that its rows were written with. Equal keys have equal values. A key cannot be found by its
+// value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under the
+// index key, or a sub-key of the ring's key that is used for nothing else.
 func (k Vault) Checks() store.KeyChecks {
 	all := store.KeyChecks{}
 	if len(k.IndexKey) > 0 {

@@ -9,14 +9,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// indexCheckVector is HMAC-SHA256 of "sendcode key check v1\x00" under 32 bytes 01, computed by another program.
+// indexCheckVector is HMAC-SHA256 of "sendcode key check v1\x00" under 32 bytes 01, computed by
+// another program.
 const indexCheckVector = "fe1b53a9da4ef9b54fd448be7717c18a53e1acf86e4de7a57045e6d0fffe9f9e"
 
 func vault(t *testing.T, index byte, entries string) Vault {
 	return Vault{IndexKey: bytes.Repeat([]byte{index}, 32), Ring: ring(t, entries)}
 }
 
-// A value says whether two processes have the same key, whatever its place in the ring, and is none of the keys in use.
+// A value says whether two processes have the same key, whatever its place in the ring, and is none
+// of the keys in use.
 func TestChecks(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).Checks()
 	for name, c := range map[string]struct {
@@ -35,7 +37,8 @@ func TestChecks(t *testing.T) {
 	}
 	r := ring(t, "a:"+secret1)
 	code, _ := r.Subkey("a", codeLabel)
-	if v := a["key a"]; len(v) != 32 || len(a[IndexCheck]) != 32 || bytes.Equal(v, code) || bytes.Equal(v, r.content().keys[0].prk) {
+	if v := a["key a"]; len(v) != 32 || len(a[IndexCheck]) != 32 || bytes.Equal(v, code) ||
+		bytes.Equal(v, r.content().keys[0].prk) {
 		t.Errorf("the values are %x", a)
 	}
 	if got := hex.EncodeToString(a[IndexCheck]); got != indexCheckVector {
@@ -48,7 +51,8 @@ func TestChecks(t *testing.T) {
 
 func TestLacking(t *testing.T) {
 	checks := vault(t, 1, "b:"+secret2+",a:"+secret1).Checks()
-	for entries, want := range map[string][]string{"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"}, "b:" + secret2 + ",a:" + secret1: nil} {
+	for entries, want := range map[string][]string{"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"},
+		"b:" + secret2 + ",a:" + secret1: nil} {
 		if got := ring(t, entries).Lacking(checks); !slices.Equal(got, want) {
 			t.Errorf("lacks %q, want %q", got, want)
 		}

@@ -1,13 +1,15 @@
-// Package keys holds the secret keys of the service and everything that is derived from them: the Ring of SENDCODE_SECRET_KEYS, and the
-// Vault, which hashes recipients, encrypts and decrypts their addresses, and derives codes.
+// Package keys holds the secret keys of the service and everything that is derived from them: the
+// Ring of SENDCODE_SECRET_KEYS, and the Vault, which hashes recipients, encrypts and decrypts their
+// addresses, and derives codes.
 //
-// A ring has several keys, so that they can be rotated while codes are valid: the first key is used for new data, the others for data
-// that name them. Stored data have the ID of their key. No key of the ring is used directly: HKDF (RFC 5869) derives one sub-key for
-// each use, so codes, encryption and cookies never share one.
+// A ring has several keys, so that they can be rotated while codes are valid: the first key is used
+// for new data, the others for data that name them. Stored data have the ID of their key. No key of
+// the ring is used directly: HKDF (RFC 5869) derives one sub-key for each use, so codes, encryption
+// and cookies never share one.
 //
-// Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of pages use it. Hashes of recipients use
-// another key, SENDCODE_INDEX_KEY, so that a rotation does not reset quotas. Packages verification, outbox, jobs and support each have a
-// Vault.
+// Package app parses the ring at the start. Codes, proofs, encrypted recipients and the cookies of
+// pages use it. Hashes of recipients use another key, SENDCODE_INDEX_KEY, so that a rotation does
+// not reset quotas. Packages verification, outbox, jobs and support each have a Vault.
 package keys
 
 import (
@@ -27,20 +29,21 @@ import (
 // subkeySize is the length of every derived key in bytes.
 const subkeySize = 32
 
-// ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too early. It is an operational fault (503),
-// and says nothing about a code. What wraps it names the ID.
+// ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too
+// early. It is an operational fault (503), and says nothing about a code. What wraps it names the
+// ID.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
-// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and prints as redacted. The zero Ring has no
-// key.
+// Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and
+// prints as redacted. The zero Ring has no key.
 type Ring struct {
-	// A function, since fmt would print keys here if the Ring is in an unexported field: it does not call String then,
-	// and even follows a pointer, for a verb that does not fit ("%s").
+	// A function, since fmt would print keys here if the Ring is in an unexported field: it does
+	// not call String then, and even follows a pointer, for a verb that does not fit ("%s").
 	held func() *content
 }
 
-// content is what a ring holds: its keys, and the keys and ciphers derived from them. These are kept, since deriving a key and setting up
-// its cipher takes longer than sealing with it.
+// content is what a ring holds: its keys, and the keys and ciphers derived from them. These are
+// kept, since deriving a key and setting up its cipher takes longer than sealing with it.
 type content struct {
 	keys    []key
 	derived sync.Map // derivation → derived
@@ -51,8 +54,8 @@ type key struct {
 	prk []byte // HKDF-Extract of the secret
 }
 
-// derivation names a derived key: the ID of the ring's key, the use and the label. Uses and labels are constants of the program, so a ring
-// holds few derived keys.
+// derivation names a derived key: the ID of the ring's key, the use and the label. Uses and labels
+// are constants of the program, so a ring holds few derived keys.
 type derivation struct{ id, use, label string }
 
 // derived is a derived key and its cipher, which many goroutines may use at once.
@@ -61,7 +64,8 @@ type derived struct {
 	aead cipher.AEAD
 }
 
-// The uses, which separate the keys of Subkey from those of Seal, also where both have the same label.
+// The uses, which separate the keys of Subkey from those of Seal, also where both have the same
+// label.
 const (
 	useSubkey = "subkey"
 	useSeal   = "seal"
@@ -91,15 +95,15 @@ func (r Ring) content() *content {
 	return r.held()
 }
 
-// Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The error
-// is ErrUnknownKey for an id that is not on the ring.
+// Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The
+// error is ErrUnknownKey for an id that is not on the ring.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
 	d, err := r.derive(derivation{id, useSubkey, label})
 	return bytes.Clone(d.key), err
 }
 
-// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's ID. It makes them at the first call
-// and keeps them. Error: ErrUnknownKey.
+// derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's
+// ID. It makes them at the first call and keeps them. Error: ErrUnknownKey.
 func (r *Ring) derive(d derivation) (derived, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {

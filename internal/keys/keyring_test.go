@@ -34,8 +34,8 @@ func open(t *testing.T, r *Ring, sealed []byte, want string) {
 	}
 }
 
-// The vectors were computed by another implementation of HKDF. A change here kills every live code and makes
-// every stored recipient unreadable.
+// The vectors were computed by another implementation of HKDF. A change here kills every live code
+// and makes every stored recipient unreadable.
 func TestSubkeyVectors(t *testing.T) {
 	r := ring(t, "a:"+secret1+",b:"+secret2)
 	for _, c := range []struct{ id, use, label, want string }{

@@ -12,14 +12,16 @@ import (
 	"strings"
 )
 
-// minKey is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section 3).
+// minKey is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section
+// 3).
 const minKey = 32
 
 const maxID = 16
 
-// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -; a key is at least 32 random bytes in base64,
-// standard or URL alphabet, with or without padding. The error lists all problems by position. It shows nothing of the value, not even
-// an ID, which may be a misplaced key.
+// Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -; a key is
+// at least 32 random bytes in base64, standard or URL alphabet, with or without padding. The error
+// lists all problems by position. It shows nothing of the value, not even an ID, which may be a
+// misplaced key.
 func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
@@ -89,7 +91,8 @@ func Decode(encoded string) ([]byte, error) {
 	return secret, nil
 }
 
-// checkDuplicate notes in seen that the entry with the number at has this value. It fails if an earlier entry has the same value.
+// checkDuplicate notes in seen that the entry with the number at has this value. It fails if an
+// earlier entry has the same value.
 func checkDuplicate(seen map[string]int, what, value string, at int) error {
 	if first := seen[what+value]; first != 0 {
 		return fmt.Errorf("the same %s as entry %d", what, first)

@@ -9,15 +9,17 @@ import (
 // sealVersion is the first byte of sealed data, so that the format can change.
 const sealVersion = 1
 
-// ErrSealed says that data cannot be opened: they were damaged or never sealed, or the label or the additional data differ.
+// ErrSealed says that data cannot be opened: they were damaged or never sealed, or the label or the
+// additional data differ.
 var ErrSealed = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //
 //	version (1 byte) | length of the key id (1 byte) | key id | nonce (24 bytes) | ciphertext and tag
 //
-// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one key, which may be used for years; AES-GCM
-// is limited to 2^32 messages (NIST SP 800-38D section 8.3).
+// with XChaCha20-Poly1305. Its random nonce is long enough for any number of messages under one
+// key, which may be used for years; AES-GCM is limited to 2^32 messages (NIST SP 800-38D section
+// 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.CurrentID()
 	d, err := r.derive(derivation{id, useSeal, label})
@@ -33,7 +35,8 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts what Seal returned. Errors: ErrUnknownKey if the key is not in the ring, else ErrSealed.
+// Open decrypts what Seal returned. Errors: ErrUnknownKey if the key is not in the ring, else
+// ErrSealed.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
 		return nil, ErrSealed
@@ -63,9 +66,11 @@ func (r *Ring) Reseal(label string, sealed, additional []byte) ([]byte, error) {
 	return r.Seal(label, plaintext, additional)
 }
 
-// SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not sealed data.
+// SealedBy returns the ID of the key that sealed data name in their first bytes; "" if they are not
+// sealed data.
 func SealedBy(sealed []byte) string {
-	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) || !validID(string(sealed[2:2+sealed[1]])) {
+	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) ||
+		!validID(string(sealed[2:2+sealed[1]])) {
 		return ""
 	}
 	return string(sealed[2 : 2+sealed[1]])

@@ -33,7 +33,8 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 		for _, flip := range []byte{1, 0x80} {
 			bad := bytes.Clone(sealed)
 			bad[i] ^= flip
-			if got, err := r.Open("recipient", bad, []byte("row 7")); got != nil || !errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
+			if got, err := r.Open("recipient", bad, []byte("row 7")); got != nil ||
+				!errors.Is(err, ErrSealed) && !errors.Is(err, ErrUnknownKey) {
 				t.Errorf("byte %d flipped: %q, %v", i, got, err)
 			}
 		}

@@ -10,11 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// minDistinct is the least number of different bytes in a key. A random key has fewer with a probability below 10^-15.
+// minDistinct is the least number of different bytes in a key. A random key has fewer with a
+// probability below 10^-15.
 const minDistinct = 16
 
-// checkStrength rejects keys that are typed, copied from an example, or filled up to the length. It cannot prove that a key is random; it
-// rejects a random key about once in ten million.
+// checkStrength rejects keys that are typed, copied from an example, or filled up to the length. It
+// cannot prove that a key is random; it rejects a random key about once in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
@@ -53,7 +54,8 @@ func isRepeated(secret []byte) bool {
 	return false
 }
 
-// isPublished reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515 (A.1.1), which tutorials use.
+// isPublished reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515
+// (A.1.1), which tutorials use.
 func isPublished(encoded string) bool {
 	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
 	return slices.Contains([]string{
@@ -62,7 +64,8 @@ func isPublished(encoded string) bool {
 	}, plain)
 }
 
-// isText reports whether the key is printable text, such as a passphrase or a hexadecimal key that was encoded again.
+// isText reports whether the key is printable text, such as a passphrase or a hexadecimal key that
+// was encoded again.
 func isText(secret []byte) bool {
 	if !utf8.Valid(secret) {
 		return false
@@ -70,8 +73,8 @@ func isText(secret []byte) bool {
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// isTyped reports whether the base64 text contains a word that people type, or lacks capitals or small letters. Such a text decodes to
-// bytes that look random.
+// isTyped reports whether the base64 text contains a word that people type, or lacks capitals or
+// small letters. Such a text decodes to bytes that look random.
 func isTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Labels separate the keys of the ring. RecipientLabel seals the address of a verification, CallerCodeLabel the code of a caller.
+// Labels separate the keys of the ring. RecipientLabel seals the address of a verification,
+// CallerCodeLabel the code of a caller.
 const (
 	RecipientLabel  = "recipient"
 	CallerCodeLabel = "caller's code"
@@ -26,16 +27,18 @@ const (
 	knownLabel = "known browser"
 )
 
-// Vault holds the keys. Several spellings of an address may be folded to one recipient (recipient.Folding), which the limiter, the database
-// and the search use. But a mail goes to the spelling that was typed, only the holder of that spelling may resend it, and a proof is
-// valid only for that spelling.
+// Vault holds the keys. Several spellings of an address may be folded to one recipient
+// (recipient.Folding), which the limiter, the database and the search use. But a mail goes to the
+// spelling that was typed, only the holder of that spelling may resend it, and a proof is valid
+// only for that spelling.
 type Vault struct {
 	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
 
-// Hash returns the recipient's hash by which events are counted and searched; the same for all folded spellings.
+// Hash returns the recipient's hash by which events are counted and searched; the same for all
+// folded spellings.
 func (k Vault) Hash(r recipient.Recipient) recipient.Hash { return k.Hashes(r).Counted }
 
 // AddressHash returns the hash of the address as spelled, ignoring case.
@@ -44,13 +47,15 @@ func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash
 // Hashes returns all hashes of a recipient.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 
-// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key. It fails if the ring has no key.
+// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key. It
+// fails if the ring has no key.
 func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, k.Ring.CurrentID(), err
 }
 
-// Recipient decrypts the address of a verification. It fails if the address was erased, or if its key is not in the ring.
+// Recipient decrypts the address of a verification. It fails if the address was erased, or if its
+// key is not in the ring.
 func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := k.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
@@ -59,7 +64,8 @@ func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 	return recipient.Parse(v.Channel, string(address))
 }
 
-// AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of Recipient.
+// AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of
+// Recipient.
 func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	r, err := k.Recipient(v)
 	if err != nil {
@@ -68,15 +74,15 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// SealKnown returns the token of a browser in which the code of a verification was entered; address is its AddressHashOf. It fails if the
-// ring has no key.
+// SealKnown returns the token of a browser in which the code of a verification was entered; address
+// is its AddressHashOf. It fails if the ring has no key.
 func (k Vault) SealKnown(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := k.Ring.Seal(knownLabel, []byte(v.ID), knownBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnown returns the verification that a known browser's token names. It fails if the token is not of this app and address, or if its
-// key is not in the ring.
+// OpenKnown returns the verification that a known browser's token names. It fails if the token is
+// not of this app and address, or if its key is not in the ring.
 func (k Vault) OpenKnown(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -90,8 +96,8 @@ func knownBinding(app string, ch recipient.Channel, address recipient.Hash) []by
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
-// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the verification's nonce or alphabet is
-// invalid, or if the code is the caller's.
+// DeriveCode derives the code of a verification. It fails if the key is not in the ring, if the
+// verification's nonce or alphabet is invalid, or if the code is the caller's.
 func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	if v.CallerChecks {
 		return "", errors.New("keys: the code is the caller's")
@@ -103,8 +109,8 @@ func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	return code.Derive(key, v.ID, v.Nonce, Shape(v))
 }
 
-// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long it is good. It fails if the ring has no
-// key.
+// SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
+// it is good. It fails if the ring has no key.
 func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
 	plain := untimedCode + code
 	if timed {
@@ -116,8 +122,9 @@ func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error)
 // What a sealed code begins with.
 const timedCode, untimedCode = "t", "u"
 
-// Code returns the code of work in flight, derived from its verification or decrypted, and whether its message tells how long it is good. It
-// fails as DeriveCode, or if a caller's code is another send's or gone.
+// Code returns the code of work in flight, derived from its verification or decrypted, and whether
+// its message tells how long it is good. It fails as DeriveCode, or if a caller's code is another
+// send's or gone.
 func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = k.DeriveCode(w.Verification)
@@ -135,14 +142,16 @@ func Shape(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 
-// PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not reveal most of the number.
+// PrefixHash returns a keyed hash of a phone number's prefix, so that the limiter's keys do not
+// reveal most of the number.
 func (k Vault) PrefixHash(r recipient.Recipient) string {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode prefix v1\x00" + r.Prefix()))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key, guesses of the texts cannot be checked.
+// KeyedHash returns a keyed hash of the texts, separate for each label. Without the index key,
+// guesses of the texts cannot be checked.
 func (k Vault) KeyedHash(label string, texts ...string) [32]byte {
 	mac := hmac.New(sha256.New, k.IndexKey)
 	mac.Write([]byte("sendcode " + label + " v1\x00"))

@@ -1,10 +1,12 @@
-// Package limits is a general rate limiter for apps, for events other than sends. A limit is a named list of rules over keys that the
-// caller chooses, such as a user, a route or an address. Package api calls this package. It decides through package gates, and writes no
-// row to the database.
+// Package limits is a general rate limiter for apps, for events other than sends. A limit is a
+// named list of rules over keys that the caller chooses, such as a user, a route or an address.
+// Package api calls this package. It decides through package gates, and writes no row to the
+// database.
 //
-// A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of values of the rule's keys, so rules
-// with the same keys share their buckets. One step decides all rules of a limit. A Redis Cluster decides bucket by bucket instead: a limit
-// is still never exceeded, but a request may be refused although it would be admitted a moment later.
+// A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
+// values of the rule's keys, so rules with the same keys share their buckets. One step decides all
+// rules of a limit. A Redis Cluster decides bucket by bucket instead: a limit is still never
+// exceeded, but a request may be refused although it would be admitted a moment later.
 package limits
 
 import (
@@ -24,7 +26,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule and the names of the keys by which it counts. Events with the same values of these keys count together.
+// Rule is a quota rule and the names of the keys by which it counts. Events with the same values of
+// these keys count together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
@@ -69,7 +72,8 @@ type Answer struct {
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// limiter takes and peeks or, while it is unavailable, has this process decide (alone). Implementation: gates.Gates.
+// limiter takes and peeks or, while it is unavailable, has this process decide (alone).
+// Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
@@ -92,15 +96,17 @@ type limit struct {
 	keys      map[quota.Scope][]string
 }
 
-// New makes a service. Values of keys are hashed with the secret before they reach the limiter. counted is called after each operation on
-// a known limit with valid keys. Its outcome is admitted, refused, looked, recorded or unavailable.
+// New makes a service. Values of keys are hashed with the secret before they reach the limiter.
+// counted is called after each operation on a known limit with valid keys. Its outcome is admitted,
+// refused, looked, recorded or unavailable.
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
 	return s
 }
 
-// SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit name and keys.
+// SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit
+// name and keys.
 func (s *Service) SetLimits(set Set) {
 	limits := map[string]limit{}
 	for name, rules := range set {
@@ -118,11 +124,13 @@ func (s *Service) SetLimits(set Set) {
 	s.set.Store(&limits)
 }
 
-// EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call it once.
+// EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call
+// it once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait, with quota.ErrUnavailable. Errors:
-// fault.NotFound, *fault.InvalidError, quota.ErrUnavailable. The first two come before the operation, so they are not reported to counted.
+// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait,
+// with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError, quota.ErrUnavailable. The
+// first two come before the operation, so they are not reported to counted.
 func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -147,15 +155,16 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging up early must not leave an event
-// uncounted.
+// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging
+// up early must not leave an event uncounted.
 func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
 		a.Decision, err = s.decided(s.limiter.PeekOrLocal(counting, r))
 	case ask.Operation == Record:
-		// Observing rules count and never refuse, so one Take writes the event to all buckets. The answer shows the rules as configured.
+		// Observing rules count and never refuse, so one Take writes the event to all buckets. The
+		// answer shows the rules as configured.
 		r.Rules = l.observing
 		a.Decision, err = s.take(counting, r)
 		for i := range a.Rules {
@@ -182,7 +191,8 @@ func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, er
 	return s.decided(s.limiter.TakeOrLocal(ctx, r))
 }
 
-// decided notes the clock of a decision without the limiter: the queue may answer from that decision later.
+// decided notes the clock of a decision without the limiter: the queue may answer from that
+// decision later.
 func (s *Service) decided(d quota.Decision, alone bool, err error) (quota.Decision, error) {
 	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
 		s.alone.Store(&d.Clock)
@@ -192,7 +202,8 @@ func (s *Service) decided(d quota.Decision, alone bool, err error) (quota.Decisi
 
 func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	if len(ask.Keys) > MaxKeys {
-		return quota.Request{}, fault.Invalid("keys", "too_many", fmt.Sprintf("A request has at most %d keys.", MaxKeys))
+		return quota.Request{}, fault.Invalid("keys", "too_many",
+			fmt.Sprintf("A request has at most %d keys.", MaxKeys))
 	}
 	for name, value := range ask.Keys { // also those that no rule has
 		field := "keys"
@@ -200,14 +211,16 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 			field += "." + name
 		}
 		if max(len(name), len(value)) > MaxValue {
-			return quota.Request{}, fault.Invalid(field, "too_long", fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue))
+			return quota.Request{}, fault.Invalid(field, "too_long",
+				fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue))
 		}
 	}
 	id, err := eventID(ask.ID)
 	if err != nil {
 		return quota.Request{}, err
 	}
-	r := quota.Request{ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules, Buckets: make(map[quota.Scope]string, len(l.keys))}
+	r := quota.Request{ID: id, Repeated: ask.ID != "", Tenant: ask.App, Rules: l.rules,
+		Buckets: make(map[quota.Scope]string, len(l.keys))}
 	for _, rule := range l.rules {
 		if _, done := r.Buckets[rule.Scope]; done {
 			continue
@@ -215,7 +228,8 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 		values := make([]string, 0, MaxKeys)
 		for _, name := range l.keys[rule.Scope] {
 			if ask.Keys[name] == "" {
-				return quota.Request{}, fault.Invalid("keys."+name, "missing", "This limit counts by the key "+name+", which is missing or empty.")
+				return quota.Request{}, fault.Invalid("keys."+name, "missing",
+					"This limit counts by the key "+name+", which is missing or empty.")
 			}
 			values = append(values, ask.Keys[name])
 		}
@@ -224,7 +238,8 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	return r, nil
 }
 
-// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error: *fault.InvalidError if it is too long.
+// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error:
+// *fault.InvalidError if it is too long.
 func eventID(id string) (string, error) {
 	if len(id) > MaxValue {
 		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxValue))

@@ -74,26 +74,29 @@ func rule(name string, limit int, window time.Duration, keys ...string) limits.R
 }
 
 var set = limits.Set{
-	"web":   {rule("minute", 2, time.Minute, "resource", "ip")},
-	"gift":  {rule("short", 1, time.Minute, "user"), rule("long", 3, time.Hour, "user")},
-	"words": {rule("checks", 1, time.Minute, "checks"), rule("failures", 1, time.Minute, "failures")}, // as scopes that a Take only reads
+	"web":  {rule("minute", 2, time.Minute, "resource", "ip")},
+	"gift": {rule("short", 1, time.Minute, "user"), rule("long", 3, time.Hour, "user")},
+	// as scopes that a Take only reads
+	"words": {rule("checks", 1, time.Minute, "checks"), rule("failures", 1, time.Minute, "failures")},
 }
 
 func inBubble(t *testing.T, test func(r *rig)) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
-		r.gates = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now, slog.New(slog.NewTextHandler(io.Discard, nil)))
-		r.Service = limits.New(r.gates, []byte("a secret"), set, func(limit string, o limits.Operation, outcome string) {
-			r.limiter.mu.Lock()
-			defer r.limiter.mu.Unlock()
-			r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
-		})
+		r.gates = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now,
+			slog.New(slog.NewTextHandler(io.Discard, nil)))
+		r.Service = limits.New(r.gates, []byte("a secret"), set,
+			func(limit string, o limits.Operation, outcome string) {
+				r.limiter.mu.Lock()
+				defer r.limiter.mu.Unlock()
+				r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
+			})
 		test(r)
 	})
 }
 
-// expect asks as app shop, with keys such as "user=42". It compares whether the event was counted, what is left of each rule, the wait, and
-// whether the answer is degraded.
+// expect asks as app shop, with keys such as "user=42". It compares whether the event was counted,
+// what is left of each rule, the wait, and whether the answer is degraded.
 func (r *rig) expect(o limits.Operation, limit, id, keys, want string) {
 	r.Helper()
 	ask := limits.Request{Operation: o, App: "shop", Limit: limit, ID: id, Keys: map[string]string{}}
@@ -147,12 +150,14 @@ func TestWhatCountsTogether(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.expect(limits.Take, "web", "", "resource=/x ip=1", "true [1] 0s false")
 		r.expect(limits.Peek, "web", "", "resource=/x ip=1 user=42", "false [1] 0s false")
-		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1", "resource=/x ip=1 app=blog"} {
+		for _, other := range []string{"resource=/x ip=2", "resource=1 ip=/x", "resource=/x:1 ip=1",
+			"resource=/x ip=1 app=blog"} {
 			r.expect(limits.Peek, "web", "", other, "false [2] 0s false")
 		}
 		r.expect(limits.Take, "words", "", "checks=a failures=b", "true [0 0] 1m0s false") // names of scopes
 		r.expect(limits.Take, "words", "", "checks=a failures=c", "false [0 1] 1m0s false")
-		r.SetLimits(limits.Set{"web": {rule("minute", 2, time.Minute, "ip", "resource"), rule("hour", 5, time.Hour, "resource", "ip")}})
+		r.SetLimits(limits.Set{"web": {rule("minute", 2, time.Minute, "ip", "resource"),
+			rule("hour", 5, time.Hour, "resource", "ip")}})
 		r.expect(limits.Peek, "web", "", "resource=/x ip=1", "false [1 4] 0s false")
 	})
 }
@@ -168,7 +173,8 @@ func TestARuleThatObserves(t *testing.T) {
 	})
 }
 
-// What the limiter admitted and what this process admitted alone count together, while the limiter is away and when it is back.
+// What the limiter admitted and what this process admitted alone count together, while the limiter
+// is away and when it is back.
 func TestWhileTheLimiterIsAway(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const keys = "resource=/x ip=1"
@@ -193,8 +199,8 @@ func TestWhileTheLimiterIsAway(t *testing.T) {
 	})
 }
 
-// A call whose answer is lost may have counted. The event counts once if this process admits it; if it refuses, it is refunded, unless the
-// caller can repeat its ID.
+// A call whose answer is lost may have counted. The event counts once if this process admits it; if
+// it refuses, it is refunded, unless the caller can repeat its ID.
 func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const keys = "resource=/x ip=1"
@@ -233,10 +239,12 @@ func TestBadRequests(t *testing.T) {
 			"unknown":             {{Limit: "none", Keys: user("1")}},
 			"keys.user: missing":  {{Limit: "gift"}, {Limit: "gift", Keys: user("")}},
 			"keys.user: too_long": {{Limit: "gift", Keys: user(strings.Repeat("u", 201))}},
-			"keys.else: too_long": {{Limit: "gift", Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
-			"keys: too_long":      {{Limit: "gift", Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
-			"id: too_long":        {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
-			"keys: too_many":      {{Limit: "gift", Keys: many}},
+			"keys.else: too_long": {{Limit: "gift",
+				Keys: map[string]string{"user": "1", "else": strings.Repeat("u", 201)}}},
+			"keys: too_long": {{Limit: "gift",
+				Keys: map[string]string{"user": "1", strings.Repeat("u", 201): "1"}}},
+			"id: too_long":   {{Limit: "gift", Keys: user("1"), ID: strings.Repeat("u", 201)}},
+			"keys: too_many": {{Limit: "gift", Keys: many}},
 		} {
 			for _, ask := range asks {
 				for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
@@ -260,21 +268,25 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// No value of a key, such as a phone number, reaches the limiter; and a client that hangs up is counted.
+// No value of a key, such as a phone number, reaches the limiter; and a client that hangs up is
+// counted.
 func TestTheLimiterIsToldNoValue(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		ctx, cancel := context.WithCancel(r.Context())
 		cancel()
-		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift", Keys: map[string]string{"user": "+4915123456789"}}
+		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift",
+			Keys: map[string]string{"user": "+4915123456789"}}
 		a, err := r.Do(ctx, ask)
 		bucket := strings.Join(r.limiter.buckets, " ")
-		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") || !strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
+		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") ||
+			!strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
 			r.Errorf("%+v, %v, %q", a, err, bucket)
 		}
 	})
 }
 
-// Callers wait for their places in order. A caller that cannot get one in time, and one that does not wait, are refused without a call.
+// Callers wait for their places in order. A caller that cannot get one in time, and one that does
+// not wait, are refused without a call.
 func TestTakesWaitForAPlace(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		const keys = "resource=/x ip=1"
@@ -283,7 +295,8 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
 		time.Sleep(40 * time.Second)
 		wait := func(most time.Duration) (limits.Answer, error) {
-			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
+			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web",
+				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
 			return r.Do(r.Context(), ask)
 		}
 		done := make(chan limits.Answer, 2)
@@ -299,7 +312,8 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		}
 		asked := r.limiter.calls(true)
 		r.expect(limits.Take, "web", "", keys, "false [0] 1m20s true") // behind two
-		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Degraded || a.RetryAfter() != 80*time.Second {
+		if a, err := wait(10 * time.Second); err != nil || a.Admitted || !a.Degraded ||
+			a.RetryAfter() != 80*time.Second {
 			r.Errorf("%+v %v", a, err)
 		}
 		servertest.Same(r.T, "calls for the refused", r.limiter.calls(false), asked)
@@ -312,21 +326,24 @@ func TestTakesWaitForAPlace(t *testing.T) {
 	})
 }
 
-// An app whose takes fill the queue keeps no other app from waiting; and a take that waits answers a repetition of its ID.
+// An app whose takes fill the queue keeps no other app from waiting; and a take that waits answers
+// a repetition of its ID.
 func TestAppsShareTheQueue(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.SetLimits(limits.Set{"web": {rule("short", 1, 20*time.Second, "user")}})
 		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
 		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
 		take := func(app, id string) (limits.Answer, error) {
-			return r.Do(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id, Keys: map[string]string{"user": "42"},
+			return r.Do(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
+				Keys: map[string]string{"user": "42"},
 				Wait: limits.MaxWait})
 		}
 		var all sync.WaitGroup
 		for i := range quota.MaxWaiting { // in lines of their own, since none but the first of one line has a chance
 			all.Go(func() {
 				keys := map[string]string{"user": fmt.Sprint(i)}
-				ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: keys, Wait: limits.MaxWait}
+				ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: keys,
+					Wait: limits.MaxWait}
 				for range 2 {
 					_, err := r.Do(r.Context(), ask)
 					if err != nil {

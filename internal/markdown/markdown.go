@@ -1,4 +1,5 @@
-// Package markdown finds the relative links of documents, for the tests and the release that follow them. Links in fenced blocks are text.
+// Package markdown finds the relative links of documents, for the tests and the release that follow
+// them. Links in fenced blocks are text.
 package markdown
 
 import (
@@ -36,7 +37,8 @@ func Links(name, text string) (links []Link) {
 	return links
 }
 
-// Dead describes each link of a document to a file that read has not, or to a heading that the file has not.
+// Dead describes each link of a document to a file that read has not, or to a heading that the file
+// has not.
 func Dead(name, text string, read func(target string) (string, error)) (problems []string) {
 	for _, l := range Links(name, text) {
 		to, err := read(l.Target)
@@ -50,7 +52,8 @@ func Dead(name, text string, read func(target string) (string, error)) (problems
 	return problems
 }
 
-// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no punctuation, dashes for spaces.
+// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no
+// punctuation, dashes for spaces.
 func hasHeading(text, anchor string) bool {
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {

@@ -17,7 +17,8 @@ func TestDead(t *testing.T) {
 	}
 	for text, want := range map[string][]string{
 		"[a](a.md) [a [b] c](a.md#a-title-one) [r](../README.md#说明) ![p](p.png) <img src=\"p.png\">": nil,
-		"[outside](https://example.com/x) and ```[x](y)``` and a[i](b c)":                            {"docs/b.md: [x](y) leads nowhere"},
+		"[outside](https://example.com/x) and ```[x](y)``` and a[i](b c)": {
+			"docs/b.md: [x](y) leads nowhere"},
 		"```\n[x](gone.md)\n```\n":  nil,
 		"# B\n[here](#b) [not](#c)": {"docs/b.md: [not](#c) has no such heading"},
 		"[x](gone.md)":              {"docs/b.md: [x](gone.md) leads nowhere"},

@@ -20,7 +20,8 @@ type template interface {
 	Execute(io.Writer, any) error
 }
 
-// set has the templates of all parts for one purpose and locale. A part is nil if it did not compile, or if the kind has no such part.
+// set has the templates of all parts for one purpose and locale. A part is nil if it did not
+// compile, or if the kind has no such part.
 type set [partCount]template
 
 // catalog has the checked templates of a kind of messages, by purpose and locale.
@@ -30,8 +31,9 @@ type catalog struct {
 	chosen  cache[string, string] // locales by tag
 }
 
-// newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an override replaces the file of the
-// same path in earlier trees. The error lists all faults of all files, with lines if known.
+// newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an
+// override replaces the file of the same path in earlier trees. The error lists all faults of all
+// files, with lines if known.
 func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[setKey]set{}}, map[string]string{}
@@ -44,7 +46,8 @@ func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 		}
 	}
 	if _, found := c.sets[setKey{defaultPurpose, fallbackLocale}]; !found {
-		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root, defaultPurpose, fallbackLocale))
+		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root,
+			defaultPurpose, fallbackLocale))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
@@ -107,7 +110,8 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. A purpose without any has those of "default".
+// find returns the templates for a purpose and locale, and their key. A purpose without any has
+// those of "default".
 func (c *catalog) find(purpose, locale string) (setKey, set) {
 	key := setKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
@@ -116,12 +120,14 @@ func (c *catalog) find(purpose, locale string) (setKey, set) {
 	return key, c.sets[key]
 }
 
-// appRenderers holds the renderers of apps with their own templates, by app. R is the renderer type that embeds it.
+// appRenderers holds the renderers of apps with their own templates, by app. R is the renderer type
+// that embeds it.
 type appRenderers[R any] struct {
 	apps atomic.Pointer[map[string]*R]
 }
 
-// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered are not affected.
+// SetApps replaces the renderers of apps with their own templates. Messages that are being rendered
+// are not affected.
 func (o *appRenderers[R]) SetApps(apps map[string]*R) { o.apps.Store(&apps) }
 
 // forApp returns the app's own renderer or, if it has no templates of its own, the shared one.

@@ -7,7 +7,8 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields returns an error for each field in a template that its data do not have, also in branches that no sample runs.
+// unknownFields returns an error for each field in a template that its data do not have, also in
+// branches that no sample runs.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error
 	visit(tree.Root, func(n parse.Node) {
@@ -24,7 +25,8 @@ func unknownFields(tree *parse.Tree) []error {
 			return
 		}
 		where, _ := tree.ErrorContext(n)
-		errs = append(errs, fmt.Errorf("template: %s: unknown field .%s", where, strings.Trim(strings.Join(names, "."), ".")))
+		errs = append(errs, fmt.Errorf("template: %s: unknown field .%s", where,
+			strings.Trim(strings.Join(names, "."), ".")))
 	})
 	return errs
 }
@@ -34,7 +36,8 @@ func isField(name string) bool {
 	return found && !field.Anonymous
 }
 
-// visit calls f for a node and all nodes below it. It finds children by reflection, so that no kind of node is missed.
+// visit calls f for a node and all nodes below it. It finds children by reflection, so that no kind
+// of node is missed.
 func visit(node parse.Node, f func(parse.Node)) {
 	f(node)
 	visitFields(reflect.Indirect(reflect.ValueOf(node)), f)

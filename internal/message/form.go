@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// form is all of a mail but the code and the support reference, which Texts fills in. Forms are compared with ==.
+// form is all of a mail but the code and the support reference, which Texts fills in. Forms are
+// compared with ==.
 type form struct {
 	renderer *Renderer
 	key      setKey
@@ -14,7 +15,8 @@ type form struct {
 	digits   int  // characters of the code
 }
 
-// maxForms bounds the forms that are known to render: there is one for each combination of purpose, locale, app and minutes.
+// maxForms bounds the forms that are known to render: there is one for each combination of purpose,
+// locale, app and minutes.
 const maxForms = 512
 
 // Prepared is a mail that is not rendered yet.
@@ -25,8 +27,9 @@ type Prepared struct {
 	Language string // the locale that was chosen, as in Locales
 }
 
-// Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at once, so as to return the errors of
-// Render. Of later mails of the form it checks only Notify and the code. So the caller must make the support references itself.
+// Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
+// once, so as to return the errors of Render. Of later mails of the form it checks only Notify and
+// the code. So the caller must make the support references itself.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCode(req); err != nil {
 		return Prepared{}, err
@@ -50,7 +53,8 @@ func (r *Renderer) form(req Request) form {
 	return f
 }
 
-// Texts renders the mail. fill is the code followed by the support reference. The error contains neither.
+// Texts renders the mail. fill is the code followed by the support reference. The error contains
+// neither.
 func (f form) Texts(fill string) (subject, text, html string, err error) {
 	m, err := f.render(fill[:f.digits], fill[f.digits:])
 	return m.Subject, m.Text, m.HTML, err

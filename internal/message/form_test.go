@@ -25,12 +25,16 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 	var encoder delivery.Encoder
 	r := renderer(t)
 	changes := map[string]func(*Request){
-		"nothing": func(*Request) {}, "app": func(q *Request) { q.Data.App = "Other" }, "minutes": func(q *Request) { q.Data.Minutes = 1 },
+		"nothing": func(*Request) {}, "app": func(q *Request) { q.Data.App = "Other" },
+		"minutes": func(q *Request) { q.Data.Minutes = 1 },
 		"purpose": func(q *Request) { q.Data.Purpose = "pay" }, "support": func(q *Request) { q.Data.Support = "S-1" },
 		"support as long":         func(q *Request) { q.Data.Support = "S-12345" },
 		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" },
 		"support that is long":    func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
-		"length":                  func(q *Request) { q.Data.Code, q.Data.Support = anyCode(minCode+rand.IntN(maxCode-minCode+1)), "S-Q2" },
+		"length": func(q *Request) {
+			q.Data.Code,
+				q.Data.Support = anyCode(minCode+rand.IntN(maxCode-minCode+1)), "S-Q2"
+		},
 	}
 	for range 3 {
 		for _, locale := range r.Locales("") {
@@ -44,12 +48,14 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 						t.Fatal(err)
 					}
 					m := delivery.Message{
-						ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>", To: "ana@example.org",
+						ID:   "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example",
+						From: "Codes <no-reply@codes.example>", To: "ana@example.org",
 						Language: p.Language, Date: time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
 					}
 					got, err := m.WithTexts()
 					want := render(t, r, req)
-					if err != nil || got.Subject != want.Subject || got.Text != want.Text || got.HTML != want.HTML || p.Language != want.Language {
+					if err != nil || got.Subject != want.Subject || got.Text != want.Text || got.HTML != want.HTML ||
+						p.Language != want.Language {
 						t.Fatalf("%s %s %s: another mail than the templates', %v", name, locale, notify, err)
 					}
 					blank := func(c rune) bool { return c < ' ' && c != '\r' && c != '\n' }
@@ -84,7 +90,8 @@ func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 
 func TestCheckName(t *testing.T) {
 	for _, s := range []string{
-		"", "Shop", "小店", "A & B's <shop>", "Node.js", "Dr. Smith", "v1.2.3", "Shop 2.0", "St. Anna", "3.14", "a.b.c", "U.S. Mail",
+		"", "Shop", "小店", "A & B's <shop>", "Node.js", "Dr. Smith", "v1.2.3", "Shop 2.0", "St. Anna", "3.14", "a.b.c",
+		"U.S. Mail",
 		strings.Repeat("宽", 64), "你好。谢谢", "24/7", "C++", "e.g. this", "...", "Straße", "क्षि",
 	} {
 		if err := CheckName(s); err != nil {
@@ -119,7 +126,8 @@ func TestRenderRefuses(t *testing.T) {
 		req := Request{Notify: Glance, Data: shop()}
 		c.change(&req)
 		m, err := r.Render(req)
-		if err == nil || m != (Message{}) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), req.Data.Code) {
+		if err == nil || m != (Message{}) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), req.Data.Code) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}

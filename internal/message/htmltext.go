@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// htmlText returns the text of an HTML mail, one line per block, as a mail program or its preview shows it. hidden: include the text of
-// elements that are not displayed.
+// htmlText returns the text of an HTML mail, one line per block, as a mail program or its preview
+// shows it. hidden: include the text of elements that are not displayed.
 func htmlText(document string, hidden bool) string {
 	node, err := html.Parse(strings.NewReader(document))
 	if err != nil {
@@ -26,7 +26,8 @@ func htmlText(document string, hidden bool) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeText writes the text of a node and its children. Without withHidden it leaves out elements that are not displayed.
+// writeText writes the text of a node and its children. Without withHidden it leaves out elements
+// that are not displayed.
 func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	switch {
 	case node.Type == html.TextNode:

@@ -59,8 +59,9 @@ var (
 	}
 )
 
-// loadSources reads the templates of all trees, each of which may have mails, text messages or both. It returns errors for files that no
-// purpose, locale or part uses: else a misspelt file name would have no effect, and go unnoticed.
+// loadSources reads the templates of all trees, each of which may have mails, text messages or
+// both. It returns errors for files that no purpose, locale or part uses: else a misspelt file name
+// would have no effect, and go unnoticed.
 func (k kind) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
 	all, errs := sources{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
@@ -82,7 +83,8 @@ func dirMissing(tree fs.FS, dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readTree returns the contents of the files below the root, and an error for each file that no purpose, locale or part uses.
+// readTree returns the contents of the files below the root, and an error for each file that no
+// purpose, locale or part uses.
 func (k kind) readTree(tree fs.FS) (sources, []error) {
 	files := sources{}
 	var errs []error
@@ -127,7 +129,8 @@ func (k kind) checkPath(name string) error {
 	return nil
 }
 
-// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. It fails if the file is not valid UTF-8.
+// readText reads a file of UTF-8, and removes a byte order mark and carriage returns. It fails if
+// the file is not valid UTF-8.
 func readText(tree fs.FS, name string) (string, error) {
 	data, err := fs.ReadFile(tree, name)
 	if err != nil {
@@ -152,7 +155,8 @@ func (s sources) keys() (keys []setKey) {
 	return slices.Compact(keys)
 }
 
-// find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may replace only its subject.
+// find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
+// replace only its subject.
 func (s sources) find(root string, k setKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)

@@ -10,7 +10,8 @@ import (
 // fallbackLocale is used for languages without templates. It must exist.
 const fallbackLocale = "en"
 
-// matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else fallbackLocale.
+// matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else
+// fallbackLocale.
 func (c *catalog) matchLocale(locale string) string {
 	chosen, ok := c.chosen.get(locale)
 	if !ok {
@@ -22,7 +23,8 @@ func (c *catalog) matchLocale(locale string) string {
 	return chosen
 }
 
-// maxChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and matching one costs a dozen allocations.
+// maxChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and
+// matching one costs a dozen allocations.
 const maxChoices = 1024
 
 // direction returns in which direction a language's script is written: ltr or rtl.
@@ -34,11 +36,12 @@ func direction(locale string) string {
 	return "ltr"
 }
 
-// maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a language (RFC 5646, section 4.4.1).
+// maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a
+// language (RFC 5646, section 4.4.1).
 const maxTag = 35
 
-// CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no free text is stored; false if the tag
-// is invalid or longer than 35 bytes.
+// CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no
+// free text is stored; false if the tag is invalid or longer than 35 bytes.
 func CanonicalTag(text string) (string, bool) {
 	if len(text) > maxTag {
 		return "", false
@@ -51,8 +54,9 @@ func CanonicalTag(text string) (string, bool) {
 	return s, len(s) <= maxTag
 }
 
-// preferredTag returns the tag of an Accept-Language list that decides the language of messages, or the first tag; empty if the list is
-// invalid. With this tag alone, a message gets the same language as with the list.
+// preferredTag returns the tag of an Accept-Language list that decides the language of messages, or
+// the first tag; empty if the list is invalid. With this tag alone, a message gets the same
+// language as with the list.
 func (c *catalog) preferredTag(list string) string {
 	_, tag, _ := c.locales.Choose(list)
 	if tag == language.Und {
@@ -61,7 +65,8 @@ func (c *catalog) preferredTag(list string) string {
 	return shortenTag(tag)
 }
 
-// shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and extensions.
+// shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and
+// extensions.
 func shortenTag(tag language.Tag) string {
 	if s := tag.String(); len(s) <= maxTag {
 		return s

@@ -1,11 +1,13 @@
-// Package message turns a code into the mail or text message that carries it, from template files that a user can replace one by one.
+// Package message turns a code into the mail or text message that carries it, from template files
+// that a user can replace one by one.
 //
-// The outbox prepares a message when a send is about to go out, and again for a retry, with the time that the code then has left. No error
-// contains a code. Package delivery keeps the encoded parts of mails with the same [Form], without their codes.
+// The outbox prepares a message when a send is about to go out, and again for a retry, with the
+// time that the code then has left. No error contains a code. Package delivery keeps the encoded
+// parts of mails with the same [Form], without their codes.
 //
-// New finds everything that can be wrong with a template of mails: it parses every file, knows every field, and renders samples of every
-// purpose, locale and setting, also to see that a private mail does not show its code in a preview. templates/README.md says where the
-// files are.
+// New finds everything that can be wrong with a template of mails: it parses every file, knows
+// every field, and renders samples of every purpose, locale and setting, also to see that a private
+// mail does not show its code in a preview. templates/README.md says where the files are.
 package message
 
 import (
@@ -19,13 +21,15 @@ import (
 	"sendcode/internal/brand"
 )
 
-// Notify says how much of a code may be read without opening the mail, for example on a locked screen.
+// Notify says how much of a code may be read without opening the mail, for example on a locked
+// screen.
 type Notify string
 
 const (
 	// Private keeps the code out of the subject and of the first 120 characters. It is the default.
 	Private Notify = "private"
-	// Glance puts the code into the subject and at the beginning, where notifications and logs of mail servers show it.
+	// Glance puts the code into the subject and at the beginning, where notifications and logs of
+	// mail servers show it.
 	Glance Notify = "glance"
 )
 
@@ -43,7 +47,8 @@ type Data struct {
 	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
 }
 
-// AppData returns the data on an app: its title, or else its name, how it shows itself, and the hash of its Android app.
+// AppData returns the data on an app: its title, or else its name, how it shows itself, and the
+// hash of its Android app.
 func AppData(name, title string, b brand.Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
@@ -75,7 +80,8 @@ type Renderer struct {
 	rendered cache[form, struct{}] // forms of which a mail was rendered
 }
 
-// New reads the templates of mails and tries them. A file in an override replaces the file of the same path. The error lists all faults.
+// New reads the templates of mails and tries them. A file in an override replaces the file of the
+// same path. The error lists all faults.
 func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 	c, err := newCatalog(mailKind, builtin, overrides)
 	if err != nil {
@@ -87,14 +93,15 @@ func New(builtin fs.FS, overrides ...fs.FS) (*Renderer, error) {
 // Locales returns the languages that mails of an app can have, as BCP 47 tags, English first.
 func (r *Renderer) Locales(app string) []string { return r.forApp(app, r).locales.All() }
 
-// PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's mails, or the first tag; empty if the list
-// is invalid. With this tag alone, a mail gets the same language as with the list.
+// PreferredLocale returns the tag of an Accept-Language list that decides the language of the app's
+// mails, or the first tag; empty if the list is invalid. With this tag alone, a mail gets the same
+// language as with the list.
 func (r *Renderer) PreferredLocale(app, list string) string {
 	return r.forApp(app, r).preferredTag(list)
 }
 
-// Render renders a message. The error names the wrong field of the request or the template, and has neither the code nor any text of the
-// request.
+// Render renders a message. The error names the wrong field of the request or the template, and has
+// neither the code nor any text of the request.
 func (r *Renderer) Render(req Request) (Message, error) {
 	if err := checkRequest(req); err != nil {
 		return Message{}, err
@@ -109,10 +116,11 @@ type view struct {
 	Language string
 	Dir      string // of the language's script: ltr or rtl
 	Hours    int    // that are left, rounded down, from two hours on; else 0, and Minutes are told
-	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but style, so that a
-	// copy gives the bare code.
+	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but
+	// style, so that a copy gives the bare code.
 	Groups []string
-	// What stands around the card for Outlook on Windows, which ignores max-width. html/template removes comments from a template's text.
+	// What stands around the card for Outlook on Windows, which ignores max-width. html/template
+	// removes comments from a template's text.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 }
 
@@ -127,8 +135,8 @@ const (
 	darkAccent = "#8ab4ff"
 )
 
-// RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It first adds deliverySlack, so that a new
-// code shows its full life.
+// RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
+// first adds deliverySlack, so that a new code shows its full life.
 func RemainingMinutes(left time.Duration) int { return max(1, int((left+deliverySlack)/time.Minute)) }
 
 // deliverySlack is the time that a send may take until its message is rendered.
@@ -163,7 +171,8 @@ func renderPart(i int, t template, v view) (string, error) {
 	return strings.TrimSpace(out.String()) + "\n", nil
 }
 
-// collapseBlankLines removes spaces at the ends of lines and repeated empty lines, which template conditions leave.
+// collapseBlankLines removes spaces at the ends of lines and repeated empty lines, which template
+// conditions leave.
 func collapseBlankLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -46,17 +46,21 @@ func untitled() Data {
 
 // titles are those of two purposes, by the English one.
 var titles = map[string]Titles{
-	"to sign in": NewTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录", "ar": "لتسجيل الدخول"}),
+	"to sign in": NewTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录",
+		"ar": "لتسجيل الدخول"}),
 	"to confirm your address": NewTitles(map[string]string{
-		"en": "to confirm your address", "es": "para confirmar tu dirección", "zh-Hans": "用于确认您的地址", "ar": "لتأكيد عنوانك",
+		"en": "to confirm your address", "es": "para confirmar tu dirección", "zh-Hans": "用于确认您的地址",
+		"ar": "لتأكيد عنوانك",
 	}),
 }
 
-// A message says what its code is for in its own language, in the first line; one without a title in that language says nothing of it.
+// A message says what its code is for in its own language, in the first line; one without a title
+// in that language says nothing of it.
 func TestTitles(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
-		"en-GB": "to sign in", "fr": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录", "ar": "لتسجيل الدخول",
+		"en-GB": "to sign in", "fr": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录",
+		"ar": "لتسجيل الدخول",
 	} {
 		req := Request{Locale: locale, Titles: titles["to sign in"], Data: untitled()}
 		m := render(t, r, req)
@@ -98,7 +102,8 @@ func TestGolden(t *testing.T) {
 	for _, locale := range r.Locales("") {
 		for _, notify := range []Notify{Private, Glance} {
 			m := render(t, r, Request{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
-			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text, "html.html": m.HTML} {
+			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text,
+				"html.html": m.HTML} {
 				compare(locale+"."+string(notify)+"."+part, got)
 			}
 		}
@@ -125,14 +130,18 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What each mail has whatever its language and its data, and what New does not look for. All words of one mail are in the golden files.
+// What each mail has whatever its language and its data, and what New does not look for. All words
+// of one mail are in the golden files.
 func TestEveryMail(t *testing.T) {
-	remote := regexp.MustCompile(`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
+	remote := regexp.MustCompile(
+		`(?i)https?:|//[a-z]|src\s*=|url\(|@import|<(img|link|script|iframe|form|object|embed|video|a)\b`)
 	title := regexp.MustCompile(`(?s)<title>.*?</title>`)
 	bare := Data{App: "A", Code: "048213", Minutes: 1}
-	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64), Support: "S-Q2HK"}
+	wide := Data{App: strings.Repeat("宽", 64), Code: "A1B2C3D4E5F6", Minutes: 1440, Purpose: strings.Repeat("w", 64),
+		Support: "S-Q2HK"}
 	r := renderer(t)
-	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"}, map[string]string{"ltr": "left", "rtl": "right"}
+	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"},
+		map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req Request) {
 		m, d := render(t, r, req), req.Data
 		shown, private := htmlText(m.HTML, false), req.Notify == Private
@@ -147,7 +156,8 @@ func TestEveryMail(t *testing.T) {
 		if found := title.FindString(m.HTML); private && (found == "" || strings.Contains(found, d.Code)) {
 			t.Errorf("%s: title %q", req.Locale, found)
 		}
-		if words := wordsBefore(shown, d.Code); !private && d == shop() && (words > 16 || words < 3 || wordsBefore(m.Text, d.Code) > 16) {
+		if words := wordsBefore(shown, d.Code); !private && d == shop() &&
+			(words > 16 || words < 3 || wordsBefore(m.Text, d.Code) > 16) {
 			t.Errorf("%s: %d words before the code: %s", req.Locale, words, shown)
 		}
 		if found := remote.FindString(m.HTML); found != "" || strings.Contains(m.HTML, "ZgotmplZ") {
@@ -157,7 +167,9 @@ func TestEveryMail(t *testing.T) {
 			t.Errorf("%s: filled up with marks: %s", req.Locale, m.Text)
 		}
 		for _, want := range []string{
-			`<!--[if mso]><table role="presentation" width="480"`, `<!--[if mso]></td></tr></table><![endif]-->`, `<html lang="` + req.Locale + `" dir="` + dir[req.Locale] + `">`, `<td class="ink" dir="` + dir[req.Locale] + `" align="` + align[dir[req.Locale]],
+			`<!--[if mso]><table role="presentation" width="480"`, `<!--[if mso]></td></tr></table><![endif]-->`,
+			`<html lang="` + req.Locale + `" dir="` + dir[req.Locale] + `">`,
+			`<td class="ink" dir="` + dir[req.Locale] + `" align="` + align[dir[req.Locale]],
 			"prefers-color-scheme: dark", `role="presentation"`, `content="telephone=no,`,
 		} {
 			if !strings.Contains(m.HTML, want) {
@@ -174,7 +186,8 @@ func TestEveryMail(t *testing.T) {
 	}
 }
 
-// Every language has the same parts in the same order: the markup of the HTML, and what stands on each line of the text, but for the words.
+// Every language has the same parts in the same order: the markup of the HTML, and what stands on
+// each line of the text, but for the words.
 func TestLanguagesHaveTheSameParts(t *testing.T) {
 	r := renderer(t)
 	full := shop()
@@ -196,7 +209,8 @@ func TestLanguagesHaveTheSameParts(t *testing.T) {
 
 // skeleton returns the tags of a document, without the direction.
 func skeleton(html, locale string) string {
-	html = strings.NewReplacer(`dir="rtl"`, `dir="ltr"`, `align="right"`, `align="left"`, `lang="`+locale, `lang="`).Replace(html)
+	html = strings.NewReplacer(`dir="rtl"`, `dir="ltr"`, `align="right"`, `align="left"`, `lang="`+locale,
+		`lang="`).Replace(html)
 	return strings.Join(regexp.MustCompile(`<[^>]+>`).FindAllString(html, -1), "\n")
 }
 
@@ -215,7 +229,8 @@ func outline(text string, d Data) string {
 	return strings.Join(lines, "\n")
 }
 
-// The life of a code has the plural form of each language (CLDR), from a minute to a day, in the text and the HTML.
+// The life of a code has the plural form of each language (CLDR), from a minute to a day, in the
+// text and the HTML.
 func TestLifeInWords(t *testing.T) {
 	type forms map[plural.Form]string // plural.Other stands for those without one
 	units := map[string][2]forms{
@@ -257,8 +272,9 @@ var (
 	word = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand there for an app whose name is one
-// word, unless the mail is private: it has the warning there, which keeps the code out of previews.
+// wordsBefore counts the words before the code, two Chinese characters as one. At most 15 may stand
+// there for an app whose name is one word, unless the mail is private: it has the warning there,
+// which keeps the code out of previews.
 func wordsBefore(text, code string) int {
 	before, _, _ := strings.Cut(text, code)
 	return len(word.FindAllString(han.ReplaceAllString(before, " "), -1)) + (len(han.FindAllString(before, -1))+1)/2
@@ -281,7 +297,8 @@ func TestEscaping(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	for code, want := range map[string][]string{
-		"1234": {"1234"}, "12345": {"12345"}, "123456": {"123", "456"}, "1234567": {"1234567"}, "12345678": {"1234", "5678"},
+		"1234": {"1234"}, "12345": {"12345"}, "123456": {"123", "456"}, "1234567": {"1234567"},
+		"12345678": {"1234", "5678"},
 	} {
 		if got := newView(Data{Code: code}, false, "en").Groups; !slices.Equal(got, want) {
 			t.Errorf("%s in groups: %v, want %v", code, got, want)
@@ -293,10 +310,12 @@ func TestLocaleMatching(t *testing.T) {
 	r := renderer(t)
 	for locale, want := range map[string]string{
 		"": "en", "en": "en", "en-GB": "en", "EN-us": "en", "de": "en", "*": "en", "not a locale!": "en",
-		"zh": "zh-Hans", "zh-CN": "zh-Hans", "zh-SG": "zh-Hans", "zh-Hans": "zh-Hans", "zh_CN": "zh-Hans", "ZH-hans-cn": "zh-Hans",
-		"zh-TW": "zh-Hans", "zh-HK": "zh-Hans", "zh-Hant": "zh-Hans",
-		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "fr, zh-CN;q=0.5": "zh-Hans", "en-US,en;q=0.9,zh;q=0.8": "en",
-		"zh\r\nX: y": "en", strings.Repeat("zh,", 1000): "en",
+		"zh": "zh-Hans", "zh-CN": "zh-Hans", "zh-SG": "zh-Hans", "zh-Hans": "zh-Hans", "zh_CN": "zh-Hans",
+		"ZH-hans-cn": "zh-Hans",
+		"zh-TW":      "zh-Hans", "zh-HK": "zh-Hans", "zh-Hant": "zh-Hans",
+		"zh-CN,zh;q=0.9,en;q=0.8": "zh-Hans", "en;q=0.1, zh;q=0.9": "zh-Hans", "fr, zh-CN;q=0.5": "zh-Hans",
+		"en-US,en;q=0.9,zh;q=0.8": "en",
+		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "en",
 	} {
 		if got := render(t, r, Request{Locale: locale, Data: shop()}).Language; got != want {
 			t.Errorf("locale %q gives %s, want %s", locale[:min(len(locale), 30)], got, want)
@@ -306,11 +325,15 @@ func TestLocaleMatching(t *testing.T) {
 
 func TestCanonicalTags(t *testing.T) {
 	for text, want := range map[string]string{
-		"en": "en", "zh-CN": "zh-CN", "ZH-cn": "zh-CN", "zh-hans-cn": "zh-Hans-CN", "en_US": "en-US", "de-1996": "de-1996",
+		"en": "en", "zh-CN": "zh-CN", "ZH-cn": "zh-CN", "zh-hans-cn": "zh-Hans-CN", "en_US": "en-US",
+		"de-1996":       "de-1996",
 		"en-x-internal": "en-x-internal", "en-garbage": "en", "sr-Latn": "sr-Latn",
-		"": "", "zh-CN,en;q=0.8": "", "en-": "", "x": "", "not a tag": "", "a\x00b": "", "…": "", "*": "", "toolongasatag": "",
-		"en-x-" + strings.Repeat("a", 8) + "-" + strings.Repeat("b", 8) + "-" + strings.Repeat("c", 8): "en-x-aaaaaaaa-bbbbbbbb-cccccccc",
-		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd": "en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd", "en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "",
+		"": "", "zh-CN,en;q=0.8": "", "en-": "", "x": "", "not a tag": "", "a\x00b": "", "…": "", "*": "",
+		"toolongasatag": "",
+		"en-x-" + strings.Repeat("a", 8) + "-" + strings.Repeat("b", 8) + "-" + strings.Repeat("c",
+			8): "en-x-aaaaaaaa-bbbbbbbb-cccccccc",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd":  "en-x-aaaaaaaa-bbbbbbbb-cccccccc-ddd",
+		"en-x-aaaaaaaa-bbbbbbbb-cccccccc-dddd": "",
 	} {
 		if got, ok := CanonicalTag(text); ok != (want != "") || ok && got != want {
 			t.Errorf("%q is %q, %v; want %q", text, got, ok, want)
@@ -321,8 +344,10 @@ func TestCanonicalTags(t *testing.T) {
 func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 	r := renderer(t)
 	for list, want := range map[string]string{
-		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "", "": "", "zh": "zh",
-		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH", "zh" + strings.Repeat(",en", 1000): "", "zh-TW, en;q=0.5": "zh-TW",
+		"fr-CA, zh-CN;q=0.8, en;q=0.5": "zh-CN", "zh-TW": "zh-TW", "en-GB,zh;q=0.9": "en-GB", "fr, de": "fr", "*": "",
+		"": "", "zh": "zh",
+		"xx-yy; nonsense, zh": "", "de-CH-1996-x-aaaaaaaa-bbbbbbbb-cccccccc": "de-CH",
+		"zh" + strings.Repeat(",en", 1000): "", "zh-TW, en;q=0.5": "zh-TW",
 	} {
 		got := r.PreferredLocale("", list)
 		if list != "*" && got != want {
@@ -336,7 +361,8 @@ func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 
 func TestMinutes(t *testing.T) {
 	for left, want := range map[time.Duration]int{
-		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9, time.Minute: 1, 10 * time.Second: 1,
+		10 * time.Minute: 10, 10*time.Minute - 300*time.Millisecond: 10, 10*time.Minute - 3*time.Second: 9,
+		time.Minute: 1, 10 * time.Second: 1,
 		-time.Second: 1,
 	} {
 		if got := RemainingMinutes(left); got != want {
@@ -350,7 +376,8 @@ func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	prepared, err := renderer(t).Prepare(req)
-	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m}, map[string]Data{"x": req.Data}, err} {
+	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m},
+		map[string]Data{"x": req.Data}, err} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)
 		}

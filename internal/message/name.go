@@ -21,9 +21,10 @@ const (
 	maxCode = 16
 )
 
-// CheckName returns an error for a name that could abuse our mails for other messages: more than 64 characters, control or invisible
-// characters, a URL, or a name that mail programs turn into a link, such as "booking.com". It is for app names and titles of purposes. The error
-// does not repeat the text.
+// CheckName returns an error for a name that could abuse our mails for other messages: more than 64
+// characters, control or invisible characters, a URL, or a name that mail programs turn into a
+// link, such as "booking.com". It is for app names and titles of purposes. The error does not
+// repeat the text.
 func CheckName(s string) error {
 	switch {
 	case !utf8.ValidString(s):
@@ -43,7 +44,8 @@ func checkCode(req Request) error {
 	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
-	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode || strings.ContainsFunc(code, notLetterOrDigit) {
+	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode ||
+		strings.ContainsFunc(code, notLetterOrDigit) {
 		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
 	}
 	return nil
@@ -51,7 +53,8 @@ func checkCode(req Request) error {
 
 func checkRequest(req Request) error {
 	d := req.Data
-	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose}, {"support", d.Support}} {
+	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose},
+		{"support", d.Support}} {
 		if err := CheckName(field.text); err != nil {
 			return fmt.Errorf("message: %s: %w", field.name, err)
 		}
@@ -69,15 +72,16 @@ func notLetterOrDigit(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }
 
-// isInvisible: control and format characters, line breaks of any kind, fillers; they would break a subject, hide a link
-// or turn the text around.
+// isInvisible: control and format characters, line breaks of any kind, fillers; they would break a
+// subject, hide a link or turn the text around.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
-// containsLink reports whether a mail program might find a link in the text, also with full-width letters or ideographic dots.
+// containsLink reports whether a mail program might find a link in the text, also with full-width
+// letters or ideographic dots.
 func containsLink(s string) bool {
 	plain := strings.ToLower(strings.ReplaceAll(norm.NFKC.String(s), "。", "."))
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
@@ -91,7 +95,8 @@ func containsLink(s string) bool {
 	return false
 }
 
-// isDomain reports whether the last label is a top-level domain, as in "shop.com" but not in "Node.js", or the name is an IPv4 address.
+// isDomain reports whether the last label is a top-level domain, as in "shop.com" but not in
+// "Node.js", or the name is an IPv4 address.
 func isDomain(name string) bool {
 	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
 	if err != nil {

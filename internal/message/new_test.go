@@ -45,8 +45,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// An override replaces single files, adds purposes, of which each file may be that of the default, and languages. The layout is of all
-// mails.
+// An override replaces single files, adds purposes, of which each file may be that of the default,
+// and languages. The layout is of all mails.
 func TestOverrides(t *testing.T) {
 	long := strings.Repeat("Bonjour, voici votre code. ", 6)
 	plain, own := renderer(t), renderer(t, files(map[string]string{
@@ -65,7 +65,8 @@ func TestOverrides(t *testing.T) {
 		t.Errorf("locales %q", got)
 	}
 	for _, c := range []struct{ purpose, locale, subject string }{
-		{"", "en", "Hello from Shop & Söhne"}, {"login", "en", "Hello from Shop & Söhne"}, {"gift", "en", "Your gift from Shop & Söhne"},
+		{"", "en", "Hello from Shop & Söhne"}, {"login", "en", "Hello from Shop & Söhne"},
+		{"gift", "en", "Your gift from Shop & Söhne"},
 		{"gift", "zh", ""}, {"", "es", ""}, {"", "ar", ""},
 	} {
 		want := render(t, plain, Request{Locale: c.locale, Data: shop()})
@@ -74,7 +75,8 @@ func TestOverrides(t *testing.T) {
 			t.Errorf("%v: got %+v\nwant %+v", c, got, want)
 		}
 	}
-	if m := render(t, own, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" || m.Subject != "Votre code pour Shop & Söhne" {
+	if m := render(t, own, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" ||
+		m.Subject != "Votre code pour Shop & Söhne" {
 		t.Errorf("french mail: %+v", m)
 	}
 	marked := renderer(t, files(map[string]string{
@@ -93,7 +95,8 @@ const privateText = "This sentence is here to be long enough that nothing of wha
 	"locked screen.\n"
 
 func TestNewFindsEveryFault(t *testing.T) {
-	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt", "mail/default/en/html.html",
+	const subject, text, page, layout = "mail/default/en/subject.txt", "mail/default/en/text.txt",
+		"mail/default/en/html.html",
 		"mail/layout.html"
 	body := "<p>" + privateText + "</p>"
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -103,38 +106,53 @@ func TestNewFindsEveryFault(t *testing.T) {
 		"unknown field":        {subject, "{{.Name}}", subject + ":1:2: unknown field .Name"},
 		"unknown field, rare branch": {subject, "Hello\n{{if false}}{{if .Glance}}{{.Name}}{{end}}{{end}}",
 			subject + ":2:28: unknown field .Name"},
-		"unknown field of root":       {subject, "Hello{{with .Purpose}}{{$.Name}}{{end}}", "unknown field .Name"},
-		"unknown field in a template": {subject, `Hello{{template "x" .Name}}{{define "x"}}{{end}}`, "unknown field .Name"},
-		"field of a field":            {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
-		"field of a value":            {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}", "unknown field .Name"},
-		"field where dot is text":     {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
-		"missing template":            {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
-		"HTML context":                {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
-		"empty subject":               {subject, "\n", subject + ": the subject is empty"},
-		"always a time":               {text, privateText + "Good for {{.Minutes}} min.\n{{.Code}}", text + ": it tells 0 minutes"},
-		"code inside a line":          {text, privateText + "Code: {{.Code}}", text + ": the code is not alone on a line"},
-		"html without code":           {page, body, page + ": the code is not alone on a line"},
-		"private: first half":         {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
-		"private: digit by digit": {text, "{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}",
+		"unknown field of root": {subject, "Hello{{with .Purpose}}{{$.Name}}{{end}}", "unknown field .Name"},
+		"unknown field in a template": {subject, `Hello{{template "x" .Name}}{{define "x"}}{{end}}`,
+			"unknown field .Name"},
+		"field of a field": {subject, "Hello{{if false}}{{.App.Name}}{{end}}", "unknown field .App.Name"},
+		"field of a value": {subject, "Hello{{if false}}{{(print .App).Name}}{{end}}",
+			"unknown field .Name"},
+		"field where dot is text": {subject, "Hello{{with .Support}}{{.App}}{{end}}", subject + ":1:"},
+		"missing template":        {page, body + `<p>{{.Code}}</p>{{template "nowhere" .}}`, "nowhere"},
+		"HTML context":            {page, body + `<p>{{.Code}}</p>{{if .Glance}}<a href="{{end}}x`, page},
+		"empty subject":           {subject, "\n", subject + ": the subject is empty"},
+		"always a time": {text, privateText + "Good for {{.Minutes}} min.\n{{.Code}}",
+			text + ": it tells 0 minutes"},
+		"code inside a line": {text, privateText + "Code: {{.Code}}",
+			text + ": the code is not alone on a line"},
+		"html without code":   {page, body, page + ": the code is not alone on a line"},
+		"private: first half": {subject, "Code {{slice .Code 0 3}}", subject + ": notify private"},
+		"private: digit by digit": {text,
+			"{{slice .Code 0 1}} {{slice .Code 1 2}} - {{slice .Code 2 3}}\n" + privateText + "{{.Code}}",
 			text + ": notify private"},
-		"fault under glance only":     {subject, "{{if .Glance}}{{else}}Hello{{end}}", subject + ": the subject is empty"},
-		"html, hidden attribute":      {page, body + `<p hidden>{{.Code}}</p>`, page + ": the code is not alone on a line"},
-		"html without a body":         {page, `{{define "x"}}{{end}}`, page},
-		"private: text, by padding":   {text, "Hello" + strings.Repeat("\u200b\u00a0", 200) + "\n{{.Code}}\n", text + ": notify private"},
-		"private: html, preheader":    {page, `<div style="display:none">{{.Code}}</div>` + body + "<p>{{.Code}}</p>", page + ": notify private"},
-		"private: html, hidden words": {page, `<div style="display:none">` + privateText + "</div><p>{{.Code}}</p>", page + ": notify private"},
-		"private: html, by padding": {page, "<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>",
+		"fault under glance only": {subject, "{{if .Glance}}{{else}}Hello{{end}}",
+			subject + ": the subject is empty"},
+		"html, hidden attribute": {page, body + `<p hidden>{{.Code}}</p>`,
+			page + ": the code is not alone on a line"},
+		"html without a body": {page, `{{define "x"}}{{end}}`, page},
+		"private: text, by padding": {text, "Hello" + strings.Repeat("\u200b\u00a0", 200) + "\n{{.Code}}\n",
+			text + ": notify private"},
+		"private: html, preheader": {page, `<div style="display:none">{{.Code}}</div>` + body + "<p>{{.Code}}</p>",
 			page + ": notify private"},
-		"private: html, by a comment": {page, "<p>Hello</p><style>" + privateText + "</style><p>{{.Code}}</p>", page + ": notify private"},
-		"private: long names only":    {text, "{{.App}}{{.App}}{{.Purpose}}\n{{.Code}}\n", text + ": notify private"},
-		"misspelt file":               {"mail/default/en/subject.text", "Hello", "mail/default/en/subject.text: no such template"},
-		"bad purpose":                 {"mail/Gift Card/en/subject.txt", "Hello", "mail/Gift Card/en/subject.txt: the purpose"},
-		"locale not canonical":        {"mail/default/zh-hans/subject.txt", "Hello", "zh-hans/subject.txt: the locale"},
-		"half a language":             {"mail/default/fr/subject.txt", "Bonjour", "mail/default/fr/text.txt: missing"},
-		"not utf-8":                   {subject, "Hello \xff", subject + ": not valid UTF-8"},
-		"text without code":           {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
-		"text with the code twice":    {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
-		"text with a code in parts":   {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}", "code must stand in it once"},
+		"private: html, hidden words": {page, `<div style="display:none">` + privateText + "</div><p>{{.Code}}</p>",
+			page + ": notify private"},
+		"private: html, by padding": {page,
+			"<p>Hello" + strings.Repeat("&#847;&zwnj;&nbsp;", 100) + "</p><p>{{.Code}}</p>",
+			page + ": notify private"},
+		"private: html, by a comment": {page, "<p>Hello</p><style>" + privateText + "</style><p>{{.Code}}</p>",
+			page + ": notify private"},
+		"private: long names only": {text, "{{.App}}{{.App}}{{.Purpose}}\n{{.Code}}\n", text + ": notify private"},
+		"misspelt file": {"mail/default/en/subject.text", "Hello",
+			"mail/default/en/subject.text: no such template"},
+		"bad purpose": {"mail/Gift Card/en/subject.txt", "Hello",
+			"mail/Gift Card/en/subject.txt: the purpose"},
+		"locale not canonical":     {"mail/default/zh-hans/subject.txt", "Hello", "zh-hans/subject.txt: the locale"},
+		"half a language":          {"mail/default/fr/subject.txt", "Bonjour", "mail/default/fr/text.txt: missing"},
+		"not utf-8":                {subject, "Hello \xff", subject + ": not valid UTF-8"},
+		"text without code":        {"sms/default/en/text.txt", "Hello", "code must stand in it once"},
+		"text with the code twice": {"sms/default/en/text.txt", "{{.Code}} {{.Code}}", "code must stand in it once"},
+		"text with a code in parts": {"sms/default/en/text.txt", "{{range .Groups}}{{.}} {{end}}",
+			"code must stand in it once"},
 		"text with an address behind": {"sms/default/en/text.txt", "{{.Code}}\n@evil.example #1", "begins with @"},
 		"misspelt file of texts":      {"sms/default/en/html.html", "x", "no such template"},
 		"empty directory":             {"default/en/subject.txt", "Hello", `no directory "mail"`},
@@ -170,7 +188,8 @@ func TestNewReportsAllFaultsTogether(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:", "gift/en/text.txt: the code",
+	for _, want := range []string{"en/subject.txt:1:2: unknown field .Name", "zh-Hans/html.html:1:",
+		"gift/en/text.txt: the code",
 		"mail/x.txt: no such"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in:\n%v", want, err)
@@ -188,7 +207,8 @@ func TestNewWantsEnglish(t *testing.T) {
 	}
 }
 
-// A template may still fail on data that no sample had. The reason then quotes the code, so it must not come out.
+// A template may still fail on data that no sample had. The reason then quotes the code, so it must
+// not come out.
 func TestErrorOfRenderHasNoCode(t *testing.T) {
 	r := renderer(t, files(map[string]string{
 		"mail/default/en/subject.txt": `{{.App}}{{if eq .App "Boom"}}{{template "x" .}}{{end}}{{define "x"}}{{index .Code .Code}}{{end}}`,

@@ -8,7 +8,8 @@ import (
 
 const redactedText = "message(redacted)"
 
-// redacted, embedded in a struct with a code, hides it from every verb and from slog: it may be passed on, but not printed.
+// redacted, embedded in a struct with a code, hides it from every verb and from slog: it may be
+// passed on, but not printed.
 type redacted struct{}
 
 // Format implements fmt.Formatter.

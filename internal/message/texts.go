@@ -34,8 +34,8 @@ type Texts struct {
 	limits TextLimits
 }
 
-// NewTexts reads and tries the templates of text messages, as New does those of mails; an override need not have any. It does not check
-// their length; see CheckLength.
+// NewTexts reads and tries the templates of text messages, as New does those of mails; an override
+// need not have any. It does not check their length; see CheckLength.
 func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
@@ -44,8 +44,8 @@ func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, err
 	return &Texts{catalog: c, limits: limits}, nil
 }
 
-// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength characters. The error lists those that
-// take too many segments.
+// CheckLength renders all templates with an app's title, site and hash, and a code of codeLength
+// characters. The error lists those that take too many segments.
 func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
@@ -56,8 +56,9 @@ func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 			continue
 		}
 		if text.Segments > t.limits.Segments {
-			errs = append(errs, fmt.Errorf("%s takes %d segments for the app that is called %q, and may take %d: shorten it or the title, or "+
-				"raise sms: segments", s[textPart].Name(), text.Segments, app.App, t.limits.Segments))
+			errs = append(errs, fmt.Errorf(
+				"%s takes %d segments for the app that is called %q, and may take %d: shorten it or the title, or "+
+					"raise sms: segments", s[textPart].Name(), text.Segments, app.App, t.limits.Segments))
 		}
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -71,14 +72,16 @@ func longer(a, b string) string {
 	return b
 }
 
-// Locales returns the languages that text messages of an app can have, as BCP 47 tags, English first.
+// Locales returns the languages that text messages of an app can have, as BCP 47 tags, English
+// first.
 func (t *Texts) Locales(app string) []string { return t.forApp(app, t).locales.All() }
 
 // PreferredLocale returns for text messages what [Renderer.PreferredLocale] returns for mails.
 func (t *Texts) PreferredLocale(app, list string) string { return t.forApp(app, t).preferredTag(list) }
 
-// Render renders a text message. It ends with "@site #code", which browsers fill in from on that site alone (WICG sms-one-time-codes), if
-// that fits the segments. The error has neither the code nor any text of the request. It ignores Notify.
+// Render renders a text message. It ends with "@site #code", which browsers fill in from on that
+// site alone (WICG sms-one-time-codes), if that fits the segments. The error has neither the code
+// nor any text of the request. It ignores Notify.
 func (t *Texts) Render(req Request) (Text, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = Glance

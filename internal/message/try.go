@@ -11,19 +11,23 @@ import (
 // previewLength is how many characters of a mail an inbox or a notification may show.
 const previewLength = 120
 
-// sampleCode is the code of all samples. Templates must not contain it as fixed text. It may be shown in two groups.
+// sampleCode is the code of all samples. Templates must not contain it as fixed text. It may be
+// shown in two groups.
 const sampleCode = "739154"
 
-// samples are the shortest and the longest possible Data. Together they run both branches of conditions, and show whether a private
-// mail keeps the code out of the preview even with the shortest text before it.
+// samples are the shortest and the longest possible Data. Together they run both branches of
+// conditions, and show whether a private mail keeps the code out of the preview even with the
+// shortest text before it.
 var samples = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
-	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8), Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
+	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
+		Support: "S-Q2HK", Hash: "FA+9qCX9VSu",
 		Home: "https://shop.example/", Accent: "#1f5fd1", DarkAccent: "#8ab4ff"},
 }
 
-// trySamples renders all samples with the templates and returns all faults: template errors, and texts that break a rule.
+// trySamples renders all samples with the templates and returns all faults: template errors, and
+// texts that break a rule.
 func (k kind) trySamples(s set, locale string) []error {
 	errs := k.tellsNoTime(s, locale)
 	for _, data := range samples {
@@ -56,15 +60,17 @@ func (k kind) tellsNoTime(s set, locale string) (errs []error) {
 			known, err := renderPart(part, t, newView(samples[0], glance, locale))
 			unknown, err2 := renderPart(part, t, newView(samples[1], glance, locale))
 			if err == nil && err2 == nil && strings.Count(unknown, "0") > strings.Count(known, "0") {
-				errs = append(errs, fmt.Errorf("%s: it tells 0 minutes where the code's life is not known: write that under {{if .Minutes}}", t.Name()))
+				errs = append(errs, fmt.Errorf(
+					"%s: it tells 0 minutes where the code's life is not known: write that under {{if .Minutes}}",
+					t.Name()))
 			}
 		}
 	}
 	return errs
 }
 
-// mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with and without hidden elements, since some
-// inboxes show them.
+// mailFaults returns the faults of one rendered part of a mail. It checks the preview of HTML with
+// and without hidden elements, since some inboxes show them.
 func mailFaults(part int, out string, glance bool) (faults []error) {
 	switch part {
 	case subjectPart:
@@ -91,7 +97,8 @@ func textFaults(_ int, out string, _ bool) []error {
 	case strings.Count(out, sampleCode) != 1:
 		return []error{errors.New("the code must stand in it once, in one piece")}
 	case strings.HasPrefix(lines[len(lines)-1], "@"):
-		return []error{errors.New("a line that begins with @ is read as the page's address; sms: origin adds the right one")}
+		return []error{errors.New(
+			"a line that begins with @ is read as the page's address; sms: origin adds the right one")}
 	}
 	return nil
 }
@@ -113,7 +120,8 @@ func checkCodeAlone(text string) error {
 	return nil
 }
 
-// checkPreviewHidesCode returns an error if the preview has either half of the code, so that codes in groups are found too.
+// checkPreviewHidesCode returns an error if the preview has either half of the code, so that codes
+// in groups are found too.
 func checkPreviewHidesCode(text string) error {
 	const half = len(sampleCode) / 2
 	beginning := strings.Map(func(r rune) rune {
@@ -123,14 +131,15 @@ func checkPreviewHidesCode(text string) error {
 		return r
 	}, inboxPreview(text, previewLength+half-1)) // a half that begins within the preview ends here
 	if strings.Contains(beginning, sampleCode[:half]) || strings.Contains(beginning, sampleCode[half:]) {
-		return fmt.Errorf("notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
-			"or further down", previewLength)
+		return fmt.Errorf(
+			"notify private: the code stands in the subject or within the first %d characters; write it under {{if .Glance}}, "+
+				"or further down", previewLength)
 	}
 	return nil
 }
 
-// inboxPreview returns what an inbox shows of a text: its first characters, with runs of white space as one space, and without invisible
-// characters.
+// inboxPreview returns what an inbox shows of a text: its first characters, with runs of white
+// space as one space, and without invisible characters.
 func inboxPreview(text string, maxRunes int) string {
 	seen := strings.Map(func(r rune) rune {
 		if isInvisible(r) && !unicode.IsSpace(r) {

@@ -4,7 +4,8 @@ package metrics
 
 import "syscall"
 
-// roomIn returns the room for unprivileged users on the disk that holds a directory, and the disk's size, in bytes.
+// roomIn returns the room for unprivileged users on the disk that holds a directory, and the disk's
+// size, in bytes.
 func roomIn(dir string) (free, size float64, ok bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

@@ -32,14 +32,16 @@ func oneIfSucceeds(check func(context.Context) error) float64 {
 	return 1
 }
 
-// RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in this process and the gauge is always 1.
+// RegisterLimiter adds a gauge of whether the limiter answers. If ping is nil, the limiter is in
+// this process and the gauge is always 1.
 func (m *Metrics) RegisterLimiter(ping func(context.Context) error) {
-	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil, func() float64 {
-		if ping == nil {
-			return 1
-		}
-		return oneIfSucceeds(ping)
-	})
+	m.gauge("sendcode_limiter_up", "1 while the limiter answers, 0 while the database decides alone.", nil,
+		func() float64 {
+			if ping == nil {
+				return 1
+			}
+			return oneIfSucceeds(ping)
+		})
 }
 
 // RegisterDatabaseWritable adds a gauge of whether the database can be written.
@@ -48,7 +50,8 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of the histories that were written from the database to the limiter because that had lost events.
+// RegisterRebuilds adds a counter of the histories that were written from the database to the
+// limiter because that had lost events.
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
@@ -58,14 +61,16 @@ func (m *Metrics) RegisterRebuilds(n func() int64) {
 
 // RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the database's.
 func (m *Metrics) RegisterClocks(apart func() time.Duration) {
-	m.gauge("sendcode_limiter_clock_ahead_seconds", "By how much the limiter's clock is ahead of the database's, as last measured.", nil,
+	m.gauge("sendcode_limiter_clock_ahead_seconds",
+		"By how much the limiter's clock is ahead of the database's, as last measured.", nil,
 		func() float64 { return apart().Seconds() })
 }
 
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
 	paused := reading[int]{ask: count}
-	m.gauge("sendcode_prefixes_paused", "Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
+	m.gauge("sendcode_prefixes_paused",
+		"Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
 		func() float64 {
 			if n, ok := paused.get(); ok {
 				return float64(n)
@@ -76,17 +81,19 @@ func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error
 
 // RegisterMailServers adds a gauge of whether each mail server is in use.
 func (m *Metrics) RegisterMailServers(health func() []delivery.Health) {
-	m.registerHealth("sendcode_mail_server_up", "1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
+	m.registerHealth("sendcode_mail_server_up",
+		"1 while mails go to the server, 0 while it is suspended after failures.", "server", health)
 }
 
 // RegisterCarriers adds a gauge of whether each carrier of text messages is in use.
 func (m *Metrics) RegisterCarriers(health func() []delivery.Health) {
-	m.registerHealth("sendcode_sms_carrier_up", "1 while messages go to the carrier, 0 while it is suspended after failures.",
+	m.registerHealth("sendcode_sms_carrier_up",
+		"1 while messages go to the carrier, 0 while it is suspended after failures.",
 		"carrier", health)
 }
 
-// registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the configuration is a label too, since a
-// host may be configured twice with two logins.
+// registerHealth adds a gauge for each server or carrier: 1 while it is in use. Its order in the
+// configuration is a label too, since a host may be configured twice with two logins.
 func (m *Metrics) registerHealth(name, help, label string, health func() []delivery.Health) {
 	for n, h := range health() {
 		m.gauge(name, help, prometheus.Labels{label: h.Server, "order": strconv.Itoa(n + 1)},
@@ -126,8 +133,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// RegisterKeys adds a gauge of when each key of an app was last used, so that unused keys can be removed. each calls show for every
-// present key; used is zero for a key that was not used since this process started.
+// RegisterKeys adds a gauge of when each key of an app was last used, so that unused keys can be
+// removed. each calls show for every present key; used is zero for a key that was not used since
+// this process started.
 func (m *Metrics) RegisterKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
@@ -144,37 +152,43 @@ func unixSeconds(t time.Time) float64 {
 	return float64(t.UnixMilli()) / 1000
 }
 
-// RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far ahead its partitions reach, when its oldest row was logged, and how many rows and
-// erased persons' hashes are overdue for deletion. While the database does not answer, they are missing.
+// RegisterStorage adds gauges of the database: its size, how many sends it has by age, how far
+// ahead its partitions reach, when its oldest row was logged, and how many rows and erased persons'
+// hashes are overdue for deletion. While the database does not answer, they are missing.
 func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageStatus, error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	ahead := desc("sendcode_database_weeks_ahead", "Whole weeks after the present one that have a partition; none on SQLite.")
+	ahead := desc("sendcode_database_weeks_ahead",
+		"Whole weeks after the present one that have a partition; none on SQLite.")
 	oldest := desc("sendcode_database_oldest_timestamp_seconds", "When the oldest send was written.")
 	due := desc("sendcode_retention_due_rows",
-		fmt.Sprintf("Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.", store.MaxDue))
+		fmt.Sprintf(
+			"Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.",
+			store.MaxDue))
 	size := desc("sendcode_database_bytes", "Size of the database, with indexes.")
-	rows := prometheus.NewDesc("sendcode_database_sends", "Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
-		"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
+	rows := prometheus.NewDesc("sendcode_database_sends",
+		"Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
+			"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
 	stored := reading[store.StorageStatus]{ask: status}
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows}, collect: func(show showFunc) {
-		s, ok := stored.get()
-		if !ok {
-			return
-		}
-		if len(s.Partitions) > 0 {
-			show(ahead, float64(store.WeeksAhead(s.Until(), s.Now)))
-			for age, n := range sendsByAge(s) {
-				show(rows, float64(n), age)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows},
+		collect: func(show showFunc) {
+			s, ok := stored.get()
+			if !ok {
+				return
 			}
-		}
-		if !s.Oldest.IsZero() {
-			show(oldest, unixSeconds(s.Oldest))
-		}
-		show(due, float64(s.Due))
-		show(late, float64(s.Late))
-		show(size, float64(s.Bytes))
-	}})
+			if len(s.Partitions) > 0 {
+				show(ahead, float64(store.WeeksAhead(s.Until(), s.Now)))
+				for age, n := range sendsByAge(s) {
+					show(rows, float64(n), age)
+				}
+			}
+			if !s.Oldest.IsZero() {
+				show(oldest, unixSeconds(s.Oldest))
+			}
+			show(due, float64(s.Due))
+			show(late, float64(s.Late))
+			show(size, float64(s.Bytes))
+		}})
 }
 
 // sendsByAge adds the estimates of the partitions, each by the age of its end.
@@ -195,10 +209,12 @@ func sendsByAge(s store.StorageStatus) map[string]int64 {
 	return all
 }
 
-// RegisterRedis adds gauges of what Redis holds, of all masters together. Where its user may not ask, they are missing.
+// RegisterRedis adds gauges of what Redis holds, of all masters together. Where its user may not
+// ask, they are missing.
 func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	keys := desc("sendcode_redis_keys", "Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
+	keys := desc("sendcode_redis_keys",
+		"Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
 	used := desc("sendcode_redis_memory_bytes", "Memory that Redis has in use.")
 	held := reading[[2]int64]{ask: func(ctx context.Context) (both [2]int64, err error) {
 		both[0], both[1], err = size(ctx)

@@ -1,5 +1,5 @@
-// Package metrics counts what happens and shows it to Prometheus. Labels are a handful of words each, never a recipient, an address or
-// an ID.
+// Package metrics counts what happens and shows it to Prometheus. Labels are a handful of words
+// each, never a recipient, an address or an ID.
 package metrics
 
 import (
@@ -28,7 +28,8 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits, jobs *prometheus.CounterVec
+	decided, observed, checked, bounds, reloads, capped, attempts, events, paused, logins, limits,
+	jobs *prometheus.CounterVec
 
 	finished, arrived, tried, served *prometheus.HistogramVec
 	crowded                          prometheus.Counter
@@ -42,7 +43,8 @@ func New() *Metrics {
 		return promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	seconds := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		return promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help,
+			Buckets: buckets}, labels)
 	}
 	m := &Metrics{
 		registry: registry,
@@ -51,30 +53,39 @@ func New() *Metrics {
 		observed: counter("sendcode_observed_refusals_total", "Sends that a rule in mode observe would have refused.",
 			"channel", "app", "rule"),
 		checked: counter("sendcode_checks_total", "Checks of a code, by outcome.", "channel", "app", "outcome"),
-		bounds: counter("sendcode_check_bounds_total", "Checks that met a spent bound on failed checks, by bound: network and "+
-			"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
-		events:   counter("sendcode_provider_events_total", "Events that mail providers reported, by result.", "provider", "outcome"),
-		reloads:  counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
-		capped:   counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
-		attempts: counter("sendcode_webhook_attempts_total", "Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
-		paused: counter("sendcode_prefix_pauses_total", "Pauses of text messages to a prefix because few of its codes were entered, by app and "+
-			"country.", "app", "country"),
-		logins: counter("sendcode_admin_refusals_total", "Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
-			"rule.", "what", "rule"),
+		bounds: counter("sendcode_check_bounds_total",
+			"Checks that met a spent bound on failed checks, by bound: network and "+
+				"wide_network refused them, app let them through and alarms.", "channel", "app", "bound"),
+		events: counter("sendcode_provider_events_total", "Events that mail providers reported, by result.",
+			"provider", "outcome"),
+		reloads: counter("sendcode_config_reloads_total", "Reloads of the configuration, by outcome.", "outcome"),
+		capped:  counter("sendcode_spend_refused_total", "Text messages that a spend cap stopped, by cap.", "cap"),
+		attempts: counter("sendcode_webhook_attempts_total",
+			"Attempts to deliver an event to an app's webhook, by outcome.", "app", "outcome"),
+		paused: counter("sendcode_prefix_pauses_total",
+			"Pauses of text messages to a prefix because few of its codes were entered, by app and "+
+				"country.", "app", "country"),
+		logins: counter("sendcode_admin_refusals_total",
+			"Attempts to log in to the console, and wrong admin tokens, that a rule refused, by "+
+				"rule.", "what", "rule"),
 		limits: counter("sendcode_limit_requests_total", "Requests under /v1/limits, by limit, operation and outcome.",
 			"limit", "operation", "outcome"),
 		jobs: counter("sendcode_job_failures_total", "Runs of a background job that failed, by its name.", "name"),
 		crowded: promauto.With(registry).NewCounter(prometheus.CounterOpts{
-			Name: "sendcode_network_refusals_total", Help: "Requests of browsers that were refused because their network made too many.",
+			Name: "sendcode_network_refusals_total",
+			Help: "Requests of browsers that were refused because their network made too many.",
 		}),
-		finished: seconds("sendcode_send_seconds", "Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
-			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app", "outcome", "code"),
+		finished: seconds("sendcode_send_seconds",
+			"Time from the admission of a send to its outcome. code: ours, or caller, which is checked elsewhere.",
+			[]float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 600}, "channel", "app",
+			"outcome", "code"),
 		arrived: seconds("sendcode_webhook_seconds", "Time from an event to the attempt that delivered it.",
 			[]float64{.05, .25, 1, 5, 30, 60, 300, 1800, 7200, 21600, 86400}, "app"),
 		tried: seconds("sendcode_delivery_attempt_seconds",
 			"Attempts at a mail server or carrier, by class: accepted, rejected, temporary, unknown.",
 			[]float64{.025, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, "channel", "server", "class"),
-		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets, "route", "status"),
+		served: seconds("sendcode_http_request_seconds", "HTTP requests, by route and class of status.", callBuckets,
+			"route", "status"),
 	}
 	m.reloaded = promauto.With(registry).NewGauge(prometheus.GaugeOpts{
 		Name: "sendcode_config_last_reload_successful",
@@ -89,7 +100,8 @@ func New() *Metrics {
 		m.logins.WithLabelValues("login", rule)
 	}
 	m.attempts.WithLabelValues("", webhook.GivenUp) // events that were undelivered for a week
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

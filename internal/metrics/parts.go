@@ -26,12 +26,15 @@ func (m *Metrics) RegisterBuild(version string) {
 
 // RegisterSettings adds a gauge, always 1, whose label is the hash of the settings in force.
 func (m *Metrics) RegisterSettings(hash func() string) {
-	info := prometheus.NewDesc("sendcode_settings_info", "1; the label is a hash of the settings in force, without secrets and without the "+
-		"addresses that this replica listens on. It is the same where the settings are.", []string{"hash"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{info}, collect: func(show showFunc) { show(info, 1, hash()) }})
+	info := prometheus.NewDesc("sendcode_settings_info",
+		"1; the label is a hash of the settings in force, without secrets and without the "+
+			"addresses that this replica listens on. It is the same where the settings are.", []string{"hash"}, nil)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{info},
+		collect: func(show showFunc) { show(info, 1, hash()) }})
 }
 
-// RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer, they are missing.
+// RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer,
+// they are missing.
 func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) {
 	backlog := reading[map[recipient.Channel]store.Backlog]{ask: ask}
 	desc := func(name, help string) *prometheus.Desc {
@@ -54,40 +57,48 @@ func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Chann
 func (m *Metrics) RegisterPools(read func() []store.Pool) {
 	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.",
 		[]string{"pool", "state"}, nil)
-	waits := prometheus.NewDesc("sendcode_pool_waits_total", "How often a connection of a pool had to be waited for, or opened.",
+	waits := prometheus.NewDesc("sendcode_pool_waits_total",
+		"How often a connection of a pool had to be waited for, or opened.",
 		[]string{"pool"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits, collect: func(show showFunc) {
-		for _, p := range read() {
-			show(conns, float64(p.InUse), p.Name, "in_use")
-			show(conns, float64(p.Idle), p.Name, "idle")
-			show(waits, float64(p.Waits), p.Name)
-		}
-	}})
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{conns, waits}, counter: waits,
+		collect: func(show showFunc) {
+			for _, p := range read() {
+				show(conns, float64(p.InUse), p.Name, "in_use")
+				show(conns, float64(p.Idle), p.Name, "idle")
+				show(waits, float64(p.Waits), p.Name)
+			}
+		}})
 }
 
-// RegisterAdmissions adds metrics of the requests that are admitted to be decided, by what they are: sends or checks. read must not block.
+// RegisterAdmissions adds metrics of the requests that are admitted to be decided, by what they
+// are: sends or checks. read must not block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.State) {
-	most := prometheus.NewDesc("sendcode_admission_places", "How many sends or checks may be under way at once: as many as are decided in 4 s, "+
-		"at least 512 and at most 1,024.", []string{"of"}, nil)
-	under := prometheus.NewDesc("sendcode_admission_under_way", "Sends or checks that are being decided, by class: strangers have at most half of "+
-		"the places.", []string{"of", "class"}, nil)
-	refused := prometheus.NewDesc("sendcode_admission_refusals_total", "Sends or checks that were refused at once, since more came than can be "+
-		"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
+	most := prometheus.NewDesc("sendcode_admission_places",
+		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
+			"at least 512 and at most 1,024.", []string{"of"}, nil)
+	under := prometheus.NewDesc("sendcode_admission_under_way",
+		"Sends or checks that are being decided, by class: strangers have at most half of "+
+			"the places.", []string{"of", "class"}, nil)
+	refused := prometheus.NewDesc("sendcode_admission_refusals_total",
+		"Sends or checks that were refused at once, since more came than can be "+
+			"served in time, by class: stranger, known, or unread, where all places were taken and the class was not looked at.",
 		[]string{"of", "class"}, nil)
-	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused, collect: func(show showFunc) {
-		for of, a := range read() {
-			show(most, float64(a.Most), of)
-			for class, n := range a.UnderWay {
-				show(under, float64(n), of, class)
+	m.registry.MustRegister(collector{described: []*prometheus.Desc{most, under, refused}, counter: refused,
+		collect: func(show showFunc) {
+			for of, a := range read() {
+				show(most, float64(a.Most), of)
+				for class, n := range a.UnderWay {
+					show(under, float64(n), of, class)
+				}
+				for class, n := range a.Refused {
+					show(refused, float64(n), of, class)
+				}
 			}
-			for class, n := range a.Refused {
-				show(refused, float64(n), of, class)
-			}
-		}
-	}})
+		}})
 }
 
-// RegisterDisk adds gauges of the room on the disk that holds a directory. Where the system does not tell, they are missing.
+// RegisterDisk adds gauges of the room on the disk that holds a directory. Where the system does
+// not tell, they are missing.
 func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
 	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
@@ -99,14 +110,18 @@ func (m *Metrics) RegisterDisk(dir string) {
 	}})
 }
 
-// StatementKinds returns the function to call after each call of the database, which is one of these kinds.
+// StatementKinds returns the function to call after each call of the database, which is one of
+// these kinds.
 func (m *Metrics) StatementKinds(kinds []string) func(kind string, took time.Duration) {
-	return m.calls("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.", "kind", kinds)
+	return m.calls("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
+		"kind", kinds)
 }
 
-// RedisCalls returns the function to call after each call of Redis, by command, or "pipeline" for several.
+// RedisCalls returns the function to call after each call of Redis, by command, or "pipeline" for
+// several.
 func (m *Metrics) RedisCalls() func(call string, took time.Duration) {
-	return m.calls("sendcode_redis_seconds", "Calls of Redis, by command.", "call", []string{"evalsha", "pipeline", "ping"})
+	return m.calls("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
+		[]string{"evalsha", "pipeline", "ping"})
 }
 
 func (m *Metrics) calls(name, help, label string, known []string) func(value string, took time.Duration) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// reading asks the database for what gauges show, in the background, so that a scrape never waits for one that hangs. It asks at most every
-// readEvery, and takes at most a part in readShare of the time. Safe for concurrent use.
+// reading asks the database for what gauges show, in the background, so that a scrape never waits
+// for one that hangs. It asks at most every readEvery, and takes at most a part in readShare of the
+// time. Safe for concurrent use.
 type reading[T any] struct {
 	ask func(context.Context) (T, error)
 

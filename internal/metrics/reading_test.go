@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A scrape does not wait for a database that hangs; what it has read is shown for a while, and shown no more when reading fails. One that
-// takes long is asked seldom.
+// A scrape does not wait for a database that hangs; what it has read is shown for a while, and
+// shown no more when reading fails. One that takes long is asked seldom.
 func TestReading(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -44,9 +44,11 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readShare*readWait - 1, 0, false, 1, true}, {1, 0, false, 2, true}, {readEvery - 1, 0, false, 2, true},
+			{0, 0, false, 1, true}, {2*readShare*readWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{readEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false}, {readEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
-			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true}, {readValid - readWait, 0, false, 0, false},
+			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true},
+			{readValid - readWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))
@@ -79,22 +81,26 @@ func TestBacklogIsShownByChannel(t *testing.T) {
 	}
 }
 
-// A partition counts by the age of its end, whether it is estimated or not; what Redis holds is shown with what the database holds.
+// A partition counts by the age of its end, whether it is estimated or not; what Redis holds is
+// shown with what the database holds.
 func TestWhatGrowsIsShown(t *testing.T) {
 	m, now := New(), time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
 	ended := func(weeks time.Duration, rows int64) store.Partition {
 		return store.Partition{Ends: now.Add(-weeks * store.Week), Rows: rows}
 	}
 	m.RegisterStorage(func(context.Context) (store.StorageStatus, error) {
-		return store.StorageStatus{Now: now, Bytes: 99, Partitions: []store.Partition{ended(60, 1), ended(12, 2), ended(11, 4), ended(3, 8), ended(2, 16),
-			ended(0, 32), ended(-1, 64), ended(-2, -1)}}, nil
+		return store.StorageStatus{Now: now, Bytes: 99,
+			Partitions: []store.Partition{ended(60, 1), ended(12, 2), ended(11, 4), ended(3, 8), ended(2, 16),
+				ended(0, 32), ended(-1, 64), ended(-2, -1)}}, nil
 	})
 	m.RegisterRedis(func(context.Context) (keys, bytes int64, err error) { return 5, 6, nil })
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
-		`sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`, `sendcode_database_sends{age="13 weeks"} 12`,
-		`sendcode_database_sends{age="older"} 3`, `sendcode_database_bytes 99`, `sendcode_redis_keys 5`, `sendcode_redis_memory_bytes 6`,
+		`sendcode_database_sends{age="week"} 64`, `sendcode_database_sends{age="4 weeks"} 48`,
+		`sendcode_database_sends{age="13 weeks"} 12`,
+		`sendcode_database_sends{age="older"} 3`, `sendcode_database_bytes 99`, `sendcode_redis_keys 5`,
+		`sendcode_redis_memory_bytes 6`,
 	} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("%s is not in %s", line, w.Body)

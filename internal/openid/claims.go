@@ -15,11 +15,12 @@ const (
 	maxValues = 1000
 )
 
-// email is the name claim that counts only beside a true email_verified: without that, anybody may claim an address.
+// email is the name claim that counts only beside a true email_verified: without that, anybody may
+// claim an address.
 const email = "email"
 
-// personFromClaims returns the name and the groups of a person in the ID token's claims. The name must be printable, without spaces.
-// Error: *Error.
+// personFromClaims returns the name and the groups of a person in the ID token's claims. The name
+// must be printable, without spaces. Error: *Error.
 func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {
@@ -35,7 +36,8 @@ func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	return Person{Name: name, Values: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
-// textClaim returns a claim's text; false if it is no printable text of at most maxName bytes without spaces.
+// textClaim returns a claim's text; false if it is no printable text of at most maxName bytes
+// without spaces.
 func textClaim(raw json.RawMessage) (s string, ok bool) {
 	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxName || !utf8.ValidString(s) {
 		return "", false

@@ -20,8 +20,8 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// newClient makes an HTTP client that follows no redirects, since they could leak the client's secret, limits the size of responses, and
-// keeps no idle connections, since logins are rare.
+// newClient makes an HTTP client that follows no redirects, since they could leak the client's
+// secret, limits the size of responses, and keeps no idle connections, since logins are rare.
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
@@ -41,8 +41,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// discover returns the provider's metadata, from the cache or, if that is empty or old, from the provider. If the provider fails, it
-// returns old metadata. Error: *Error if there is none, or if ctx ends while it waits for another call.
+// discover returns the provider's metadata, from the cache or, if that is empty or old, from the
+// provider. If the provider fails, it returns old metadata. Error: *Error if there is none, or if
+// ctx ends while it waits for another call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
 	defer cancel()
@@ -69,9 +70,11 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 	return f, nil
 }
 
-// signatureAlgorithms are the accepted signature algorithms: only asymmetric ones, so never "none" or one with a shared secret.
+// signatureAlgorithms are the accepted signature algorithms: only asymmetric ones, so never "none"
+// or one with a shared secret.
 var signatureAlgorithms = []string{
-	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA,
+	oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512,
+	oidc.EdDSA,
 }
 
 // fetchMetadata fetches and checks the provider's metadata (OpenID Connect Discovery 1.0).
@@ -98,7 +101,8 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 			return nil, untrusted("address")
 		}
 	}
-	// Unless it says otherwise a provider takes the secret in a header (Discovery 1.0, section 3). Trying both would use up the code.
+	// Unless it says otherwise a provider takes the secret in a header (Discovery 1.0, section 3).
+	// Trying both would use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {
 		endpoint.AuthStyle = oauth2.AuthStyleInParams
@@ -115,8 +119,8 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	}, nil
 }
 
-// isProtected reports whether address is an https URL, or an http URL of this machine (a loopback address). A URL without a host, or with a
-// user or a fragment, is not.
+// isProtected reports whether address is an https URL, or an http URL of this machine (a loopback
+// address). A URL without a host, or with a user or a fragment, is not.
 func isProtected(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {

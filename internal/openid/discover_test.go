@@ -27,9 +27,11 @@ func TestProvidersInTrouble(t *testing.T) {
 		kind Kind
 		why  string
 	}{
-		"down": {discovery, down, Unavailable, "discovery"}, "a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"},
-		"keys away": {keys, down, Unavailable, "keys"}, "keys elsewhere": {keys, elsewhere, Unavailable, "keys"},
-		"huge keys": {keys, huge, Unavailable, "keys"}, "tokens away": {token, down, Unavailable, "token"},
+		"down":                 {discovery, down, Unavailable, "discovery"},
+		"a document elsewhere": {discovery, elsewhere, Unavailable, "discovery"},
+		"keys away":            {keys, down, Unavailable, "keys"},
+		"keys elsewhere":       {keys, elsewhere, Unavailable, "keys"},
+		"huge keys":            {keys, huge, Unavailable, "keys"}, "tokens away": {token, down, Unavailable, "token"},
 		"a huge token": {token, huge, Unavailable, "token"}, "tokens elsewhere": {token, elsewhere, Untrusted, "token"},
 	} {
 		server, p := open(t)
@@ -91,16 +93,19 @@ func TestDocumentsThatLeadElsewhere(t *testing.T) {
 
 func TestSafe(t *testing.T) {
 	for address, ok := range map[string]bool{
-		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true, "http://id.example": false,
+		"https://id.example": true, "http://127.0.0.1:8": true, "http://[::1]/x": true, "http://localhost:8/x": true,
+		"http://id.example":             false,
 		"http://localhost.evil.example": false,
-		"":                              false, "https://": false, "//id.example": false, "https://u:p@id.example": false,
-		"https://id.example#x": false, "file:///x": false, "http://10.0.0.1": false,
+		"":                              false, "https://": false, "//id.example": false,
+		"https://u:p@id.example": false,
+		"https://id.example#x":   false, "file:///x": false, "http://10.0.0.1": false,
 	} {
 		servertest.Same(t, address, isProtected(address), ok)
 	}
 }
 
-// New keys are fetched when a token names one, the document once an hour; an old one is better than none.
+// New keys are fetched when a token names one, the document once an hour; an old one is better than
+// none.
 func TestRotationAndDiscovery(t *testing.T) {
 	server := openidtest.New(t, redirect)
 	now := time.Now()

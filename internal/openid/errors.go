@@ -29,12 +29,15 @@ func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.W
 
 func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// refusals are the errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that a log line may name.
+// refusals are the errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that
+// a log line may name.
 var refusals = []string{
-	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error", "temporarily_unavailable",
+	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error",
+	"temporarily_unavailable",
 }
 
-// exchangeError converts an error of the code exchange: a regular error response refuses the code or the client; others are outages.
+// exchangeError converts an error of the code exchange: a regular error response refuses the code
+// or the client; others are outages.
 func exchangeError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response.StatusCode >= 500 {

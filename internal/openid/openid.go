@@ -1,10 +1,12 @@
-// Package openid logs people in through an OpenID Connect provider, with the authorization code flow and PKCE.
+// Package openid logs people in through an OpenID Connect provider, with the authorization code
+// flow and PKCE.
 //
-// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the Attempt for that browser, and passes the
-// provider's answer to Finish. A Person is only a name and groups; the console decides what they may do.
+// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the Attempt
+// for that browser, and passes the provider's answer to Finish. A Person is only a name and groups;
+// the console decides what they may do.
 //
-// It accepts only claims that the provider's current keys have signed, for this client and this attempt. Texts of the provider are never
-// shown or logged: an Error has fixed words.
+// It accepts only claims that the provider's current keys have signed, for this client and this
+// attempt. Texts of the provider are never shown or logged: an Error has fixed words.
 package openid
 
 import (
@@ -50,15 +52,18 @@ type metadata struct {
 	tellsIss bool // an answer without the issuer is not this provider's (RFC 9207)
 }
 
-// discoveredFor is how long the metadata are cached. Keys are fetched again whenever a token names an unknown one.
+// discoveredFor is how long the metadata are cached. Keys are fetched again whenever a token names
+// an unknown one.
 const discoveredFor = time.Hour
 
-// New makes a Provider. It connects only at the first login, so the process starts even if the provider is unavailable.
+// New makes a Provider. It connects only at the first login, so the process starts even if the
+// provider is unavailable.
 func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
 
-// Attempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it once.
+// Attempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it
+// once.
 type Attempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -81,8 +86,8 @@ func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
 	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
-// Finish checks the answer with which the browser came back, exchanges its code for an ID token, and verifies that. Error: *Error; the
-// login has failed.
+// Finish checks the answer with which the browser came back, exchanges its code for an ID token,
+// and verifies that. Error: *Error; the login has failed.
 func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Person, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
@@ -111,10 +116,11 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 	return p.personFromClaims(id)
 }
 
-// authorizationCode returns the authorization code of an answer. It first checks that the answer belongs to the attempt, also for an error
-// answer, so that others cannot end the attempt.
+// authorizationCode returns the authorization code of an answer. It first checks that the answer
+// belongs to the attempt, also for an error answer, so that others cannot end the attempt.
 func (f *metadata) authorizationCode(issuer string, a Attempt, answer url.Values) (string, error) {
-	if a.State == "" || !givenOnce(answer, "state") || subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
+	if a.State == "" || !givenOnce(answer, "state") ||
+		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrusted("state")
 	}
 	// Another provider's answer must not be taken to this one (RFC 9207 section 2.4).
@@ -137,7 +143,8 @@ func (f *metadata) authorizationCode(issuer string, a Attempt, answer url.Values
 // givenOnce reports whether a parameter is given exactly once. Duplicates are ambiguous.
 func givenOnce(answer url.Values, name string) bool { return len(answer[name]) == 1 }
 
-// checkIDToken makes the checks of an ID token that the library leaves to its callers (OpenID Connect Core 1.0, section 3.1.3.7).
+// checkIDToken makes the checks of an ID token that the library leaves to its callers (OpenID
+// Connect Core 1.0, section 3.1.3.7).
 func (p *Provider) checkIDToken(id *oidc.IDToken, a Attempt, accessToken string) error {
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
 		return untrusted("nonce")
@@ -149,7 +156,8 @@ func (p *Provider) checkIDToken(id *oidc.IDToken, a Attempt, accessToken string)
 		return untrusted("claims")
 	}
 	others := slices.ContainsFunc(id.Audience, func(s string) bool { return s != p.settings.ClientID })
-	if more.AuthorizedParty != "" && more.AuthorizedParty != p.settings.ClientID || others && more.AuthorizedParty == "" {
+	if more.AuthorizedParty != "" && more.AuthorizedParty != p.settings.ClientID ||
+		others && more.AuthorizedParty == "" {
 		return untrusted("other_party")
 	}
 	if id.IssuedAt.After(p.now().Add(leeway)) {

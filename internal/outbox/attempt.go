@@ -28,8 +28,9 @@ const (
 	ReasonOff        = "not_configured"        // no provider is configured for this channel any more
 )
 
-// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and allowed, composes the message and sends
-// it. It returns a function that records the outcome, or the postponement, in the database; the caller must call that.
+// attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
+// allowed, composes the message and sends it. It returns a function that records the outcome, or
+// the postponement, in the database; the caller must call that.
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
@@ -63,8 +64,9 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 // maxReadAge is how old a row in memory may be before an attempt reads its verification again.
 const maxReadAge = 2 * time.Second
 
-// refreshWork returns the flight's work. If the flight waited longer than maxReadAge, it reads the verification again: it may have been
-// approved, canceled or erased meanwhile. If the database fails, the old state is used.
+// refreshWork returns the flight's work. If the flight waited longer than maxReadAge, it reads the
+// verification again: it may have been approved, canceled or erased meanwhile. If the database
+// fails, the old state is used.
 func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	w := f.work
 	if o.Now().Sub(f.read) < maxReadAge {
@@ -78,12 +80,13 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// beforeSending returns the outcome of a send that ends without a message: its verification has ended or was erased, or its recipient is a
-// test recipient. ends is false if the send must go on.
+// beforeSending returns the outcome of a send that ends without a message: its verification has
+// ended or was erased, or its recipient is a test recipient. ends is false if the send must go on.
 func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
 	// provider of the last attempt
-	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode, Refund: true}
+	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
+		Refund: true}
 	switch {
 	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
@@ -98,8 +101,9 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 	return store.Outcome{Status: store.Sent, Provider: testrecipient.Provider}, test
 }
 
-// stopReason returns why a send must not go out: its recipient is suppressed, or its channel, purpose, or prefix for its class, is paused.
-// Empty: it may go out. It reads the pauses of prefixes from the database at each attempt, since they change. Error: of the database.
+// stopReason returns why a send must not go out: its recipient is suppressed, or its channel,
+// purpose, or prefix for its class, is paused. Empty: it may go out. It reads the pauses of
+// prefixes from the database at each attempt, since they change. Error: of the database.
 func (o *Outbox) stopReason(ctx context.Context, set policy.Set, w store.Work) (reason string, err error) {
 	s := w.Send
 	if s.Suppression != uuid.Nil {
@@ -125,8 +129,8 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 	return paused, err
 }
 
-// send sends the message, and notes a receipt to wait for. The outcome names the provider that answered, and has the status Sent even if
-// fail is not nil; classifyFailure then replaces it.
+// send sends the message, and notes a receipt to wait for. The outcome names the provider that
+// answered, and has the status Sent even if fail is not nil; classifyFailure then replaces it.
 func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
@@ -140,7 +144,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. Of sends that found all servers suspended, it logs only the first, until a server is in use again.
+// logAttempt logs a failed attempt. Of sends that found all servers suspended, it logs only the
+// first, until a server is in use again.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && fail.Stage == delivery.StageAside
 	o.mu.Lock()
@@ -151,7 +156,8 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	if fail == nil || known {
 		return
 	}
-	line := []any{"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server", out.Provider,
+	line := []any{"send", f.work.Send.ID, "request_id", f.work.Send.RequestID, "attempt", f.work.Send.Attempt, "server",
+		out.Provider,
 		"class", fail.Class, "stage", fail.Stage, "reply", out.ProviderCode, "cause", fail.Err}
 	if fail.Text != "" {
 		line = append(line, "reply_text", fail.Text)
@@ -159,9 +165,11 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 	o.Logger.Info("delivery attempt failed", line...)
 }
 
-// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the address, a postponement, or unknown. It
-// writes a carrier's hold to the database at once, and returns a function that records the rest in the database.
-func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outcome, fail *delivery.Error, suppressFor time.Duration) (record func()) {
+// classifyFailure decides what a failure means: an outcome with a refund, a suppression of the
+// address, a postponement, or unknown. It writes a carrier's hold to the database at once, and
+// returns a function that records the rest in the database.
+func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outcome, fail *delivery.Error,
+	suppressFor time.Duration) (record func()) {
 	w := f.work
 	o.recordHold(ctx, w, fail)
 	out.Status, out.Refund = store.Failed, true
@@ -177,7 +185,8 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 	case delivery.Temporary:
 		wait := max(o.backoff(w.Send.Attempt), fail.RetryAfter)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
-			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider, ProviderCode: out.ProviderCode}
+			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
+				ProviderCode: out.ProviderCode}
 			return func() { o.postpone(ctx, f, again) }
 		}
 		out.Reason = ReasonExpired
@@ -187,8 +196,8 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 	return func() { o.finish(ctx, f, out) }
 }
 
-// recordHold writes a carrier's hold on the recipient to the database, if the failure has one of at least 1 s. It blocks until the database
-// answers.
+// recordHold writes a carrier's hold on the recipient to the database, if the failure has one of at
+// least 1 s. It blocks until the database answers.
 func (o *Outbox) recordHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return
@@ -198,8 +207,9 @@ func (o *Outbox) recordHold(ctx context.Context, w store.Work, fail *delivery.Er
 	})
 }
 
-// suppression returns the suppression of the address to which a message was sent. It returns the zero value, which suppresses nothing, for
-// addresses of the simulator, which must be able to bounce again, and if the recipient cannot be decrypted.
+// suppression returns the suppression of the address to which a message was sent. It returns the
+// zero value, which suppresses nothing, for addresses of the simulator, which must be able to
+// bounce again, and if the recipient cannot be decrypted.
 func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.Duration) store.SuppressAs {
 	to, err := o.Vault.Recipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
@@ -208,8 +218,8 @@ func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.D
 	return store.SuppressAs{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
 }
 
-// awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own ID or can be polled. It blocks until
-// the database answers.
+// awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own
+// ID or can be polled. It blocks until the database answers.
 func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Receipt) {
 	if o.Receipts == nil || r.ID == "" {
 		return
@@ -221,12 +231,14 @@ func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Rece
 		return
 	}
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID}, ask)
+		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID},
+			ask)
 	})
 }
 
-// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random quarter, so that replicas do
-// not retry in step. The first retry starts within 10 s of the failure, including a tick.
+// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random
+// quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
+// failure, including a tick.
 func (o *Outbox) backoff(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)

@@ -16,18 +16,20 @@ import (
 	"sendcode/quota"
 )
 
-// transmit sends a composed message and returns the provider's answer. It is the only place that holds both the code and the full
-// recipient; they leave it only in the message.
+// transmit sends a composed message and returns the provider's answer. It is the only place that
+// holds both the code and the full recipient; they leave it only in the message.
 type transmit func(context.Context) (delivery.Receipt, error)
 
 // composeFailure logs why a message cannot be composed, and returns the outcome of its send.
 func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
-	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err, runbook.SendsFail.See())
+	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err,
+		runbook.SendsFail.See())
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
 }
 
-// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and number rules again, since the configuration may have
-// changed, and renders the message. It returns the function that sends it, or nil and the outcome if it must not or cannot be sent.
+// compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
+// number rules again, since the configuration may have changed, and renders the message. It returns
+// the function that sends it, or nil and the outcome if it must not or cannot be sent.
 func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
@@ -47,7 +49,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
-		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site, Data: message.AppData(v.App, app.Title, app.Brand, app.Hash),
+		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
+		Data:   message.AppData(v.App, app.Title, app.Brand, app.Hash),
 		Titles: set.Purposes[v.Purpose].Titles,
 		Notify: set.Purposes[v.Purpose].Notify, // empty for a removed purpose, so the notification hides the code
 	}
@@ -60,7 +63,8 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	return o.composeMail(w, to, request, cmp.Or(app.Sender, o.MailFrom))
 }
 
-// recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry them.
+// recipientOf returns the recipient and its hash. It decrypts them only if the work does not carry
+// them.
 func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash, error) {
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil
@@ -72,7 +76,8 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmit, store.Outcome) {
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmit,
+	store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
@@ -80,7 +85,8 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
-		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language, Date: w.Send.LoggedAt,
+		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language,
+		Date: w.Send.LoggedAt,
 	}
 	if len(o.Marks) > 0 {
 		mail.Marks = map[string]string{}
@@ -91,7 +97,8 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	return func(ctx context.Context) (delivery.Receipt, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
-func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request, left time.Duration) (transmit, store.Outcome) {
+func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request,
+	left time.Duration) (transmit, store.Outcome) {
 	if o.Carrier == nil {
 		return o.composeFailure(w, ReasonOff, errOff)
 	}
@@ -100,9 +107,11 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		return o.composeFailure(w, ReasonTemplate, err)
 	}
 	m := sms.Message{
-		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStranger(w.Verification.Class, quota.Global), Segments: text.Segments,
-		To: to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
-		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language, Life: left,
+		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStranger(w.Verification.Class, quota.Global),
+		Segments: text.Segments,
+		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
+		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
+		Life: left,
 	}
 	return func(ctx context.Context) (delivery.Receipt, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }

@@ -1,8 +1,10 @@
-// Package outbox delivers the sends in the database: it queues the rows in flight, composes each message, sends it through a mail server or
-// a carrier, records the outcome, and refunds failed sends in the limiter.
+// Package outbox delivers the sends in the database: it queues the rows in flight, composes each
+// message, sends it through a mail server or a carrier, records the outcome, and refunds failed
+// sends in the limiter.
 //
-// Package verification passes it each row that it has just written; the outbox also takes over rows that other replicas left. It uses
-// the database, the limiter, the policies and the providers, not the use cases.
+// Package verification passes it each row that it has just written; the outbox also takes over rows
+// that other replicas left. It uses the database, the limiter, the policies and the providers, not
+// the use cases.
 package outbox
 
 import (
@@ -73,15 +75,16 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
 }
 
-// rationed is a Sender or Carrier that may be suspended. Admits returns how many messages it would try now; delivery.AnyNumber: as many as there
-// are. One without this method is never suspended.
+// rationed is a Sender or Carrier that may be suspended. Admits returns how many messages it would
+// try now; delivery.AnyNumber: as many as there are. One without this method is never suspended.
 type rationed interface{ Admits() int }
 
-// connected is a Sender or Carrier with a bound on the messages that are under way at once. Without this method, Workers is the only bound.
+// connected is a Sender or Carrier with a bound on the messages that are under way at once. Without
+// this method, Workers is the only bound.
 type connected interface{ MaxConns() int }
 
-// Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID (ToldByID). Implementation:
-// *sms.Carriers.
+// Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID
+// (ToldByID). Implementation: *sms.Carriers.
 type Receipts interface {
 	Asker(name string) (sms.Asker, bool)
 	ToldByID(name string) bool
@@ -93,8 +96,8 @@ type Observer interface {
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
-// Tracer makes a trace of each attempt. BeginAttempt begins it, in the context that it returns; EndAttempt ends it, with the send's status and
-// the reason. Implementation: traces.Traces.
+// Tracer makes a trace of each attempt. BeginAttempt begins it, in the context that it returns;
+// EndAttempt ends it, with the send's status and the reason. Implementation: traces.Traces.
 type Tracer interface {
 	BeginAttempt(ctx context.Context, s store.Send) context.Context
 	EndAttempt(ctx context.Context, s store.Status, reason string)
@@ -110,7 +113,9 @@ type Config struct {
 	Workers  int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
 	Capacity int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
 	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
-	AskAfter time.Duration     // how long to wait for a carrier's report before the carrier is polled; 0: carriers are not polled
+	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
+	// polled
+	AskAfter time.Duration
 }
 
 // DefaultLease and DefaultTick: a crash is noticed after at most a lease and a tick, under 10 s.
@@ -121,10 +126,13 @@ const (
 	DefaultWorkers = 16
 )
 
-// Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by the end of the window.
+// Bounds of the queues in memory. Beyond them, work waits in the database, and refunds happen by
+// the end of the window.
 const (
-	MaxFlights  = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
-	MaxOutcomes = 256  // outcomes not yet in the database; so many mails can be sent twice if a process dies while the database is unavailable
+	MaxFlights = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
+	// outcomes not yet in the database; so many mails can be sent twice if a process dies while the
+	// database is unavailable
+	MaxOutcomes = 256
 
 	refundBatch   = 64  // refunds repeated in one tick
 	takeOverBatch = 500 // rows taken over in one statement
@@ -150,12 +158,14 @@ type Parts struct {
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
-	Notify   func()                            // called after an app's event was written to the database. It must not block
+	// called after an app's event was written to the database. It must not block
+	Notify func()
 }
 
-// Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without reading it back. If that process dies,
-// the row's lease ends and another replica takes the row over. Every write names its attempt, so a process whose lease has ended
-// changes nothing. Safe for concurrent use.
+// Outbox delivers the rows in flight. The process that wrote a row delivers it at once, without
+// reading it back. If that process dies, the row's lease ends and another replica takes the row
+// over. Every write names its attempt, so a process whose lease has ended changes nothing. Safe for
+// concurrent use.
 type Outbox struct {
 	Config
 	Parts
@@ -204,8 +214,9 @@ func New(c Config, p Parts) *Outbox {
 	return o
 }
 
-// Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the attempts in flight, at most StopWait, and
-// returns. Unfinished rows are not lost: another replica, or the next start, takes them over.
+// Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the
+// attempts in flight, at most StopWait, and returns. Unfinished rows are not lost: another replica,
+// or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -229,7 +240,8 @@ func (o *Outbox) Run(ctx context.Context) {
 	}
 }
 
-// takeOverIfReady takes over due rows, unless the database is unavailable or was until a moment ago.
+// takeOverIfReady takes over due rows, unless the database is unavailable or was until a moment
+// ago.
 func (o *Outbox) takeOverIfReady(ctx context.Context) {
 	if !o.away && !o.Now().Before(o.noTakeoverUntil) {
 		o.takeOver(ctx)
@@ -249,8 +261,9 @@ func (o *Outbox) stop() {
 	o.halt()
 }
 
-// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After an outage of the database, takeover
-// pauses for one lease, so that delayed outcomes are written first and no mail is sent twice.
+// tick runs the periodic work: pending syncs, refunds, requests to reconcile, and takeover. After
+// an outage of the database, takeover pauses for one lease, so that delayed outcomes are written
+// first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
 	o.syncPending(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
@@ -269,8 +282,9 @@ func (o *Outbox) tick(ctx context.Context) {
 	o.takeOverIfReady(ctx)
 }
 
-// keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a statement that hangs must not end the
-// leases of mails under way, which another replica would then send again.
+// keepLeases renews leases until the channel is closed. It waits for nothing else: a limiter or a
+// statement that hangs must not end the leases of mails under way, which another replica would then
+// send again.
 func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	for renewals := time.Tick(o.Lease / 4); ; {
 		select {
@@ -282,7 +296,8 @@ func (o *Outbox) keepLeases(ended <-chan struct{}) {
 	}
 }
 
-// renew renews the leases that are due for it. It ends in time for two more attempts within a lease.
+// renew renews the leases that are due for it. It ends in time for two more attempts within a
+// lease.
 func (o *Outbox) renew(ctx context.Context) {
 	held := o.leasesToRenew()
 	if len(held) == 0 {

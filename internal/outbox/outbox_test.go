@@ -26,10 +26,12 @@ func TestWhatAFailureMeans(t *testing.T) {
 		refunded bool
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"mailbox unknown":         {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
-		"policy":                  {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"), "failed rejected 554 5.7.1", true},
+		"mailbox unknown": {vtest.NoMailbox, "failed rejected 550 5.1.1", true},
+		"policy": {vtest.FailWith(delivery.Rejected, "dot", 554, "5.7.1"),
+			"failed rejected 554 5.7.1", true},
 		"no answer after the dot": {vtest.FailWith(delivery.Unknown, "dot", 0, ""), "unknown no_answer ", false},
-		"a failure of no class":   {func(context.Context) error { return context.DeadlineExceeded }, "unknown no_answer ", false},
+		"a failure of no class": {func(context.Context) error { return context.DeadlineExceeded },
+			"unknown no_answer ", false},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.MailServer.Answer(c.answer)
 		a := r.SendTo(vtest.Ana)
@@ -62,7 +64,8 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.MailServer.Answer(later)
 		a := r.SendTo(vtest.Ana)
-		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1", r.Status(a), r.Get(a.View.ID).Send.ProviderCode)
+		r.WantLine("after a temporary failure", "queued temporary_rcpt 451 4.7.1", r.Status(a),
+			r.Get(a.View.ID).Send.ProviderCode)
 		r.Sleep(10 * time.Second)
 		if mails := r.MailServer.Attempts(); len(mails) != 2 || mails[0].ID != mails[1].ID || r.Code(0) != r.Code(1) {
 			t.Fatalf("a retry carries the same code and Message-ID: %d mails", len(mails))
@@ -73,12 +76,15 @@ func TestTemporaryFailureIsRetried(t *testing.T) {
 	})
 }
 
-// A retry that would come after the code's end is not waited for: the send ends at once, and its place is free.
+// A retry that would come after the code's end is not waited for: the send ends at once, and its
+// place is free.
 func TestNoRetryAfterTheCodesEnd(t *testing.T) {
-	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued, 10 * time.Minute: store.Failed} {
+	for wait, want := range map[time.Duration]store.Status{10*time.Minute - time.Second: store.Queued,
+		10 * time.Minute: store.Failed} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			r.MailServer.Answer(func(context.Context) error {
-				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait, Err: errors.New("later")}
+				return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Status: 451, RetryAfter: wait,
+					Err: errors.New("later")}
 			})
 			a := r.SendTo(vtest.Ana)
 			r.Want(wait.String(), r.Get(a.View.ID).Send.Status, want)
@@ -86,7 +92,8 @@ func TestNoRetryAfterTheCodesEnd(t *testing.T) {
 	}
 }
 
-// A send whose code expired while no process was there is not sent. What the server said at the last try stays with it.
+// A send whose code expired while no process was there is not sent. What the server said at the
+// last try stays with it.
 func TestExpiredInTheQueueIsNotSent(t *testing.T) {
 	for code, answer := range map[string]func(context.Context) error{
 		"": nil, "452 4.2.2": vtest.FailWith(delivery.Temporary, "rcpt", 452, "4.2.2"),
@@ -139,15 +146,16 @@ func TestStopHandsBackWhatHangs(t *testing.T) {
 	})
 }
 
-// A send that cannot be composed ends at once, with its reason, and costs nothing: its place is free in both gates. If an earlier attempt
-// may have sent it, the place stays spent.
+// A send that cannot be composed ends at once, with its reason, and costs nothing: its place is
+// free in both gates. If an earlier attempt may have sent it, the place stays spent.
 func TestWhatCannotBeComposedFails(t *testing.T) {
 	for reason, change := range map[string]func(*vtest.Rig){
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
 			r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
 		},
 		outbox.ReasonTemplate: func(r *vtest.Rig) {
-			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes, Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
+			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes,
+				Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -180,17 +188,20 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 	}
 }
 
-// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the database.
+// wantPlaces fails the test unless Ana has so many places taken, by the limiter and by the
+// database.
 func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
-	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient, Purposes: []string{"default", "login"}}
+	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient,
+		Purposes: []string{"default", "login"}}
 	h, err := r.Store.Look(r.Context(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.NoError(err)
-	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used, len(h.Past))
+	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used,
+		len(h.Past))
 }
 
-// A send that ended while its mail waited for a worker is not sent. Its place is given back, but not where the recipient was erased: to
-// be erased frees no quota.
+// A send that ended while its mail waited for a worker is not sent. Its place is given back, but
+// not where the recipient was erased: to be erased frees no quota.
 func TestEndedWhileItWaited(t *testing.T) {
 	type row struct {
 		end    func(r *vtest.Rig, id string) error
@@ -201,11 +212,13 @@ func TestEndedWhileItWaited(t *testing.T) {
 		"approved": {func(r *vtest.Rig, id string) error {
 			return vtest.Err(r.Store.Check(r.Context(), storetest.Right(id)))
 		}, outbox.ReasonEnded, 0},
-		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) }, outbox.ReasonEnded, 0},
+		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) },
+			outbox.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) error {
 			return r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))
 		}, store.ReasonErased, 1},
-		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil }, outbox.ReasonExpired, 0},
+		"expired": {func(r *vtest.Rig, _ string) error { r.Sleep(10 * time.Minute); return nil },
+			outbox.ReasonExpired, 0},
 		"expired, without a try left": {func(r *vtest.Rig, id string) (err error) {
 			for range verification.MaxAttempts {
 				_, err = r.Store.Check(r.Context(), storetest.Wrong(id))

@@ -24,9 +24,10 @@ type flight struct {
 	read    time.Time // when the work was read from the database or written to it
 }
 
-// lane has the flights and the workers of one queue of the database. Each channel has lanes with bounds of their own, so that a carrier that
-// hangs delays no mail, and a mail server that hangs no text message. Strangers' sends have a lane, too, with half of the attempts that can
-// run at once: however many of them wait, the others go out beside them, and do not wait for theirs.
+// lane has the flights and the workers of one queue of the database. Each channel has lanes with
+// bounds of their own, so that a carrier that hangs delays no mail, and a mail server that hangs no
+// text message. Strangers' sends have a lane, too, with half of the attempts that can run at once:
+// however many of them wait, the others go out beside them, and do not wait for theirs.
 type lane struct {
 	store.Queue
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
@@ -39,7 +40,8 @@ type lane struct {
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
 func byExpiry(a, b *flight) int {
-	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt), bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
+	return cmp.Or(a.work.Verification.ExpiresAt.Compare(b.work.Verification.ExpiresAt),
+		bytes.Compare(a.work.Send.ID[:], b.work.Send.ID[:]))
 }
 
 // lane returns the flight's lane.
@@ -61,8 +63,8 @@ func (o *Outbox) provider(ch recipient.Channel) any {
 	return o.Sender
 }
 
-// attemptsAtOnce returns how many messages of a channel can be under way at once, without those of strangers: no more than there are
-// connections, for which the rest of the workers would wait.
+// attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
+// strangers: no more than there are connections, for which the rest of the workers would wait.
 func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 	if p, ok := o.provider(ch).(connected); ok {
 		return min(o.Workers, p.MaxConns())
@@ -70,8 +72,8 @@ func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 	return o.Workers
 }
 
-// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns the send with its outcome, or as queued
-// if it has not ended by then; delivery continues.
+// Deliver queues a send and waits for its outcome, at most for wait or until ctx ends. It returns
+// the send with its outcome, or as queued if it has not ended by then; delivery continues.
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 {
@@ -87,21 +89,24 @@ func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) 
 	select {
 	case out := <-ended:
 		w.Send.Status, w.Send.Reason, w.Send.FinishedAt = out.Status, out.Reason, o.Now()
-		w.Send.Provider, w.Send.ProviderCode, w.Send.Counts = out.Provider, out.ProviderCode, w.Send.Counts && !out.Refund
+		w.Send.Provider, w.Send.ProviderCode, w.Send.Counts = out.Provider, out.ProviderCode, w.Send.Counts &&
+			!out.Refund
 	case <-ctx.Done():
 	}
 	return w.Send
 }
 
-// notifyWaiter passes the outcome of a send to the request that waits for it; without such a request it does nothing.
+// notifyWaiter passes the outcome of a send to the request that waits for it; without such a
+// request it does nothing.
 func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	if ended, waits := o.waiters.LoadAndDelete(send); waits {
 		ended.(chan store.Outcome) <- out
 	}
 }
 
-// start queues a row that this process has just written, and whose lease it holds. If memory is full, it postpones the row, so that any
-// replica with room takes it over. While rows wait in the database, new ones are postponed too, so that the older ones come first.
+// start queues a row that this process has just written, and whose lease it holds. If memory is
+// full, it postpones the row, so that any replica with room takes it over. While rows wait in the
+// database, new ones are postponed too, so that the older ones come first.
 func (o *Outbox) start(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +126,8 @@ func (o *Outbox) start(w store.Work) {
 	})
 }
 
-// takeOver leases due rows of the database, which another process left or which waited there, and queues them: for each lane as many as fit
-// in memory. If the database fails, it sets o.away.
+// takeOver leases due rows of the database, which another process left or which waited there, and
+// queues them: for each lane as many as fit in memory. If the database fails, it sets o.away.
 func (o *Outbox) takeOver(ctx context.Context) {
 	for _, q := range store.Queues() {
 		if err := o.takeOverLane(ctx, o.lanes[q]); err != nil {
@@ -132,8 +137,9 @@ func (o *Outbox) takeOver(ctx context.Context) {
 	}
 }
 
-// takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only as many as they try, and what has
-// expired: each other row waits in the database as it is, since an attempt would only change when the next one is due.
+// takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
+// as many as they try, and what has expired: each other row waits in the database as it is, since
+// an attempt would only change when the next one is due.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.admits(l)
 	if admits == delivery.AnyNumber {
@@ -199,7 +205,8 @@ func (o *Outbox) leaseDue(ctx context.Context, q store.Queue, limit int, from ta
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
-			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt, runbook.DatabaseSlow.See())
+			o.Logger.Warn("abandoned send taken over", "send", w.Send.ID, "attempt", w.Send.Attempt,
+				runbook.DatabaseSlow.See())
 		}
 	}
 	return work, err
@@ -211,13 +218,13 @@ func (o *Outbox) roomIn(l *lane) int {
 	return max(0, o.capacity(l)-l.held)
 }
 
-// track adds a flight for the row and returns it. If the row has a flight already, it updates its attempt and returns nil. The caller
-// holds the lock.
+// track adds a flight for the row and returns it. If the row has a flight already, it updates its
+// attempt and returns nil. The caller holds the lock.
 func (o *Outbox) track(w store.Work) *flight {
 	held := store.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	if f, ok := o.flights[w.Send.ID]; ok {
-		// The lease ended while the database was unavailable, and this process took over its own row: the attempt under way
-		// continues under the new number.
+		// The lease ended while the database was unavailable, and this process took over its own
+		// row: the attempt under way continues under the new number.
 		f.held, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
 		return nil
 	}
@@ -227,7 +234,8 @@ func (o *Outbox) track(w store.Work) *flight {
 	return f
 }
 
-// enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds the lock.
+// enqueue queues a flight in its lane, and starts a worker if there are too few. The caller holds
+// the lock.
 func (o *Outbox) enqueue(f *flight) {
 	l := o.lane(f)
 	i, _ := slices.BinarySearchFunc(l.queue, f, byExpiry)
@@ -238,12 +246,14 @@ func (o *Outbox) enqueue(f *flight) {
 	}
 }
 
-// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while MaxOutcomes outcomes wait for the database.
+// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while
+// MaxOutcomes outcomes wait for the database.
 func (o *Outbox) deliver(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		ctx := o.beginAttempt(f)
 		record := o.attempt(ctx, f)
-		// The next message does not wait until the database has this outcome; but while the database is unavailable, sending stops.
+		// The next message does not wait until the database has this outcome; but while the
+		// database is unavailable, sending stops.
 		o.pending <- struct{}{}
 		o.work.Go(func() {
 			defer o.untrack(f)
@@ -261,7 +271,8 @@ func (o *Outbox) beginAttempt(f *flight) context.Context {
 	return o.Tracer.BeginAttempt(o.base, f.work.Send)
 }
 
-// endAttempt ends the trace of the attempt whose context ctx is. In o.base, which has no attempt, it does nothing.
+// endAttempt ends the trace of the attempt whose context ctx is. In o.base, which has no attempt,
+// it does nothing.
 func (o *Outbox) endAttempt(ctx context.Context, s store.Status, reason string) {
 	if o.Tracer != nil && ctx != o.base {
 		o.Tracer.EndAttempt(ctx, s, reason)
@@ -299,8 +310,8 @@ func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
 	return f.held, f.inDoubt
 }
 
-// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and marks them as renewed. Most flights end
-// before that.
+// leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and
+// marks them as renewed. Most flights end before that.
 func (o *Outbox) leasesToRenew() []store.Held {
 	o.mu.Lock()
 	defer o.mu.Unlock()

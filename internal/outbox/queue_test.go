@@ -21,7 +21,8 @@ import (
 // memory is for how many sends most outboxes of these tests have room.
 const memory = 60
 
-// slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox has room for so many sends.
+// slowly runs a test of a service whose mail server takes a while for each mail, and whose outbox
+// has room for so many sends.
 func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) {
@@ -37,7 +38,8 @@ func slowly(t *testing.T, each time.Duration, workers, room int, test func(*vtes
 	})
 }
 
-// persons returns whom the mails were for, in their order, and fails the test unless each of n persons got one.
+// persons returns whom the mails were for, in their order, and fails the test unless each of n
+// persons got one.
 func persons(r *vtest.Rig, n int) (order []int) {
 	r.Helper()
 	for _, m := range r.MailServer.Attempts() {
@@ -51,8 +53,8 @@ func persons(r *vtest.Rig, n int) (order []int) {
 	return order
 }
 
-// A receiver that takes a second for each mail changes no answer: all are given at once, and all mails go out, in the
-// order of the requests, as fast as the workers are.
+// A receiver that takes a second for each mail changes no answer: all are given at once, and all
+// mails go out, in the order of the requests, as fast as the workers are.
 func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 	slowly(t, time.Second, 16, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, 160)
@@ -65,8 +67,8 @@ func TestSlowReceiverChangesNoAnswer(t *testing.T) {
 	})
 }
 
-// Sends that memory has no room for wait in the database, queued. They are delivered in turn: a later one does not go first,
-// though there be room for it at that moment.
+// Sends that memory has no room for wait in the database, queued. They are delivered in turn: a
+// later one does not go first, though there be room for it at that moment.
 func TestWhatHasNoRoomWaitsInTheDatabase(t *testing.T) {
 	slowly(t, 100*time.Millisecond, 10, memory, func(r *vtest.Rig) { // a hundred a second
 		const n, late, lates = memory + 120, 5, 2
@@ -103,15 +105,17 @@ func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
 	})
 }
 
-// While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would be doubled by a crash.
+// While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would
+// be doubled by a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	const sends = outbox.MaxOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
 		r.CutStore()
-		r.Sleep(7 * time.Second)                                                       // less than a lease
-		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxOutcomes+300 { // and those under way at either end
+		r.Sleep(7 * time.Second) // less than a lease
+		// and those under way at either end
+		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxOutcomes+300 {
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
 		r.MendStore()
@@ -120,7 +124,8 @@ func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
 	})
 }
 
-// A stop does not wait for sends that have not begun: they are handed back, and the next process delivers them at once.
+// A stop does not wait for sends that have not begun: they are handed back, and the next process
+// delivers them at once.
 func TestStopHandsBackTheQueue(t *testing.T) {
 	slowly(t, time.Second, 4, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, 100)
@@ -142,8 +147,8 @@ func TestStopHandsBackTheQueue(t *testing.T) {
 	})
 }
 
-// The queue in memory is served in the order of expiry, and codes that expire together in the order of the requests: one by one, for
-// there is one worker.
+// The queue in memory is served in the order of expiry, and codes that expire together in the order
+// of the requests: one by one, for there is one worker.
 func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	slowly(t, time.Second, 1, memory, func(r *vtest.Rig) {
 		for n := range 12 {
@@ -157,8 +162,9 @@ func TestBacklogLeavesInTheOrderOfItsExpiry(t *testing.T) {
 	})
 }
 
-// Memory has room for as many as it is said to have, and the next one waits in the database. While one waits there, a new one does as well,
-// also where there is room again: else the old one might never have its turn.
+// Memory has room for as many as it is said to have, and the next one waits in the database. While
+// one waits there, a new one does as well, also where there is room again: else the old one might
+// never have its turn.
 func TestRoomToTheLast(t *testing.T) {
 	slowly(t, time.Minute, 1, memory, func(r *vtest.Rig) {
 		r.Sleep(500 * time.Millisecond) // between two looks at the database
@@ -172,7 +178,8 @@ func TestRoomToTheLast(t *testing.T) {
 	})
 }
 
-// While the database takes no outcomes, a line a second says how many writes failed, however many sends wait.
+// While the database takes no outcomes, a line a second says how many writes failed, however many
+// sends wait.
 func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	slowly(t, time.Millisecond, 16, memory, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Finish")
@@ -182,7 +189,8 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 		r.Sleep(2 * time.Second)
 		persons(r, memory)
 		failed, lines := 0, 0
-		for _, m := range regexp.MustCompile(`could not store outcomes; retrying" count=(\d+)`).FindAllStringSubmatch(r.Printed.String(), -1) {
+		for _, m := range regexp.MustCompile(`could not store outcomes; retrying" count=(\d+)`).FindAllStringSubmatch(
+			r.Printed.String(), -1) {
 			n, _ := strconv.Atoi(m[1])
 			failed, lines = failed+n, lines+1
 		}
@@ -192,8 +200,9 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 	})
 }
 
-// Every message of one channel hangs, far more than there is room for. One of the other channel goes out at once all the same, and so does
-// one that had to wait in the database behind all of them.
+// Every message of one channel hangs, far more than there is room for. One of the other channel
+// goes out at once all the same, and so does one that had to wait in the database behind all of
+// them.
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Ask { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Ask { return vtest.TextTo(vtest.NthNumber(n)) }
@@ -204,7 +213,8 @@ func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	}{
 		"a carrier": {text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },
 			func(r *vtest.Rig) { r.MailServer.Answer(later) }},
-		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Each = time.Minute }, func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
+		"a mail server": {mail, text, func(r *vtest.Rig) { r.MailServer.Each = time.Minute },
+			func(r *vtest.Rig) { r.Carrier.Fail(dead) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vtest.InBubbleIdle(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {

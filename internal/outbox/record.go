@@ -12,10 +12,11 @@ import (
 	"sendcode/quota"
 )
 
-// finish writes an outcome to the database, and repeats the write until it succeeds: without the outcome another process would send the
-// message again. It gives up only when the process stops. After the write it refunds a failed send in the limiter, records a rejection
-// there, wakes the request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is written, and finish only
-// logs a warning.
+// finish writes an outcome to the database, and repeats the write until it succeeds: without the
+// outcome another process would send the message again. It gives up only when the process stops.
+// After the write it refunds a failed send in the limiter, records a rejection there, wakes the
+// request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
+// written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.endAttempt(ctx, out.Status, out.Reason)
 	s := f.work.Send
@@ -31,7 +32,8 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	})
 	held, inDoubt := o.leaseOf(f)
 	if !applied {
-		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt", held.Attempt,
+		o.Logger.Warn("late outcome discarded: another attempt holds the send", "send", held.ID, "attempt",
+			held.Attempt,
 			runbook.DatabaseSlow.See())
 		return
 	}
@@ -50,7 +52,8 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case out.BadAddress:
 		o.recordFailure(s)
 	case store.BacksOff(out.Reason):
-		o.Limiter.RecordBackoff(context.WithoutCancel(ctx), buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
+		o.Limiter.RecordBackoff(context.WithoutCancel(ctx),
+			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
 			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())
 	}
 }
@@ -63,8 +66,8 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 	})
 }
 
-// retryWrite repeats a write to the database until it succeeds, and returns the write's result. If the process stops first, it returns
-// false. The end of ctx, the attempt's, ends no write.
+// retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
+// the process stops first, it returns false. The end of ctx, the attempt's, ends no write.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
@@ -82,14 +85,15 @@ func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bo
 	}
 }
 
-// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second: while the database is unavailable,
-// every flight repeats its write.
+// warnFailedWrite counts a failed write and logs a warning with the count, at most one each second:
+// while the database is unavailable, every flight repeats its write.
 func (o *Outbox) warnFailedWrite(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.failedWrites++
 	if now := o.Now(); now.Sub(o.warned) >= time.Second {
-		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err, runbook.DatabaseAway.See())
+		o.Logger.Warn("could not store outcomes; retrying", "count", o.failedWrites, "error", err,
+			runbook.DatabaseAway.See())
 		o.failedWrites, o.warned = 0, now
 	}
 }

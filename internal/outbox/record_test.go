@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it later.
+// A rejection is a failure at the instant at which it is recorded, also if the limiter hears of it
+// later.
 func TestRejectionsAreRecordedAsFailures(t *testing.T) {
 	s := newIdle(t)
 	send := store.Send{ID: uuid.UUID{7}, App: "shop", Channel: recipient.Email}

@@ -15,20 +15,22 @@ import (
 	"sendcode/quota"
 )
 
-// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures: now, or after the limiter is back.
+// recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
+// now, or after the limiter is back.
 func (o *Outbox) recordFailure(s store.Send) {
 	p := pendingSync{
 		id: string(s.ID[:]), buckets: []string{buckets.Failures(s.App, s.Channel, s.Recipient)},
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
 	if err := o.applySync(context.Background(), p); err != nil {
-		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err, runbook.Redis.See())
+		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err,
+			runbook.Redis.See())
 		o.enqueueSync(p)
 	}
 }
 
-// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at the first failure of the limiter, and tries
-// one alone after that. Error: of the database.
+// repeatRefunds makes the refunds that are in the database and not yet in the limiter. It stops at
+// the first failure of the limiter, and tries one alone after that. Error: of the database.
 func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -50,9 +52,9 @@ func (o *Outbox) repeatRefunds(ctx context.Context) error {
 	return nil
 }
 
-// refundRow refunds a send in the limiter and confirms that to the database. It refunds only the recipient's buckets, under each policy
-// that the purpose has had, since policies may have changed after the send was counted. It logs the first failure of the
-// limiter until a refund succeeds.
+// refundRow refunds a send in the limiter and confirms that to the database. It refunds only the
+// recipient's buckets, under each policy that the purpose has had, since policies may have changed
+// after the send was counted. It logs the first failure of the limiter until a refund succeeds.
 func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	buckets := o.recipientBuckets(r.App, r.Channel, r.Purpose, r.Recipient)
 	err := o.Limiter.Refund(ctx, string(r.ID[:]), buckets...)
@@ -77,8 +79,8 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send that the database admitted alone, or a
-// failure.
+// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send
+// that the database admitted alone, or a failure.
 type pendingSync struct {
 	id      string
 	buckets []string
@@ -93,13 +95,15 @@ const (
 	maxSyncs = 10_000
 	// refundFor is how long a refund of a send without a row is repeated: the longest usual window.
 	refundFor = 24 * time.Hour
-	// repeatRecord is after how long an event is recorded once more. Another replica's refund of its ID, from a request before with the same
-	// Idempotency-Key, may have run late in a stalled limiter; its tombstone, of 60 s, kept the first record out.
+	// repeatRecord is after how long an event is recorded once more. Another replica's refund of
+	// its ID, from a request before with the same Idempotency-Key, may have run late in a stalled
+	// limiter; its tombstone, of 60 s, kept the first record out.
 	repeatRecord = 65 * time.Second
 )
 
-// RefundLater refunds an event without a row, such as a send that was not written or a right check: in this process at once, in the limiter
-// in the background. It retries for refundFor. If maxSyncs changes wait already, the refund is dropped.
+// RefundLater refunds an event without a row, such as a send that was not written or a right check:
+// in this process at once, in the limiter in the background. It retries for refundFor. If maxSyncs
+// changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	counted := buckets.Counted(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
@@ -108,24 +112,28 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
 }
 
-// RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that fails. The next request may depend on it.
+// RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that
+// fails. The next request may depend on it.
 func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]string) {
 	if err := o.Limiter.Refund(ctx, id, buckets.Counted(in)...); err != nil {
 		o.RefundLater(id, in)
 	}
 }
 
-// RecordLater queues a send that the database admitted alone: it is recorded in the limiter when that is back.
+// RecordLater queues a send that the database admitted alone: it is recorded in the limiter when
+// that is back.
 func (o *Outbox) RecordLater(s buckets.Subject, id string, at time.Time) {
 	bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
 }
 
-// recordTakenOver calls RecordLater for a send that this process took over and that the database admitted alone: the process that had the
-// send may have died before it recorded the send in the limiter. It does nothing if the purpose is no longer configured.
+// recordTakenOver calls RecordLater for a send that this process took over and that the database
+// admitted alone: the process that had the send may have died before it recorded the send in the
+// limiter. It does nothing if the purpose is no longer configured.
 func (o *Outbox) recordTakenOver(s store.Send) {
 	if p, ok := o.Policy.Get().Purposes[s.Purpose]; ok {
-		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p}, string(s.ID[:]), s.LoggedAt)
+		o.RecordLater(buckets.Subject{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: p},
+			string(s.ID[:]), s.LoggedAt)
 	}
 }
 
@@ -142,8 +150,9 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 	}
 }
 
-// replaceUncounted replaces, in list, each event that no longer counts in the database by a refund, and returns these refunds. An
-// administrator may have reset or erased it through another process, after it was recorded in the limiter. Error: of the database.
+// replaceUncounted replaces, in list, each event that no longer counts in the database by a refund,
+// and returns these refunds. An administrator may have reset or erased it through another process,
+// after it was recorded in the limiter. Error: of the database.
 func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
@@ -168,8 +177,8 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 	return places, nil
 }
 
-// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first sync is tried alone, so that an
-// unavailable limiter costs only one query of the database.
+// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first
+// sync is tried alone, so that an unavailable limiter costs only one query of the database.
 func (o *Outbox) syncPending(ctx context.Context) {
 	now := o.Now()
 	o.mu.Lock()
@@ -195,8 +204,9 @@ func (o *Outbox) syncPending(ctx context.Context) {
 	}
 }
 
-// syncBatch makes some pending syncs and returns those that are left. A reset changes the database before the limiter. So if an event no
-// longer counts in the database after it was recorded, it may have been recorded after the reset, and a refund is returned for it.
+// syncBatch makes some pending syncs and returns those that are left. A reset changes the database
+// before the limiter. So if an event no longer counts in the database after it was recorded, it may
+// have been recorded after the reset, and a refund is returned for it.
 func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
 	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
@@ -228,7 +238,8 @@ func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pend
 	return append(places, left...), err
 }
 
-// applySync makes one pending change in the limiter: it refunds an event, or records a send or a failure.
+// applySync makes one pending change in the limiter: it refunds an event, or records a send or a
+// failure.
 func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	event := quota.Event{ID: p.id, At: p.at}
 	switch {
@@ -240,9 +251,10 @@ func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
 	return o.Limiter.Record(ctx, p.buckets[0], p.keep, event)
 }
 
-// A request that ended in fault.Unavailable must not count. If the database certainly wrote nothing, its events in the limiter are refunded
-// at once. If the connection broke at the commit, the send may be in the database: it is looked up when the database answers again, and
-// refunded if it has no row.
+// A request that ended in fault.Unavailable must not count. If the database certainly wrote
+// nothing, its events in the limiter are refunded at once. If the connection broke at the commit,
+// the send may be in the database: it is looked up when the database answers again, and refunded if
+// it has no row.
 
 // pendingReconciliation is a request whose row must be looked up when the database answers again.
 type pendingReconciliation struct {
@@ -252,15 +264,17 @@ type pendingReconciliation struct {
 }
 
 const (
-	// maxReconciliations bounds the list. Further requests are not looked up, so their events count until the window ends.
+	// maxReconciliations bounds the list. Further requests are not looked up, so their events count
+	// until the window ends.
 	maxReconciliations = 10_000
-	// MissingFor is how long a row must be missing from the database before it counts as never written: the server may still run a
-	// transaction whose client is gone, within its own time limits for statements and locks.
+	// MissingFor is how long a row must be missing from the database before it counts as never
+	// written: the server may still run a transaction whose client is gone, within its own time
+	// limits for statements and locks.
 	MissingFor = 10 * time.Second
 )
 
-// ReconcileLater queues a send that the database may or may not have written. When the database answers again, the send is refunded in
-// these buckets if it has no row.
+// ReconcileLater queues a send that the database may or may not have written. When the database
+// answers again, the send is refunded in these buckets if it has no row.
 func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -269,8 +283,8 @@ func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) 
 	}
 }
 
-// reconcile looks up the queued requests in the database, and refunds those that have been without a row for MissingFor. Others without a
-// row, and all after an error, stay queued.
+// reconcile looks up the queued requests in the database, and refunds those that have been without
+// a row for MissingFor. Others without a row, and all after an error, stay queued.
 func (o *Outbox) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	list := o.reconciliations
@@ -287,7 +301,8 @@ func (o *Outbox) reconcile(ctx context.Context) {
 			left = append(left, x)
 		case written && row.Status != store.Refused: // a takeover delivers it
 			own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
-			// a repetition may have written it through a replica that tells spellings apart in another way: it counts there
+			// a repetition may have written it through a replica that tells spellings apart in
+			// another way: it counts there
 			if counted := x.buckets[quota.Recipient]; len(own) > 0 && counted != "" && !slices.Contains(own, counted) {
 				o.RefundLater(string(x.send[:]), map[quota.Scope]string{quota.Recipient: counted})
 			}
@@ -311,8 +326,8 @@ func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
 // maxLookup is how many rows are looked up by one statement.
 const maxLookup = 1000
 
-// writtenRows reads the rows of requests. It pings the database first: that write makes sure that a transaction which SQLite did not commit
-// cannot appear later.
+// writtenRows reads the rows of requests. It pings the database first: that write makes sure that a
+// transaction which SQLite did not commit cannot appear later.
 func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()

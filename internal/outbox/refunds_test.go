@@ -121,7 +121,8 @@ func (l *fakeDatabase) Renew(context.Context, time.Duration, []store.Held) error
 	return l.call("Renew")
 }
 
-// idle is an outbox that does not run, between a database and a limiter that note what they are asked for, on a clock that the test moves.
+// idle is an outbox that does not run, between a database and a limiter that note what they are
+// asked for, on a clock that the test moves.
 type idle struct {
 	*Outbox
 	*fakeLimiter
@@ -142,12 +143,14 @@ func newIdle(t *testing.T) *idle {
 	now := func() time.Time { return r.now }
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Parts{
-		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewInForce(set, now), Now: now, Logger: slog.New(slog.DiscardHandler),
+		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewInForce(set, now), Now: now,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	return r
 }
 
-// asked compares what the database was asked for, and what the limiter was told, since the last time.
+// asked compares what the database was asked for, and what the limiter was told, since the last
+// time.
 func (r *idle) asked(what string, calls []string, told ...string) {
 	r.Helper()
 	servertest.Same(r.T, what+": calls of the database", fmt.Sprintf("%q", r.db.calls), fmt.Sprintf("%q", calls))
@@ -204,13 +207,14 @@ func TestAPlaceThatIsNeededNowIsAskedForAtOnce(t *testing.T) {
 	r.wants("back", "refund b [ana]")
 }
 
-// Refunds that only the database has are made in the limiter and confirmed. The first that the limiter does not take ends the round, and the
-// next one begins with one alone.
+// Refunds that only the database has are made in the limiter and confirmed. The first that the
+// limiter does not take ends the round, and the next one begins with one alone.
 func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{
-			Held: store.Held{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{n},
+			Held: store.Held{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{n},
 		})
 	}
 	repeat := func() {
@@ -240,7 +244,8 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	began := newIdle(t).now
 	var bucket string
-	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true}, time.Hour + 1: {true, false},
+	for after, tried := range map[time.Duration][]bool{0: {true, true}, time.Hour: {true, true},
+		time.Hour + 1:  {true, false},
 		24 * time.Hour: {true, false}, 24*time.Hour + 1: {false, false}} {
 		r := newIdle(t)
 		r.RefundLater("a", place("ana"))
@@ -259,7 +264,8 @@ func TestWhatWaitsForTheLimiterEnds(t *testing.T) {
 	}
 }
 
-// A send is recorded a second time, when the tombstone of a late refund has ended, and then no more; not if it does not count by then.
+// A send is recorded a second time, when the tombstone of a late refund has ended, and then no
+// more; not if it does not count by then.
 func TestASendIsRecordedOnceMore(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
@@ -279,7 +285,8 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	r.wants("no more")
 }
 
-// A reset may come while a send is on its way to the limiter, or while it waits after an answer that was lost. It is taken back then.
+// A reset may come while a send is on its way to the limiter, or while it waits after an answer
+// that was lost. It is taken back then.
 func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 	r := newIdle(t)
 	bucket := r.sent(1, "a")
@@ -327,7 +334,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A row counts as never written once it has been missing for MissingFor, to the instant. Before it is looked up something is written.
+// A row counts as never written once it has been missing for MissingFor, to the instant. Before it
+// is looked up something is written.
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
@@ -350,7 +358,8 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// A repetition at a replica with other settings may have written the send for another recipient: the first one's place is given back.
+// A repetition at a replica with other settings may have written the send for another recipient:
+// the first one's place is given back.
 func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 	s := newIdle(t)
 	id := uuid.UUID{1}
@@ -373,7 +382,8 @@ func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s.asked("settled", nil)
 }
 
-// After an outage of the database its leases are renewed at once, and nothing is taken over for a lease, by a tick or for want of work.
+// After an outage of the database its leases are renewed at once, and nothing is taken over for a
+// lease, by a tick or for want of work.
 func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s := newIdle(t)
 	held := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
@@ -402,8 +412,8 @@ type half struct{ Sender }
 
 func (half) Admits() int { return 2 }
 
-// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried first. Text messages have a provider of their
-// own.
+// While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
+// first. Text messages have a provider of their own.
 func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	s := newIdle(t)
 	s.Sender = half{}
@@ -438,6 +448,7 @@ func TestAnEndedWaitIsForgotten(t *testing.T) {
 	work := store.Work{Send: store.Send{ID: uuid.UUID{1}, Channel: recipient.Email, Attempt: 1}}
 	sent := s.Deliver(t.Context(), work, time.Nanosecond)
 	_, waits := s.waiters.Load(work.Send.ID)
-	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits), "queued false")
+	servertest.Same(t, "the send, and whether a request still waits", fmt.Sprintf("%s %v", sent.Status, waits),
+		"queued false")
 	s.work.Wait()
 }

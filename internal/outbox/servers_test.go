@@ -48,7 +48,8 @@ func overSMTP(r *vtest.Rig, trusted bool) played {
 		"no answer after the body":  {Stage: smtptest.Dot, Close: true},
 		"silence after the body":    {Stage: smtptest.Dot, Stall: true},
 		"half an answer":            {Stage: smtptest.Dot, Raw: "250 2.0", Close: true},
-		"slow":                      {Stage: smtptest.Dot, Slow: true, Pause: 100 * time.Millisecond, Reply: "250 2.0.0 taken"},
+		"slow": {Stage: smtptest.Dot, Slow: true, Pause: 100 * time.Millisecond,
+			Reply: "250 2.0.0 taken"},
 	}
 	return played{server, func(situation string) {
 		if rule, ok := rules[situation]; ok {
@@ -87,7 +88,8 @@ func overHTTPS(r *vtest.Rig, rig mailapitest.Rig, trusted bool) played {
 	}, func() int { return len(s.Mails()) }, s.Stop}
 }
 
-// Whatever takes the mails, a situation ends in the same state: of the send, of its place, and of the recipient's mailbox.
+// Whatever takes the mails, a situation ends in the same state: of the send, of its place, and of
+// the recipient's mailbox.
 func TestEveryKindOfMailServer(t *testing.T) {
 	const (
 		sent    = "sent at attempt 1, 1 mails, 1 places"
@@ -118,7 +120,8 @@ func TestEveryKindOfMailServer(t *testing.T) {
 					if situation == "wrong certificate" { // it is tried until the code expires
 						got = r.Status(a)
 					}
-					r.Want("in the end", fmt.Sprintf("%s, %d mails, %d places", got, p.mails(), r.QuotaOf("").Rules[2].Used), want)
+					r.Want("in the end", fmt.Sprintf("%s, %d mails, %d places", got, p.mails(),
+						r.QuotaOf("").Rules[2].Used), want)
 					_ = servers.Close()
 					r.Quit()
 					p.stop()
@@ -128,7 +131,8 @@ func TestEveryKindOfMailServer(t *testing.T) {
 	}
 }
 
-// A server that closes its port costs a send no attempt while another kind of server takes mails, in either order.
+// A server that closes its port costs a send no attempt while another kind of server takes mails,
+// in either order.
 func TestFailoverWithinOneAttempt(t *testing.T) {
 	for first, open := range kinds() {
 		for second, next := range kinds() {
@@ -139,7 +143,8 @@ func TestFailoverWithinOneAttempt(t *testing.T) {
 					r.Svc = r.Replica(mailserver.New(closed.server, up.server))
 					r.Start()
 					a := r.SendTo(vtest.Ana)
-					r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails", r.Status(a), r.Get(a.View.ID).Send.Attempt, up.mails()),
+					r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails", r.Status(a),
+						r.Get(a.View.ID).Send.Attempt, up.mails()),
 						"sent at attempt 1, 1 mails")
 					r.Quit()
 					up.stop()
@@ -149,7 +154,8 @@ func TestFailoverWithinOneAttempt(t *testing.T) {
 	}
 }
 
-// A provider that knows a request again gets the one whose outcome is unknown once more: the person has one mail, and the send is sent.
+// A provider that knows a request again gets the one whose outcome is unknown once more: the person
+// has one mail, and the send is sent.
 func TestUnknownRepeatedIsOneMail(t *testing.T) {
 	for _, rig := range mailapitest.Rigs() {
 		if rig.Key == nil {
@@ -167,7 +173,8 @@ func TestUnknownRepeatedIsOneMail(t *testing.T) {
 			s.Script(mailapitest.Accepts, mailapitest.Breaks(""))
 			a := r.SendTo(vtest.Ana)
 			r.Sleep(5 * time.Second)
-			r.Want(rig.Scheme, fmt.Sprintf("%s at attempt %d, %d mails, %d requests", r.Status(a), r.Get(a.View.ID).Send.Attempt, len(s.Mails()), s.Requests()),
+			r.Want(rig.Scheme, fmt.Sprintf("%s at attempt %d, %d mails, %d requests", r.Status(a),
+				r.Get(a.View.ID).Send.Attempt, len(s.Mails()), s.Requests()),
 				"sent at attempt 1, 1 mails, 2 requests")
 			r.Quit()
 			s.Stop()

@@ -15,8 +15,10 @@ import (
 
 // SpendCap is the most that text messages may cost in a day or a month, in UTC.
 type SpendCap struct {
-	Name  string      // unique
-	Scope quota.Scope // quota.App or quota.Country: the cap applies to each app or country separately; else to all messages together
+	Name string // unique
+	// quota.App or quota.Country: the cap applies to each app or country separately; else to all
+	// messages together
+	Scope quota.Scope
 	Per   quota.Period
 	Limit int64 // millionths of the unit that prices are in
 	// Reserve is the part of Limit that messages for strangers may not use.
@@ -29,9 +31,10 @@ type ledger interface {
 	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
 
-// budget charges the cost of text messages to the database before they go to a carrier. Its statement decides, so parallel sends of
-// all replicas never exceed a cap; while the database is unavailable, no text message is sent. After a crash between charge and message,
-// the cost stays charged: a cap is reached early, never late.
+// budget charges the cost of text messages to the database before they go to a carrier. Its
+// statement decides, so parallel sends of all replicas never exceed a cap; while the database is
+// unavailable, no text message is sent. After a crash between charge and message, the cost stays
+// charged: a cap is reached early, never late.
 type budget struct {
 	ledger  ledger
 	caps    []SpendCap
@@ -52,8 +55,9 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
 }
 
-// Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that refunds it. If a cap refuses the message or
-// the database does not answer, nothing is charged: the function is nil and the error says why.
+// Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that
+// refunds it. If a cap refuses the message or the database does not answer, nothing is charged: the
+// function is nil and the error says why.
 func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -61,7 +65,8 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	spent, refusedBy, err := b.ledger.Spend(ctx, charges)
 	switch {
 	case err != nil:
-		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err, runbook.DatabaseAway.See())
+		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err,
+			runbook.DatabaseAway.See())
 		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(caps[refusedBy].Name)
@@ -69,19 +74,22 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		if m.Stranger {
 			callers = "strangers"
 		}
-		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError, "spend cap reached: text messages not sent", refusedBy,
+		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
+			"spend cap reached: text messages not sent", refusedBy,
 			"callers", callers, runbook.TextMessages.See())
 		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
 		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {
-			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account, runbook.TextMessages.See())
+			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account,
+				runbook.TextMessages.See())
 		}
 	}
 	return func() { b.refund(ctx, spent) }, nil
 }
 
-// charges returns a charge for each cap, and the caps by account. All callers share an account, and strangers may use less of it.
+// charges returns a charge for each cap, and the caps by account. All callers share an account, and
+// strangers may use less of it.
 func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
 	caps := map[string]SpendCap{}
@@ -112,7 +120,8 @@ func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 	}
 }
 
-// logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may repeat.
+// logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may
+// repeat.
 func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
 	known := b.told[key]

@@ -15,7 +15,8 @@ import (
 	"sendcode/quota"
 )
 
-// A process that was killed between the 202 and the mail never comes back; another takes its send over, and the app is told once.
+// A process that was killed between the 202 and the mail never comes back; another takes its send
+// over, and the app is told once.
 func TestCrashIsTakenOver(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		a, dead, release := r.Orphan(nil)
@@ -37,7 +38,8 @@ func TestCrashIsTakenOver(t *testing.T) {
 	})
 }
 
-// The sleeper's mail was refused after another replica delivered: no refund, no failure, no step back.
+// The sleeper's mail was refused after another replica delivered: no refund, no failure, no step
+// back.
 func TestSleeperChangesNothing(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.BoundFailures, func(r *vtest.Rig) {
 		a, _, release := r.Orphan(vtest.NoMailbox)
@@ -45,7 +47,8 @@ func TestSleeperChangesNothing(t *testing.T) {
 		r.Sleep(20 * time.Second)
 		release()
 		r.Sleep(time.Second)
-		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used, r.QuotaOf("").Rules[0].Used)
+		r.WantLine("status, failures, places", "sent 0 1", r.Status(a), r.CountedFailures().Used,
+			r.QuotaOf("").Rules[0].Used)
 	})
 }
 
@@ -61,8 +64,9 @@ func TestDoubtIsNotRefunded(t *testing.T) {
 	})
 }
 
-// A lease that could not be renewed in time ends, and this process takes its own row over. The attempt under way goes on under the new
-// number: its outcome is written, and no second mail goes out. The place of a refused one stays spent, for the row is in doubt.
+// A lease that could not be renewed in time ends, and this process takes its own row over. The
+// attempt under way goes on under the new number: its outcome is written, and no second mail goes
+// out. The place of a refused one stays spent, for the row is in doubt.
 func TestOwnRowIsTakenOver(t *testing.T) {
 	for want, answer := range map[store.Status]func(context.Context) error{
 		store.Sent: func(context.Context) error { return nil }, store.Failed: vtest.NoMailbox,
@@ -78,20 +82,27 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			close(release)
 			r.Sleep(30 * time.Second)
 			s := r.Get(a.View.ID).Send
-			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt, r.QuotaOf("").Rules[1].Used)
+			r.WantLine("status, attempt, places", vtest.Line(want, 2, 1), s.Status, s.Attempt,
+				r.QuotaOf("").Rules[1].Used)
 			r.WantMails(1)
 		})
 	}
 }
 
-// A limiter that hangs keeps no lease from being renewed: another replica would send the mail again.
+// A limiter that hangs keeps no lease from being renewed: another replica would send the mail
+// again.
 func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		r.MailServer.Answer(vtest.Hang(release))
 		a := r.SendTo(vtest.Ana)
-		r.Limiter.Around(func(ctx context.Context, _ string, _ func() error) error { <-ctx.Done(); return quota.ErrUnavailable })
-		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"}) // repeated at each tick
+		r.Limiter.Around(func(ctx context.Context, _ string,
+			_ func() error) error {
+			<-ctx.Done()
+			return quota.ErrUnavailable
+		})
+		// repeated at each tick
+		r.Svc.Outbox.RefundLater("a send without a row", map[quota.Scope]string{quota.Recipient: "b"})
 		r.Sleep(9 * time.Minute)
 		r.Want("the attempt", r.Get(a.View.ID).Send.Attempt, 1)
 		close(release)
@@ -100,8 +111,8 @@ func TestLeasesAreRenewedWhileTheLimiterHangs(t *testing.T) {
 	})
 }
 
-// The mail is out, and the database is away: no process sends it again, however long that lasts. The outcome is written within a second
-// once the database is back.
+// The mail is out, and the database is away: no process sends it again, however long that lasts.
+// The outcome is written within a second once the database is back.
 func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		release := make(chan struct{})
@@ -118,7 +129,8 @@ func TestOutcomeOutlivesTheDatabasesAbsence(t *testing.T) {
 	})
 }
 
-// A send that the database admitted alone, and whose process did not hear of it, is told to the limiter by the process that takes it over.
+// A send that the database admitted alone, and whose process did not hear of it, is told to the
+// limiter by the process that takes it over.
 func TestTakeoverTellsTheLimiterOfASendThatTheDatabaseLetIn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -155,7 +167,8 @@ func TestTakeoverOfMoreThanABatch(t *testing.T) {
 	})
 }
 
-// A failure is as old on the limiter's clock as it is on this process's, also where the two differ by an hour.
+// A failure is as old on the limiter's clock as it is on this process's, also where the two differ
+// by an hour.
 func TestFailuresAreRecordedOnTheLimitersClock(t *testing.T) {
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		vtest.InBubbleWith(t, vtest.BoundFailures, func(r *vtest.Rig) {

@@ -29,13 +29,15 @@ func TestTextMessages(t *testing.T) {
 		}
 		m := got[0]
 		want := sms.Message{
-			ID: a.View.Send.ID, App: "shop", To: vtest.Mobile, Country: "DE", Prefix: "+49151", Segments: 1, Language: "zh-Hans",
-			Purpose: "default", Code: m.Code, Minutes: 10, Life: 10 * time.Minute,
+			ID: a.View.Send.ID, App: "shop", To: vtest.Mobile, Country: "DE", Prefix: "+49151", Segments: 1,
+			Language: "zh-Hans",
+			Purpose:  "default", Code: m.Code, Minutes: 10, Life: 10 * time.Minute,
 			Text: fmt.Sprintf("【Shop】验证码 %s，10 分钟内有效，请勿告诉任何人。", m.Code),
 		}
 		r.Want("the message", fmt.Sprintf("%+v", m), fmt.Sprintf("%+v", want))
 		s := r.Get(a.View.ID).Send
-		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider, s.ProviderCode)
+		r.WantLine("view and send", "+49 151•••789 sms sent fake 202", a.View.To, a.View.Channel, s.Status, s.Provider,
+			s.ProviderCode)
 		r.WantApproved(a.View.ID, m.Code)
 		r.SendTo(vtest.Ana) // each channel counts for itself, and so does each recipient
 		r.Send(vtest.TextTo(vtest.OtherMobile))
@@ -57,7 +59,8 @@ func TestCarriersKnowStrangers(t *testing.T) {
 	})
 }
 
-// A denied country: nothing is counted, written or sent, and the person is told. By region, not by dial code.
+// A denied country: nothing is counted, written or sent, and the person is told. By region, not by
+// dial code.
 func TestDeniedCountries(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("US"), func(r *vtest.Rig) {
 		for _, to := range []string{vtest.Jamaican, vtest.Mobile} {
@@ -69,7 +72,8 @@ func TestDeniedCountries(t *testing.T) {
 	})
 }
 
-// A country that is taken off the list while a send waits: it ends, nothing leaves, and its place is given back.
+// A country that is taken off the list while a send waits: it ends, nothing leaves, and its place
+// is given back.
 func TestCountryDeniedMeanwhile(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
@@ -96,7 +100,8 @@ func TestWhatACarrierSays(t *testing.T) {
 		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, "failed opted_out", true},
 		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
 		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: delivery.StageRequest}, "unknown no_answer", false},
-		"temporary": {sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer}, "queued temporary_answer", false},
+		"temporary": {sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
+			"queued temporary_answer", false},
 	} {
 		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
 			r.Carrier.Fail(&c.fail)
@@ -124,10 +129,12 @@ func TestOptingOutSuppresses(t *testing.T) {
 	})
 }
 
-// A carrier's own limit of a second or more holds the recipient for its window, which every answer tells, and no other recipient.
+// A carrier's own limit of a second or more holds the recipient for its window, which every answer
+// tells, and no other recipient.
 func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1, vtest.NthNumber(2): time.Second}
+		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1,
+			vtest.NthNumber(2): time.Second}
 		for to, hold := range holds {
 			r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
 			a := r.Send(vtest.TextTo(to))
@@ -154,7 +161,8 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 // A carrier that asks to be left alone is.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429, RetryAfter: 2 * time.Minute})
+		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429,
+			RetryAfter: 2 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		r.Sleep(2*time.Minute - time.Second)

@@ -48,8 +48,8 @@ func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Scrip
 	})
 }
 
-// A mail server misbehaves once on the wire: the state of the send and of its place, from the socket to the row. The class of each
-// misbehaviour at each stage is tested in package smtp.
+// A mail server misbehaves once on the wire: the state of the send and of its place, from the
+// socket to the row. The class of each misbehaviour at each stage is tested in package smtp.
 func TestFromTheWireToTheRow(t *testing.T) {
 	const (
 		given   = "failed rejected at attempt 1, 0 mails, 0 places"
@@ -68,7 +68,8 @@ func TestFromTheWireToTheRow(t *testing.T) {
 		{smtptest.Rule{Stage: smtptest.Rcpt, Stall: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"}, given},
 		{smtptest.Rule{Stage: smtptest.Data, Reply: "421 4.3.2 closing", Close: true}, retried},
-		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried}, // the mail is longer than what the server had read: the dot never left
+		// the mail is longer than what the server had read: the dot never left
+		{smtptest.Rule{Stage: smtptest.Body, Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "421 4.3.2 closing", Close: true}, retried},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "550 5.7.1 not this", Slow: true, Pause: time.Second}, given},
 		{smtptest.Rule{Stage: smtptest.Dot, Reply: "250 2.0.0 taken", Slow: true, Pause: time.Second}, sent},
@@ -84,15 +85,17 @@ func TestFromTheWireToTheRow(t *testing.T) {
 			onTheWire(t, slowly, smtptest.Script{Rules: []smtptest.Rule{c.rule}}, func(r *wire) {
 				a := r.SendTo(vtest.Ana)
 				r.Sleep(11 * time.Minute) // a stall after the dot is waited for ten
-				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a), r.Get(a.View.ID).Send.Attempt,
+				r.Want("in the end", fmt.Sprintf("%s at attempt %d, %d mails, %d places", r.Status(a),
+					r.Get(a.View.ID).Send.Attempt,
 					len(r.server.Messages()), r.QuotaOf("").Rules[2].Used), c.want)
 			})
 		})
 	}
 }
 
-// The mail server is down for two minutes while people ask. When it is back, every code that is still alive arrives,
-// once and soon; the others are failed for the reason that they expired, and cost nothing.
+// The mail server is down for two minutes while people ask. When it is back, every code that is
+// still alive arrives, once and soon; the others are failed for the reason that they expired, and
+// cost nothing.
 func TestReceiverDownForTwoMinutes(t *testing.T) {
 	onTheWire(t, func(s *vtest.Settings) {
 		brief := s.Purposes["default"]
@@ -127,7 +130,8 @@ func TestReceiverDownForTwoMinutes(t *testing.T) {
 	})
 }
 
-// Row and log of a send tell a server that was set aside, and so not tried, from one that could not be reached.
+// Row and log of a send tell a server that was set aside, and so not tried, from one that could not
+// be reached.
 func TestServerSetAside(t *testing.T) {
 	onTheWire(t, nil, smtptest.Script{}, func(r *wire) {
 		r.down.Store(true)
@@ -146,9 +150,10 @@ func TestServerSetAside(t *testing.T) {
 	})
 }
 
-// While every server is suspended, one send tries every five seconds. The others wait as they are: the log gets no lines of them and the
-// database no changes, however many they are. When a server is in use again, all go out within the first retry and a tick, each once. What
-// expires meanwhile ends, and costs nothing.
+// While every server is suspended, one send tries every five seconds. The others wait as they are:
+// the log gets no lines of them and the database no changes, however many they are. When a server
+// is in use again, all go out within the first retry and a tick, each once. What expires meanwhile
+// ends, and costs nothing.
 func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 	onTheWire(t, func(s *vtest.Settings) {
 		brief := s.Purposes["default"]
@@ -187,7 +192,8 @@ func TestSendsWaitWhileEveryServerIsSuspended(t *testing.T) {
 		mails := r.server.ByID()
 		for i, a := range all {
 			got, n := r.Status(a), mails[a.View.Send.ID+"@shop.example"]
-			if lives := time.Now().Before(a.View.ExpiresAt); lives && (got != "sent" || n != 1) || got == "failed expired" && n != 0 || n > 1 {
+			if lives := time.Now().Before(a.View.ExpiresAt); lives && (got != "sent" || n != 1) ||
+				got == "failed expired" && n != 0 || n > 1 {
 				t.Errorf("%d: %s with %d mails, its code lives: %v", i, got, n, lives)
 			}
 		}

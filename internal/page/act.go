@@ -35,15 +35,16 @@ type posted struct {
 	key     string            // send: of this press on this rendering of the page; empty: unknown
 }
 
-// maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254, and the cookie that
-// carries it at most 4096.
+// maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254,
+// and the cookie that carries it at most 4096.
 const maxAddress = 320
 
-// minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the page, and could be guessed.
+// minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the
+// page, and could be guessed.
 const minIntent = 26
 
-// handlePost does what the posted form asks for, stores the result in the cookie and redirects the browser to the page. Equal posts send
-// one message.
+// handlePost does what the posted form asks for, stores the result in the cookie and redirects the
+// browser to the page. Equal posts send one message.
 func (u *Page) handlePost(c echo.Context) error {
 	f, err := readForm(c)
 	if err != nil {
@@ -52,7 +53,8 @@ func (u *Page) handlePost(c echo.Context) error {
 	s := u.loadSession(c)
 	s.Note = note{}
 	p := posted{
-		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"), channel: u.channelOrFirst(f.Get("channel")),
+		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
+		channel: u.channelOrFirst(f.Get("channel")),
 		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 		known: u.loadKnown(c),
 	}
@@ -62,14 +64,16 @@ func (u *Page) handlePost(c echo.Context) error {
 		return u.saveAndRedirect(c, session{Return: s.Return})
 	}
 	do, ok := map[string]func(context.Context, session, posted) session{
-		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce, "use": u.useSuggestion,
+		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce,
+		"use": u.useSuggestion,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.formMark() {
 		switch {
-		case of != "" && of == formMarkOf(s.Before): // check tries both codes, and another request is meant for the same recipient
+		// check tries both codes, and another request is meant for the same recipient
+		case of != "" && of == formMarkOf(s.Before):
 		case of == "" || of != s.Other.formMark():
 			s.Note = note{Kind: stale}
 			return u.saveAndRedirect(c, s)
@@ -78,7 +82,8 @@ func (u *Page) handlePost(c echo.Context) error {
 		}
 	}
 	if intent := f.Get("intent"); len(intent) >= minIntent {
-		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country, p.sure, s.ID}, "\x00")))
+		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
+			p.sure, s.ID}, "\x00")))
 		p.key = hex.EncodeToString(sum[:]) // what was typed is not kept
 	}
 	after := do(context.WithoutCancel(c.Request().Context()), s, p) // also if the browser has gone
@@ -88,7 +93,8 @@ func (u *Page) handlePost(c echo.Context) error {
 	return u.saveAndRedirect(c, after)
 }
 
-// saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does not post again.
+// saveAndRedirect stores the session in the cookie and redirects to the page, so that a reload does
+// not post again.
 func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	if err := u.saveSession(c, s); err != nil {
 		return err
@@ -101,9 +107,10 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed address or number and returns the new session. If the browser already has a verification of this
-// recipient, send resends its code instead of opening another one. If the address is wrong or doubtful, send asks for nothing: the session
-// keeps the text and a note.
+// send asks for a code for the typed address or number and returns the new session. If the browser
+// already has a verification of this recipient, send resends its code instead of opening another
+// one. If the address is wrong or doubtful, send asks for nothing: the session keeps the text and a
+// note.
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
@@ -119,8 +126,9 @@ func (u *Page) send(ctx context.Context, s session, p posted) session {
 	return after
 }
 
-// needsConfirmation returns true and what to ask back if the person should confirm the recipient before anything is sent: the domain looks
-// mistyped (typo), or the number probably gets no text messages (landline).
+// needsConfirmation returns true and what to ask back if the person should confirm the recipient
+// before anything is sent: the domain looks mistyped (typo), or the number probably gets no text
+// messages (landline).
 func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
 		return landline, to.Landline() && p.sure != p.to
@@ -130,8 +138,9 @@ func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
 	return typo, likely && p.sure != domain
 }
 
-// withRecipient returns the session with this recipient on its channel; a verification of the same recipient stays. If the recipient of
-// the present channel changes, the other channel is cleared too, since another person may use the browser.
+// withRecipient returns the session with this recipient on its channel; a verification of the same
+// recipient stays. If the recipient of the present channel changes, the other channel is cleared
+// too, since another person may use the browser.
 func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	came := to.Channel() != s.channel()
 	if came {
@@ -150,7 +159,8 @@ func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	return s
 }
 
-// withDraft keeps the typed text and a note for the next page, without acting on it. The browser's verification stays.
+// withDraft keeps the typed text and a note for the next page, without acting on it. The browser's
+// verification stays.
 func (s session) withDraft(p posted, n note) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
 	if len(p.to) > maxAddress {
@@ -178,8 +188,8 @@ func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
 	return u.requestCode(ctx, s, p)
 }
 
-// sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code there. If the code there is valid and
-// another must wait, it only switches and shows no refusal.
+// sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code
+// there. If the code there is valid and another must wait, it only switches and shows no refusal.
 func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) session {
 	if s.Other.To == "" {
 		s.Note = note{Kind: stale}
@@ -187,7 +197,8 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 	}
 	s = s.onOtherChannel()
 	if s.ID != "" {
-		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && a.View.State == verification.Pending && !a.Quota.Allowed() {
+		if a, err := u.Codes.Get(ctx, p.caller, s.ID); err == nil && a.View.State == verification.Pending &&
+			!a.Quota.Allowed() {
 			s.Refused, s.Until = true, u.Now().Add(a.Quota.RetryAfter())
 			return s
 		}
@@ -195,10 +206,12 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 	return u.requestCode(ctx, s, p)
 }
 
-// requestCode asks for a code for the session's recipient, a resend if there is a verification, and returns the session with the result.
+// requestCode asks for a code for the session's recipient, a resend if there is a verification, and
+// returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	ask := verification.Ask{
-		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale, Resend: s.ID, Key: p.key, Known: p.known,
+		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
+		Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
 	if errors.Is(err, fault.NotFound) { // erased since: ask as if for the first time
@@ -231,11 +244,14 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 const (
 	twinStep  = 100 * time.Millisecond // a click waits for the answer to its twin, in steps
 	twinSteps = 50
-	sameClick = 10 * time.Second // how long an equal post, or an equal code in it, counts as the same click; a later one acts again
+	// how long an equal post, or an equal code in it, counts as the same click; a later one acts
+	// again
+	sameClick = 10 * time.Second
 )
 
-// sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first answer with its cookie. While the twin is
-// handled, also by another replica, sendOnce waits and tries again, so that both show the same result.
+// sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first
+// answer with its cookie. While the twin is handled, also by another replica, sendOnce waits and
+// tries again, so that both show the same result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	again := time.NewTicker(twinStep)
 	defer again.Stop()
@@ -268,7 +284,8 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 			s.channelState, s.Note = channelState{}, note{Kind: stale}
 			return s
 		}
-		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason, runbook.Configuration.See())
+		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason,
+			runbook.Configuration.See())
 	}
 	server.LogFailure(ctx, u.Logger, err)
 	s.Note = note{Kind: away, At: u.Now()}
@@ -288,8 +305,8 @@ func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 	return s.withDraft(p, note{Kind: taken})
 }
 
-// checkOnce is check, once for all posts of a double click in this process: each try counts, and a browser keeps the cookie of the last
-// answer alone.
+// checkOnce is check, once for all posts of a double click in this process: each try counts, and a
+// browser keeps the cookie of the last answer alone.
 func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
 	if p.key == "" { // another browser may post the same form
 		return u.check(ctx, s, p)
@@ -302,15 +319,16 @@ func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
 	return first.(func() session)()
 }
 
-// check tries the typed code with the session's verification and, if it is wrong there, with the one before. A text that can't be a code
-// costs no try.
+// check tries the typed code with the session's verification and, if it is wrong there, with the
+// one before. A text that can't be a code costs no try.
 func (u *Page) check(ctx context.Context, s session, p posted) session {
 	if s.ID == "" {
 		return s
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
 	if err == nil && !checked.Valid && s.Before != "" { // each counts the try
-		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil && (before.Valid || before.State == verification.Approved) {
+		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil &&
+			(before.Valid || before.State == verification.Approved) {
 			checked, s.ID = before, s.Before
 		}
 	}
@@ -323,12 +341,14 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
 	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
-		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known} // the address has served
+		// the address has served
+		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known}
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: wrongCode}
 	}
 	return s
 }
 
-// awayWait is the wait told while a part is away: as long as the server's own Retry-After, with time to read.
+// awayWait is the wait told while a part is away: as long as the server's own Retry-After, with
+// time to read.
 const awayWait = 5 * time.Second

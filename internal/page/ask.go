@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// offeredChannels returns the page's channels in its order, without paused ones unless all are paused.
+// offeredChannels returns the page's channels in its order, without paused ones unless all are
+// paused.
 func (u *Page) offeredChannels() []verification.ChannelInfo {
 	all, _ := u.Codes.Channels(u.purpose.Name) // a purpose that was just removed has none
 	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
@@ -17,13 +18,15 @@ func (u *Page) offeredChannels() []verification.ChannelInfo {
 		all = slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return rank(o) < 0 })
 		slices.SortFunc(all, func(a, b verification.ChannelInfo) int { return rank(a) - rank(b) })
 	}
-	if open := slices.DeleteFunc(slices.Clone(all), func(o verification.ChannelInfo) bool { return o.Paused }); len(open) > 0 {
+	if open := slices.DeleteFunc(slices.Clone(all),
+		func(o verification.ChannelInfo) bool { return o.Paused }); len(open) > 0 {
 		return open
 	}
 	return all
 }
 
-// channelOrFirst returns the named channel if the page offers it, else the first one that it offers; mail if it offers none.
+// channelOrFirst returns the named channel if the page offers it, else the first one that it
+// offers; mail if it offers none.
 func (u *Page) channelOrFirst(named string) recipient.Channel {
 	offers := u.offeredChannels()
 	if len(offers) == 0 {
@@ -33,8 +36,8 @@ func (u *Page) channelOrFirst(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-// askCard returns the card that asks for the address or the number, with the field of a channel, or of the first one if the page does not
-// have that.
+// askCard returns the card that asks for the address or the number, with the field of a channel, or
+// of the first one if the page does not have that.
 func (l *visit) askCard(on recipient.Channel) *card {
 	on = l.channelOrFirst(string(on))
 	t, offers := l.t.forChannel(on), l.offeredChannels()
@@ -53,7 +56,8 @@ func (l *visit) askCard(on recipient.Channel) *card {
 			lead = "AskLeadEither"
 			k.Ask.Choices = append(k.Ask.Choices, choice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
 		}
-		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"], Value: l.fieldText(o.Channel),
+		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
+			Value: l.fieldText(o.Channel),
 			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
 			k.Ask.Phone = l.newPhoneField(o.Countries, f)
@@ -69,7 +73,8 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	return k
 }
 
-// fieldName is what the field of each channel is called in the form; channelNames are the keys of their texts.
+// fieldName is what the field of each channel is called in the form; channelNames are the keys of
+// their texts.
 var (
 	fieldName    = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
 	channelNames = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
@@ -89,7 +94,8 @@ func (l *visit) fieldText(ch recipient.Channel) string {
 	return s.Other.displayedRecipient()
 }
 
-// addAskNote adds the message about the last post to the field that it concerns. The texts are those of the field's channel.
+// addAskNote adds the message about the last post to the field that it concerns. The texts are
+// those of the field's channel.
 func (l *visit) addAskNote(k *card, t words) {
 	f := k.Ask.field()
 	if f == nil {
@@ -99,7 +105,8 @@ func (l *visit) addAskNote(k *card, t words) {
 	switch n.Kind {
 	case badAddress:
 		f.Error = cmp.Or(t["BadAddress."+n.Reason], t["BadAddressElse"])
-		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"}, n.Reason) {
+		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"},
+			n.Reason) {
 			f.Error += t["Separator"] + t["MailInstead"]
 		}
 		k.Say = f.Error
@@ -126,13 +133,14 @@ func (f *askForm) field() *entry {
 	return f.Mail
 }
 
-// suggestionForSent returns the suggestion for the recipient that a code was sent to; nil if there is none.
+// suggestionForSent returns the suggestion for the recipient that a code was sent to; nil if there
+// is none.
 func (l *visit) suggestionForSent() *suggestion {
 	return l.suggestionFor(l.session.channel(), l.session.To, false)
 }
 
-// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's; else nil. draft: the text stands in the
-// field and was not sent to.
+// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's;
+// else nil. draft: the text stands in the field and was not sent to.
 func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {

@@ -21,7 +21,8 @@ import (
 
 var button = regexp.MustCompile(`<a class="button" href="([^"]*)"`)
 
-// leadsTo is where the button of an approved card leads, without its reference; empty: there is no button.
+// leadsTo is where the button of an approved card leads, without its reference; empty: there is no
+// button.
 func leadsTo(t *testing.T, page string) (to, reference string) {
 	t.Helper()
 	m := button.FindStringSubmatch(page)
@@ -39,15 +40,18 @@ func leadsTo(t *testing.T, page string) (to, reference string) {
 	return u.String(), reference
 }
 
-// A person whom an app sent goes back there with a reference, and its own query; its address is not in the page's.
+// A person whom an app sent goes back there with a reference, and its own query; its address is not
+// in the page's.
 func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	w := world(t)
-	shows(t, get(t, w, "?app=shop&return_url="+url.QueryEscape("https://shop.example/welcome/to?state=a%26b&reference=old")), "ask")
+	shows(t, get(t, w, "?app=shop&return_url="+
+		url.QueryEscape("https://shop.example/welcome/to?state=a%26b&reference=old")), "ask")
 	post(t, w, "", "send", "to", pagetest.Address)
 	approved := post(t, w, "", "check", "code", pagetest.Code)
 	shows(t, approved, "approved", "Continue")
 	to, reference := leadsTo(t, approved)
-	if to != "https://shop.example/welcome/to?state=a%26b" || !strings.HasPrefix(reference, "shop&") || strings.Contains(text(approved), "Continue to") {
+	if to != "https://shop.example/welcome/to?state=a%26b" || !strings.HasPrefix(reference, "shop&") ||
+		strings.Contains(text(approved), "Continue to") {
 		t.Errorf("%s with %q: %s", to, reference, text(approved))
 	}
 	if again, _ := leadsTo(t, get(t, w, "")); again != to {
@@ -56,8 +60,8 @@ func TestAPersonIsReturnedWithAReference(t *testing.T) {
 	shows(t, get(t, w, "?return_url=https://app.example"), "ask") // another visit is not the old approval
 }
 
-// A return_url that the app does not allow is explained to the person in the person's words, and to the operator in the log, without
-// the address's path and query.
+// A return_url that the app does not allow is explained to the person in the person's words, and to
+// the operator in the log, without the address's path and query.
 func TestABadLinkIsExplained(t *testing.T) {
 	w := mailed(t)
 	for query, origin := range map[string]string{
@@ -76,11 +80,13 @@ func TestABadLinkIsExplained(t *testing.T) {
 		contains(t, w.Log.String(), `"origin":"`+origin+`"`)
 	}
 	silent(t, w.Log.String(), "secret")
-	is(t, raw(t, w, http.MethodPost, "?app=another&return_url=https://app.example", nil, nil).StatusCode, http.StatusUnprocessableEntity)
+	is(t, raw(t, w, http.MethodPost, "?app=another&return_url=https://app.example", nil, nil).StatusCode,
+		http.StatusUnprocessableEntity)
 	shows(t, get(t, w, ""), "code") // nothing was lost
 }
 
-// An app that the address names has its own name, brand, cookie and return addresses, over every post and link, and nothing of the other's.
+// An app that the address names has its own name, brand, cookie and return addresses, over every
+// post and link, and nothing of the other's.
 func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	w := mailed(t)
 	w.Also(page.AppPage{
@@ -89,7 +95,8 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	})
 	first := get(t, w, "?app=news")
 	shows(t, first, "ask", "The News")
-	own := []string{`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`, `href="/brand.css?app=news&amp;v=`}
+	own := []string{`<a href="https://news.example/">`, `<img src="https://cdn.example/logo.svg" alt="">`,
+		`href="/brand.css?app=news&amp;v=`}
 	contains(t, first, own...)
 	silent(t, get(t, w, ""), own...)
 	csp := func(query string) string {
@@ -97,12 +104,14 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	}
 	contains(t, csp("?app=news"), "img-src 'self' https://cdn.example/logo.svg;", "style-src 'self';")
 	silent(t, csp(""), "cdn.example")
-	if style := get(t, w, "brand.css?app=news"); !strings.HasPrefix(style, ":root{--accent:light-dark(#0b7a5c,") || get(t, w, "brand.css") != "" {
+	if style := get(t, w, "brand.css?app=news"); !strings.HasPrefix(style, ":root{--accent:light-dark(#0b7a5c,") ||
+		get(t, w, "brand.css") != "" {
 		t.Errorf("the colours are %s", style)
 	}
 	for query, status := range map[string]int{
 		"?app=News": http.StatusNotFound, "brand.css?app=nobody": http.StatusNotFound,
-		"?app=news&return_url=https://app.example": http.StatusUnprocessableEntity, "?app=another&return_url=https://app.example": http.StatusUnprocessableEntity,
+		"?app=news&return_url=https://app.example":    http.StatusUnprocessableEntity,
+		"?app=another&return_url=https://app.example": http.StatusUnprocessableEntity,
 	} {
 		is(t, raw(t, w, http.MethodGet, query, nil, nil).StatusCode, status)
 	}
@@ -111,23 +120,27 @@ func TestThePageOfAnAppThatIsNamed(t *testing.T) {
 	sent := post(t, w, "?app=news", "send", "to", other)
 	shows(t, sent, "code", "b•••@example.com", "codes@news.example")
 	for _, link := range regexp.MustCompile(`(?:href|action)="(/[^"]*)"`).FindAllStringSubmatch(sent, -1) {
-		if !strings.HasPrefix(link[1], "/static/") && !strings.HasPrefix(link[1], "/brand.css?app=news&amp;v=") && !strings.HasPrefix(link[1], "/?app=news") {
+		if !strings.HasPrefix(link[1], "/static/") && !strings.HasPrefix(link[1], "/brand.css?app=news&amp;v=") &&
+			!strings.HasPrefix(link[1], "/?app=news") {
 			t.Errorf("%s leads to the other app", link[1])
 		}
 	}
 	approved := post(t, w, "?app=news", "check", "code", pagetest.Code)
-	if to, reference := leadsTo(t, approved); to != "https://news.example/in" || !strings.HasPrefix(reference, "news&") {
+	if to, reference := leadsTo(t, approved); to != "https://news.example/in" ||
+		!strings.HasPrefix(reference, "news&") {
 		t.Errorf("%s with %s", to, reference)
 	}
 	shows(t, get(t, w, ""), "code", "a•••@example.com") // the other app's page is where it was
 	shows(t, get(t, w, "?app=shop"), "code", "a•••@example.com")
 }
 
-// A purpose that the address names has its own title, codes and cookie, over every post and link, and keeps the return address.
+// A purpose that the address names has its own title, codes and cookie, over every post and link,
+// and keeps the return address.
 func TestThePageOfAPurpose(t *testing.T) {
 	w := world(t)
 	const query = "?purpose=confirm"
-	shows(t, get(t, w, query+"&return_url=https://shop.example/welcome"), "ask", "Your code for Shop to confirm your address", "a code of 8 characters")
+	shows(t, get(t, w, query+"&return_url=https://shop.example/welcome"), "ask",
+		"Your code for Shop to confirm your address", "a code of 8 characters")
 	post(t, w, "", "send", "to", "bea@example.com")
 	w.Codes.Immediately = store.Sent
 	sent := post(t, w, query, "send", "to", pagetest.Address)
@@ -157,7 +170,8 @@ func TestThePageOfAPurpose(t *testing.T) {
 func TestAPageHasOnlyItsPurposes(t *testing.T) {
 	w := world(t)
 	w.Also(page.AppPage{App: "news", Title: "The News"})
-	for _, query := range []string{"?purpose=gift", "?purpose=nothing", "?app=news&purpose=confirm", "?purpose=Confirm", "?purpose=%00"} {
+	for _, query := range []string{"?purpose=gift", "?purpose=nothing", "?app=news&purpose=confirm", "?purpose=Confirm",
+		"?purpose=%00"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			answer := raw(t, w, method, query, nil, nil)
 			is(t, answer.StatusCode, http.StatusUnprocessableEntity)
@@ -166,14 +180,16 @@ func TestAPageHasOnlyItsPurposes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			shows(t, string(body), "link", "This link is not set up correctly", "Go back to the site that you came from.")
+			shows(t, string(body), "link", "This link is not set up correctly",
+				"Go back to the site that you came from.")
 		}
 	}
 	contains(t, w.Log.String(), `"purpose":"gift"`)
 	shows(t, get(t, w, "?app=news&purpose=default"), "ask")
 }
 
-// aReturnByItself: a second after the right code the browser is back at the app, and stays where it is when the person comes back to look.
+// aReturnByItself: a second after the right code the browser is back at the app, and stays where it
+// is when the person comes back to look.
 func aReturnByItself(t *testing.T, browser context.Context) {
 	var came atomic.Pointer[http.Request]
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

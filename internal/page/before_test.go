@@ -14,8 +14,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// A resend near the end of a code opens another verification. The mail with the first code may come after that, and be typed into a tab that
-// shows either, also after a slip.
+// A resend near the end of a code opens another verification. The mail with the first code may come
+// after that, and be typed into a tab that shows either, also after a slip.
 func TestACodeThatComesAfterTheNext(t *testing.T) {
 	for tab, shows := range []string{"the new verification", "the old one"} {
 		t.Run(shows, func(t *testing.T) {
@@ -25,8 +25,10 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 				logger := slog.New(slog.DiscardHandler)
 				e := server.New(server.Config{Logger: logger})
 				page.New(page.Config{
-					AppPage: page.AppPage{App: "shop", Title: "Shop", Purposes: []page.Purpose{{Name: "default", Code: code.Shape{Alphabet: code.Digits, Length: 6}}}},
-					Codes:   r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
+					AppPage: page.AppPage{App: "shop", Title: "Shop",
+						Purposes: []page.Purpose{{Name: "default",
+							Code: code.Shape{Alphabet: code.Digits, Length: 6}}}},
+					Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
 				}).Register(e)
 				person := pagetest.NewVisitorOf(e)
 				var tabs [2]string

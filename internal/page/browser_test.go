@@ -19,8 +19,9 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own. They show what no other test can:
-// scripts, focus, clocks, tabs, the connection, and how pages look. Which card is shown when is in testdata/cards.json.
+// The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own.
+// They show what no other test can: scripts, focus, clocks, tabs, the connection, and how pages
+// look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
 	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
 	t.Cleanup(end)
@@ -29,10 +30,15 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []func(*testing.T, context.Context){
-		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, lettersThroughAnInputMethod, aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
-		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage, severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
-		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetInNoLanguageOfOurs, aWidgetByItsDocumentation, aWidgetByPhone,
-		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary, aWidgetsModel, theTableOfCards, wrongCodes, aSlipIsMended, ourMessagesArePasted, offline, offlineAtASend, aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
+		theWholeWay, theCountdownRunsOut, aReloadMovesNothing, backAndForwardShowTheTruth, lettersThroughAnInputMethod,
+		aPressIsNotLost, typingDuringASend, anOutage, withoutScripts,
+		numbersWhileTheyAreTyped, aNumberBeingTypedStays, aWidgetsRefusal, aWidgetOnAPageThatMayNot, aWidgetAndAnOutage,
+		severalWidgets, aWidgetThatIsRequired, aWidgetTellsItsPage,
+		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetInNoLanguageOfOurs,
+		aWidgetByItsDocumentation, aWidgetByPhone,
+		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary,
+		aWidgetsModel, theTableOfCards, wrongCodes, aSlipIsMended, ourMessagesArePasted, offline, offlineAtASend,
+		aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()
 		t.Run(name[strings.LastIndexByte(name, '.')+1:], func(t *testing.T) {
@@ -85,8 +91,8 @@ type tab struct {
 
 const glance = 25 * time.Millisecond
 
-// watching runs in each page before anything else. It records what the status line said, each text of the countdown and the delay of
-// each timer, and lets a test stop and move the two clocks.
+// watching runs in each page before anything else. It records what the status line said, each text
+// of the countdown and the delay of each timer, and lets a test stop and move the two clocks.
 const watching = `(() => {
   window.said = []; window.shown = []; window.naps = [];
   let wall = 0, steady = 0, halted, stopped;
@@ -111,7 +117,8 @@ func open(t *testing.T, browser context.Context, w *pagetest.World, look pagetes
 	t.Helper()
 	ctx, end := pagetest.Tab(browser)
 	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute) // far more than a test takes: 1,000 schedules need some five on a quiet machine
+	// far more than a test takes: 1,000 schedules need some five on a quiet machine
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Minute)
 	t.Cleanup(cancel)
 	look.Lang = cmp.Or(look.Lang, "en")
 	if look.Width == 0 {
@@ -135,10 +142,12 @@ func visiting(t *testing.T, browser context.Context, w *pagetest.World) *tab {
 // first runs a script in each page before anything else, after those that do so already.
 func (b *tab) first(script string) {
 	b.Helper()
-	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
+	b.do(pagetest.Command(page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))
 }
 
-// listen fails the test on every error that the browser reports, violations of the policy among them.
+// listen fails the test on every error that the browser reports, violations of the policy among
+// them.
 func (b *tab) listen() {
 	messages := chromedp.Console(b.ctx)
 	go func() {
@@ -216,8 +225,10 @@ func (b *tab) await(what string, holds func() bool) {
 		case <-tick.C:
 		case <-late:
 			b.Fatalf("still not: %s; fields %s; the page says: %s", what,
-				eval[string](b, "JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
-				eval[string](b, "document.body.innerText + ("+b.root+".querySelector('#card')?.parentElement.innerText)"))
+				eval[string](b,
+					"JSON.stringify([document.activeElement.id, ...[...document.querySelectorAll('input')].map((e) => e.value)])"),
+				eval[string](b, "document.body.innerText + ("+b.root+
+					".querySelector('#card')?.parentElement.innerText)"))
 		}
 	}
 }
@@ -230,8 +241,10 @@ func (b *tab) card(kind string, words ...string) {
 	b.Helper()
 	b.until(b.q("#card") + fmt.Sprintf("?.dataset.kind === %q", kind))
 	for _, w := range words {
-		b.until(fmt.Sprintf("((card) => [card.innerText, ...[...card.querySelectorAll('details:not([open]) .pips')].map((folded) => folded.textContent)]"+
-			".join(' ').replace(/\\s+/g, ' ').includes(%q))(%s)", w, b.q("#card")))
+		b.until(
+			fmt.Sprintf(
+				"((card) => [card.innerText, ...[...card.querySelectorAll('details:not([open]) .pips')].map((folded) => folded.textContent)]"+
+					".join(' ').replace(/\\s+/g, ' ').includes(%q))(%s)", w, b.q("#card")))
 	}
 }
 
@@ -263,7 +276,8 @@ func (b *tab) press(selector string, times int) {
 	b.Helper()
 	at := b.middle(selector)
 	for n := range times {
-		b.do(chromedp.MouseClickXY(at[0], at[1], func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
+		b.do(chromedp.MouseClickXY(at[0], at[1],
+			func(p *input.DispatchMouseEventParams) { p.ClickCount = int64(n + 1) }))
 	}
 }
 
@@ -294,7 +308,8 @@ func (b *tab) says(text string) {
 // looks is what the page does when it is looked at again.
 const looks = `document.dispatchEvent(new Event('visibilitychange'))`
 
-// jump moves the browser's clocks, that of the day and the steady one, and has the page look at them.
+// jump moves the browser's clocks, that of the day and the steady one, and has the page look at
+// them.
 func (b *tab) jump(wall, steady time.Duration) {
 	b.Helper()
 	b.run(fmt.Sprintf("jump(%d, %d)", wall.Milliseconds(), steady.Milliseconds()), looks)
@@ -320,7 +335,8 @@ func (b *tab) left() int {
 	return 60*m + s
 }
 
-// counts: the button counts down a minute that began after a moment, however long the machine has taken since.
+// counts: the button counts down a minute that began after a moment, however long the machine has
+// taken since.
 func (b *tab) counts(from time.Time) {
 	b.Helper()
 	if left := b.left(); left > 60 || left < 59-int(time.Since(from)/time.Second) {
@@ -331,6 +347,8 @@ func (b *tab) counts(from time.Time) {
 // nothingKept fails when the address or the storage of the browser holds anything of a person.
 func (b *tab) nothingKept() {
 	b.Helper()
-	kept := eval[string](b, `JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
-	silent(b, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code, "verification")
+	kept := eval[string](b,
+		`JSON.stringify([location.href, history.state, {...localStorage}, {...sessionStorage}, document.cookie])`)
+	silent(b, strings.ReplaceAll(kept, pagetest.PublicKey, ""), "ana", "example", "23456789", "3456789", pagetest.Code,
+		"verification")
 }

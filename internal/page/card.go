@@ -62,7 +62,8 @@ type notice struct {
 	Text string
 }
 
-// askForm asks for the address or the number. If the page has both channels, it also asks which one.
+// askForm asks for the address or the number. If the page has both channels, it also asks which
+// one.
 type askForm struct {
 	Channel recipient.Channel // that is chosen
 	Choices []choice          // none: there is one channel
@@ -140,7 +141,8 @@ type codeForm struct {
 	Help    *help
 }
 
-// Places returns a dash for each character of the code, to stand in the empty field; a space where their number is not known.
+// Places returns a dash for each character of the code, to stand in the empty field; a space where
+// their number is not known.
 func (f codeForm) Places() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
 
 // help is the advice for a mail that does not arrive.

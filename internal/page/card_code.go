@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// helpAfter is how long a person waits for a mail before the page offers help, from the end of the sending on.
+// helpAfter is how long a person waits for a mail before the page offers help, from the end of the
+// sending on.
 const helpAfter = 15 * time.Second
 
 // codeCard returns the card with the field for the code.
@@ -43,7 +44,8 @@ func (l *visit) codeCard(v verification.View) *card {
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// progressTextKeys returns the keys of the heading and of the sentence about how far the mail has come.
+// progressTextKeys returns the keys of the heading and of the sentence about how far the mail has
+// come.
 func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 	switch {
 	case inFlight(s.Status):
@@ -101,8 +103,9 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	return t.aboutCodes(shape, "CodeLength")
 }
 
-// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to look, when to ask for another; nil if
-// the send failed, or while it is too early. Failure reasons are not shown.
+// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to
+// look, when to ask for another; nil if the send failed, or while it is too early. Failure reasons
+// are not shown.
 func (l *visit) helpFor(v verification.View) *help {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
@@ -121,7 +124,8 @@ func (l *visit) helpFor(v verification.View) *help {
 	return h
 }
 
-// spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not known.
+// spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not
+// known.
 func (l *visit) spamAdvice() template.HTML {
 	subject := ""
 	if l.purpose.Subject != nil {
@@ -153,7 +157,8 @@ func (t words) serverAnswer(status store.Status, since time.Duration) moment {
 	return moment{Else: t["NotAcceptedYet"]}
 }
 
-// nextMailText returns the sentence about when the next mail can be asked for and whether it has the same code.
+// nextMailText returns the sentence about when the next mail can be asked for and whether it has
+// the same code.
 func (l *visit) nextMailText(v verification.View) moment {
 	t, wait := l.t, l.answer.Quota.RetryAfter()
 	which := t["SameCode"]

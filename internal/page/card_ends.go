@@ -25,7 +25,8 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	return k
 }
 
-// addLastCode adds to a card without a field that the last code still works, and the way to its field.
+// addLastCode adds to a card without a field that the last code still works, and the way to its
+// field.
 func (l *visit) addLastCode(k *card, v verification.View) {
 	if left := v.ExpiresAt.Sub(v.Now); left > 0 {
 		k.Last = new(momentIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationDown(left))))
@@ -40,7 +41,8 @@ func firstSendFailed(v verification.View) bool {
 
 // spentHeadings are the headings for a spent rule, by the key of its time span (see timeSpanKey).
 var spentHeadings = map[string]string{
-	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay", "Today": "EnoughDay",
+	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay",
+	"Today":    "EnoughDay",
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
 }
 
@@ -74,7 +76,8 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
 }
 
-// failedCard returns the card of a verification whose first message was refused at once, or came back. It does not say why.
+// failedCard returns the card of a verification whose first message was refused at once, or came
+// back. It does not say why.
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
 	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
@@ -110,7 +113,8 @@ func (l *visit) addEndNote(k *card) {
 
 // endedCard returns the card of a code that is no longer valid.
 func (l *visit) endedCard(v verification.View) *card {
-	key := map[verification.State]string{verification.MaxAttemptsReached: "TooManyTries", verification.Canceled: "Canceled"}[v.State]
+	key := map[verification.State]string{verification.MaxAttemptsReached: "TooManyTries",
+		verification.Canceled: "Canceled"}[v.State]
 	key = cmp.Or(key, "Expired")
 	k := l.newCard("ended", l.t[key])
 	lead := l.t.fill(key+"Lead", "d", l.t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
@@ -122,8 +126,8 @@ func (l *visit) endedCard(v verification.View) *card {
 	return k
 }
 
-// awayCard returns the card for an error of the service. With onlyReload, the state could not be read and the card only offers to reload;
-// else a post failed, and it can be repeated.
+// awayCard returns the card for an error of the service. With onlyReload, the state could not be
+// read and the card only offers to reload; else a post failed, and it can be repeated.
 func (l *visit) awayCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, onlyReload
@@ -138,7 +142,8 @@ func (l *visit) awayCard(onlyReload bool) *card {
 	return k
 }
 
-// tooManyRequestsCard returns the card shown after too many requests of a network. Like the card of a failure it only offers to reload.
+// tooManyRequestsCard returns the card shown after too many requests of a network. Like the card of
+// a failure it only offers to reload.
 func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	k := l.newCard("away", l.t["Crowded"])
 	lead := l.t.fill("CrowdedLead", "d", l.t.durationUp(wait))

@@ -24,8 +24,8 @@ import (
 	"sendcode/quota"
 )
 
-// testdata/cards.json has the right card for each state of a verification. This test compares the server's cards with it,
-// theTableOfCards those of the widget.
+// testdata/cards.json has the right card for each state of a verification. This test compares the
+// server's cards with it, theTableOfCards those of the widget.
 
 // cardCase is one row of the table. Texts are keys of the page's catalogue.
 type cardCase struct {
@@ -69,14 +69,18 @@ func (t told) Get(context.Context, verification.Caller, string) (verification.An
 }
 
 func (told) Channels(string) ([]verification.ChannelInfo, error) {
-	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}}, nil
+	return []verification.ChannelInfo{{Channel: recipient.Email}, {Channel: recipient.SMS, Countries: []string{"DE"}}},
+		nil
 }
 
 func (c cardCase) answer(now time.Time) verification.Answer {
 	s, shape := c.State, code.Shape{Alphabet: code.Digits, Length: 6}
 	v := verification.View{
-		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute), ExpiresAt: now.Add(9 * time.Minute), Now: now,
-		AttemptsRemaining: c.tries(), Code: shape, PurposeTitle: s.Title, Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts, At: now.Add(-10 * time.Second)},
+		ID: "v", State: s.Status, Channel: c.channel(), To: "a•••@example.com", CreatedAt: now.Add(-time.Minute),
+		ExpiresAt: now.Add(9 * time.Minute), Now: now,
+		AttemptsRemaining: c.tries(), Code: shape, PurposeTitle: s.Title,
+		Send: verification.SendView{Number: max(1, s.Number), Status: s.Send, Counts: s.Counts,
+			At: now.Add(-10 * time.Second)},
 	}
 	if !inFlight(s.Send) {
 		v.Send.FinishedAt = now.Add(-9 * time.Second)
@@ -85,7 +89,8 @@ func (c cardCase) answer(now time.Time) verification.Answer {
 	if s.Rule != "" {
 		wait := time.Duration(s.Wait) * time.Second
 		rule := quota.Rule{
-			Name: s.Rule, Scope: cmp.Or(s.Scope, quota.Recipient), Limit: 1, Window: max(wait, cmp.Or(windows[s.Rule], 2*time.Hour)),
+			Name: s.Rule, Scope: cmp.Or(s.Scope, quota.Recipient), Limit: 1,
+			Window: max(wait, cmp.Or(windows[s.Rule], 2*time.Hour)),
 		}
 		rules = []quota.State{{Rule: rule, Used: 1, RetryAfter: wait, ResetAfter: wait}}
 	}
@@ -107,7 +112,8 @@ func (c cardCase) tries() int { return cmp.Or(c.State.Tries, 5) }
 // notes are the words of the table in those of a cookie.
 var notes = map[string]note{
 	"wrong": {Kind: wrongCode}, "many": {Kind: tooMany}, "away": {Kind: away},
-	"required": {Kind: badCode, Reason: "required"}, "foreign": {Kind: badCode, Reason: "not_digits"}, "length": {Kind: badCode, Reason: "too_long"},
+	"required": {Kind: badCode, Reason: "required"}, "foreign": {Kind: badCode, Reason: "not_digits"},
+	"length": {Kind: badCode, Reason: "too_long"},
 }
 
 // text is a text by its key, or several by theirs, filled as a card of the case fills it.
@@ -121,7 +127,9 @@ func (c cardCase) text(t words, key string) string {
 	return t.fill(key, "n", "6")
 }
 
-var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`, "open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`, "title": "</strong> to confirm your address"}
+var cardParts = map[string]string{"help": `<details class="help"`, "rules": `class="rules"`,
+	"open": `class="rules" open`, "instead": `class="instead"`, "forget": `id="forget"`, "last": `href="/?view=code"`,
+	"title": "</strong> to confirm your address"}
 
 func drawnIn(page string) (d drawn) {
 	one := func(pattern string) string {
@@ -131,8 +139,10 @@ func drawnIn(page string) (d drawn) {
 		return ""
 	}
 	d = drawn{
-		Kind: one(`data-kind="(\w+)"`), Heading: one(`<h\d id="heading"[^>]*>([^<]*)<`), Again: one(`id="again"[^>]* data-ready="([^"]*)"`),
-		Message: one(`<p class="box (?:warn|bad|note)"[^>]*>([^<]*)<`), Error: one(`id="code-error"[^>]*>([^<]*)<`), Parts: []string{},
+		Kind: one(`data-kind="(\w+)"`), Heading: one(`<h\d id="heading"[^>]*>([^<]*)<`),
+		Again:   one(`id="again"[^>]* data-ready="([^"]*)"`),
+		Message: one(`<p class="box (?:warn|bad|note)"[^>]*>([^<]*)<`), Error: one(`id="code-error"[^>]*>([^<]*)<`),
+		Parts: []string{},
 	}
 	for _, part := range slices.Sorted(maps.Keys(cardParts)) {
 		if strings.Contains(page, cardParts[part]) {
@@ -155,8 +165,10 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	for _, c := range cases {
 		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }})
 		l := &visit{
-			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()), regions: []string{"DE"}, known: c.State.Known,
-			session: session{channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused}, Note: notes[c.State.Note]},
+			Page: u, ctx: t.Context(), view: c.State.Screen, t: english.forChannel(c.channel()),
+			regions: []string{"DE"}, known: c.State.Known,
+			session: session{channelState: channelState{Channel: c.channel(), ID: "v", Refused: c.State.Refused},
+				Note: notes[c.State.Note]},
 		}
 		if c.State.Status == "" { // nothing was sent yet
 			l.session.channelState = channelState{
@@ -178,10 +190,12 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	}
 }
 
-// What a browser names goes before what is configured, and that before what a language only suggests.
+// What a browser names goes before what is configured, and that before what a language only
+// suggests.
 func TestWhereAReaderMayBe(t *testing.T) {
 	for languages, want := range map[string]string{
-		"de-AT,en;q=0.5": "AT CH US", "de,en-GB;q=0.8": "GB CH DE", "zh-Hans": "CH CN", "": "CH", "es-419": "CH", "x": "CH",
+		"de-AT,en;q=0.5": "AT CH US", "de,en-GB;q=0.8": "GB CH DE", "zh-Hans": "CH CN", "": "CH",
+		"es-419": "CH", "x": "CH",
 		"de-AT" + strings.Repeat(",ak", 5000): "CH", // too long to be read
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -231,7 +245,8 @@ func TestOnlyAllowedAddressesAreReturnedTo(t *testing.T) {
 	}
 }
 
-// Without an address to go back to, the end leads to the app's home; without a home it promises no way.
+// Without an address to go back to, the end leads to the app's home; without a home it promises no
+// way.
 func TestTheEndLeadsHome(t *testing.T) {
 	var c cardCase
 	c.State.Status, c.State.Send = verification.Approved, store.Sent
@@ -240,10 +255,13 @@ func TestTheEndLeadsHome(t *testing.T) {
 		"":                      `<p class="box good">You can close this page.</p>`,
 		"https://shop.example/": `<a class="button" href="https://shop.example/">Continue to The Shop</a>`,
 	} {
-		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now }, AppPage: AppPage{Title: "The Shop", Brand: brand.Brand{Home: home}}})
-		l := &visit{Page: u, ctx: t.Context(), t: english, session: session{channelState: channelState{Channel: recipient.Email, ID: "v"}}}
+		u := New(Config{Codes: told{answer: c.answer(now)}, Now: func() time.Time { return now },
+			AppPage: AppPage{Title: "The Shop", Brand: brand.Brand{Home: home}}})
+		l := &visit{Page: u, ctx: t.Context(), t: english,
+			session: session{channelState: channelState{Channel: recipient.Email, ID: "v"}}}
 		page, err := render(l.card(), true)
-		if err != nil || !strings.Contains(string(page), want) || strings.Contains(string(page), "data-return") || strings.Contains(string(page), "close this page") != (home == "") {
+		if err != nil || !strings.Contains(string(page), want) || strings.Contains(string(page), "data-return") ||
+			strings.Contains(string(page), "close this page") != (home == "") {
 			t.Errorf("%q: %v\n%s", home, err, page)
 		}
 	}

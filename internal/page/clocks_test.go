@@ -20,7 +20,8 @@ func every(window time.Duration) quota.Rule {
 	return quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: window}
 }
 
-// theCountdownRunsOut second by second; a press before its end does nothing, and one after it sends.
+// theCountdownRunsOut second by second; a press before its end does nothing, and one after it
+// sends.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	w := mailed(t, every(5*time.Second), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
 	b := open(t, browser, w, pagetest.Look{})
@@ -33,7 +34,8 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	const why = `document.getElementById(document.querySelector('#again').getAttribute('aria-describedby')).textContent`
 	is(t, eval[string](b, why), "You can request another code in 5 s.")
 	var want []string
-	for _, text := range []string{"Send again in 0:04", "Send again in 0:03", "Send again in 0:02", "Send again in 0:01", "Send again"} {
+	for _, text := range []string{"Send again in 0:04", "Send again in 0:03", "Send again in 0:02",
+		"Send again in 0:01", "Send again"} {
 		if longest := eval[float64](b, `Math.max(...naps)`); longest > 1000 {
 			t.Errorf("the countdown looks at the clock after %v ms", longest)
 		}
@@ -59,8 +61,9 @@ func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	is(t, w.Codes.Sends(), 2)
 }
 
-// aReloadMovesNothing when its script comes, later than the page: what only the script can show has its place. It is noon there, for near
-// midnight a time has its day, and may need a line more. A digit that is wider than the one before moves what is beside it by less.
+// aReloadMovesNothing when its script comes, later than the page: what only the script can show has
+// its place. It is noon there, for near midnight a time has its day, and may need a line more. A
+// digit that is wider than the one before moves what is beside it by less.
 func aReloadMovesNothing(t *testing.T, browser context.Context) {
 	w := sent(t)
 	w.Advance(20 * time.Second)
@@ -92,7 +95,8 @@ func shifting(least float64) string {
 func backAndForwardShowTheTruth(t *testing.T, browser context.Context) {
 	w := onItsWay(t)
 	b := visiting(t, browser, w)
-	history := func(way string) { b.run("setTimeout(() => history." + way + "())") } // a page that was kept alive whole fires no load event
+	// a page that was kept alive whole fires no load event
+	history := func(way string) { b.run("setTimeout(() => history." + way + "())") }
 	b.card("code", "Send again in")
 	before := b.left()
 	b.click(".lead a")

@@ -26,7 +26,8 @@ func TestADoubleClickActsOnce(t *testing.T) {
 	all.Wait()
 	is(t, w.Codes.Sends(), 1)
 	for _, answer := range answers {
-		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}}, func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
+		r := raw(t, w, http.MethodPost, "", url.Values{"act": {"check"}},
+			func(r *http.Request) { r.AddCookie(answer.Cookies()[0]) })
 		if r.StatusCode != http.StatusSeeOther {
 			t.Fatalf("status %d", r.StatusCode)
 		}
@@ -47,7 +48,8 @@ func TestADoubleClickSpendsOneTry(t *testing.T) {
 	is(t, w.Codes.Checks(), 2)
 }
 
-// The second post comes with the cookie of before the first, and finds the code that the first had sent over the other channel.
+// The second post comes with the cookie of before the first, and finds the code that the first had
+// sent over the other channel.
 func TestADoubleClickForTheOtherChannel(t *testing.T) {
 	w := mailedBefore(t)
 	texted(t, w, "?view=instead", number)
@@ -59,7 +61,8 @@ func TestADoubleClickForTheOtherChannel(t *testing.T) {
 	is(t, w.Codes.Sends(), 3)
 }
 
-// The same rendering posted again later acts again: a page from the back-forward cache has the old hidden fields.
+// The same rendering posted again later acts again: a page from the back-forward cache has the old
+// hidden fields.
 func TestTheSameFormActsAgainLater(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
@@ -72,7 +75,8 @@ func TestTheSameFormActsAgainLater(t *testing.T) {
 	is(t, w.Codes.Sends(), 3)
 }
 
-// Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's verification.
+// Two tabs share a cookie: a code typed in the older one must not be tried on the newer one's
+// verification.
 func TestAFormOfAnotherVerificationDoesNothing(t *testing.T) {
 	w := mailed(t)
 	older := formOf(t, w, "", "check", "code", pagetest.Code)
@@ -97,7 +101,8 @@ func TestOnlyTheSameAddressIsAResend(t *testing.T) {
 	post(t, w, "?view=change", "send", "to", "ben@example.com")
 	for i, a := range w.Codes.Asks() {
 		resends := []string{"", "verification-1", "verification-1", ""}
-		if a.Resend != resends[i] || a.App != "shop" || a.Kind != verification.Browser || !a.IP.IsLoopback() || a.Languages != "en" || a.Channel != "email" {
+		if a.Resend != resends[i] || a.App != "shop" || a.Kind != verification.Browser || !a.IP.IsLoopback() ||
+			a.Languages != "en" || a.Channel != "email" {
 			t.Errorf("asked %+v", a)
 		}
 	}
@@ -123,13 +128,15 @@ func FuzzPage(f *testing.F) {
 		w := world(t)
 		w.Codes.SetCountries("DE", "US")
 		mail := url.Values{"act": {act}, "to": {typed}, "code": {typed}, "sure": {typed}, "intent": {typed}, "of": {""}}
-		phone := url.Values{"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed}, "sure": {typed}, "of": {""}}
+		phone := url.Values{"act": {act}, "channel": {"sms"}, "phone": {typed}, "country": {typed}, "code": {typed},
+			"sure": {typed}, "of": {""}}
 		for _, form := range []url.Values{phone, mail, nil} {
 			method := http.MethodPost
 			if form == nil {
 				method = http.MethodGet
 			}
-			answer := raw(t, w, method, "", form, func(r *http.Request) { r.URL.RawQuery = strings.TrimPrefix(strings.Map(printable, query), "?") })
+			answer := raw(t, w, method, "", form,
+				func(r *http.Request) { r.URL.RawQuery = strings.TrimPrefix(strings.Map(printable, query), "?") })
 			body, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			w.Keep(answer.Cookies())
@@ -151,7 +158,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// A pasted message is checked for the code in it, also without scripts; a slip costs no try and stays in the field.
+// A pasted message is checked for the code in it, also without scripts; a slip costs no try and
+// stays in the field.
 func TestAPastedMessageIsACode(t *testing.T) {
 	w := mailed(t)
 	page := post(t, w, "", "check", "code", "12 34")

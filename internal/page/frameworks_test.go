@@ -19,7 +19,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode does.
+// aWidgetInReact, with the component of the documentation, mounted twice as React's StrictMode
+// does.
 func aWidgetInReact(t *testing.T, browser context.Context) {
 	dir, modules := frameworks(t)
 	write(t, dir, "SignIn.jsx", signIn(t, "jsx"))
@@ -58,8 +59,8 @@ func compiled(t *testing.T, source, entry string) string {
 	return bundled(t, dir, entry, modules)
 }
 
-// aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed purpose begins anew; the proof is the
-// form's value.
+// aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
+// purpose begins anew; the proof is the form's value.
 func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	b, w := visitingAnApplication(t, browser, script)
 	const form = `document.querySelector('form')`
@@ -68,7 +69,8 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	for _, wrong := range []string{"111111", "222222"} {
 		b.clear("code")
 		b.keys(wrong + kb.Enter)
-		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`, 5-int(wrong[0]-'0')))
+		b.until(fmt.Sprintf(`heard.some(([name, detail]) => name === 'wrong' && detail.attempts_remaining === %d)`,
+			5-int(wrong[0]-'0')))
 	}
 	b.until(form + `.querySelector('a')`) // the application counts the wrong codes that it hears of
 	b.run(`change('gift')`)
@@ -102,7 +104,8 @@ func visitingAnApplication(t *testing.T, browser context.Context, script string)
 	return b, w
 }
 
-// aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads the proof from the events of an input.
+// aWidgetInAFormLibrary is registered with react-hook-form, which sets ” when it begins, and reads
+// the proof from the events of an input.
 func aWidgetInAFormLibrary(t *testing.T, browser context.Context) {
 	dir, modules := frameworks(t)
 	b, w := visitingAnApplication(t, browser, bundled(t, dir, "form.jsx", modules))
@@ -145,7 +148,8 @@ func (b *tab) proof() string {
 	return eval[string](b, `document.querySelector('send-code').value`)
 }
 
-// aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text does anything.
+// aWidgetWhoseValueIsSet by a framework: ” takes back a proof and nothing else, and no other text
+// does anything.
 func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (expression string)) {
 	b.Helper()
 	output := func(want string) {
@@ -181,9 +185,11 @@ func aWidgetWhoseValueIsSet(b *tab, w *pagetest.World, set func(value string) (e
 	is(b, w.Codes.Sends(), 2)
 }
 
-// The declarations hold for React's and Vue's templates, and each alone for a project that has neither.
+// The declarations hold for React's and Vue's templates, and each alone for a project that has
+// neither.
 func TestWidgetTypes(t *testing.T) {
-	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"}, {"client.d.ts", "neither"}} {
+	for _, c := range []struct{ file, with string }{{"types.tsx", "React and Vue"}, {"widget.d.ts", "neither"},
+		{"client.d.ts", "neither"}} {
 		dir, modules := frameworks(t)
 		declarations := []string{"widget.d.ts", "client.d.ts"}
 		if c.with == "neither" {
@@ -201,7 +207,8 @@ func TestWidgetTypes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit", "--strict", "--jsx", "react-jsx",
+		check := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript/bin/tsc"), "--noEmit",
+			"--strict", "--jsx", "react-jsx",
 			"--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler", c.file)
 		check.Dir = dir
 		if said, err := check.CombinedOutput(); err != nil {
@@ -210,7 +217,8 @@ func TestWidgetTypes(t *testing.T) {
 	}
 }
 
-// frameworks copies the applications of testdata to a folder, and returns it and the folder of the modules that they import.
+// frameworks copies the applications of testdata to a folder, and returns it and the folder of the
+// modules that they import.
 func frameworks(t *testing.T) (dir, modules string) {
 	t.Helper()
 	const source = "testdata/frameworks"
@@ -232,9 +240,11 @@ func write(t *testing.T, dir, name, text string) {
 func bundled(t *testing.T, dir, entry, modules string) string {
 	t.Helper()
 	built := api.Build(api.BuildOptions{
-		EntryPoints: []string{filepath.Join(dir, entry)}, NodePaths: []string{modules}, Bundle: true, Format: api.FormatESModule, JSX: api.JSXAutomatic,
+		EntryPoints: []string{filepath.Join(dir, entry)}, NodePaths: []string{modules}, Bundle: true,
+		Format: api.FormatESModule, JSX: api.JSXAutomatic,
 		MinifyWhitespace: true, Define: map[string]string{
-			"process.env.NODE_ENV": `"development"`, "__VUE_OPTIONS_API__": "false", "__VUE_PROD_DEVTOOLS__": "false", "__VUE_PROD_HYDRATION_MISMATCH_DETAILS__": "false",
+			"process.env.NODE_ENV": `"development"`, "__VUE_OPTIONS_API__": "false", "__VUE_PROD_DEVTOOLS__": "false",
+			"__VUE_PROD_HYDRATION_MISMATCH_DETAILS__": "false",
 		},
 	})
 	for _, problem := range built.Errors {

@@ -8,8 +8,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// otherChannelLink returns the link to the other channel; nil if the page does not have one. It shows a wait or a pending code there only
-// if this browser asked for a code there, since an address must not reveal its owner's other one.
+// otherChannelLink returns the link to the other channel; nil if the page does not have one. It
+// shows a wait or a pending code there only if this browser asked for a code there, since an
+// address must not reveal its owner's other one.
 func (l *visit) otherChannelLink() *otherChannelLink {
 	other := otherChannel(l.session.channel())
 	if l.channelOrFirst(string(other)) != other {
@@ -35,7 +36,8 @@ func (l *visit) otherChannelLink() *otherChannelLink {
 	return i
 }
 
-// otherChannelWait returns how long the other channel must wait, as far as this browser was told, and whether a code is pending there.
+// otherChannelWait returns how long the other channel must wait, as far as this browser was told,
+// and whether a code is pending there.
 func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePending bool) {
 	if s.ID == "" {
 		return max(0, s.Until.Sub(l.Now())), false
@@ -47,8 +49,10 @@ func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePendin
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// mayStillArrive reports whether the message may still arrive within the usual time, so that the other channel is not offered yet.
+// mayStillArrive reports whether the message may still arrive within the usual time, so that the
+// other channel is not offered yet.
 func (l *visit) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
-	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait && wait <= shortWait
+	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait &&
+		wait <= shortWait
 }

@@ -12,11 +12,13 @@ import (
 	"sendcode/quota"
 )
 
-// Two channels are two recipients with buckets of their own: each one's wait is its own, and stays true.
+// Two channels are two recipients with buckets of their own: each one's wait is its own, and stays
+// true.
 func TestEachChannelWaitsForItself(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
-	silent(t, post(t, w, "", "send", "to", pagetest.Address), "Send a text message instead") // it mostly comes within the minute
+	// it mostly comes within the minute
+	silent(t, post(t, w, "", "send", "to", pagetest.Address), "Send a text message instead")
 	w.Advance(61 * time.Second)
 	page := get(t, w, "")
 	shows(t, page, "code", "Check your mail", "Send a text message instead")
@@ -25,14 +27,18 @@ func TestEachChannelWaitsForItself(t *testing.T) {
 	shows(t, page, "ask", "Back to the code")
 	silent(t, page, "1112")
 	contains(t, page, `value="sms" checked`)
-	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00", "Enter the code from the email")
+	shows(t, texted(t, w, "?view=instead", number), "code", "Check your phone", "Send again in 1:00",
+		"Enter the code from the email")
 	w.Advance(10 * time.Second)
-	shows(t, get(t, w, "?view=other"), "code", "Check your mail", "Send again", "Send a text message instead "+maskedNumber+" · next code in 0:50", "Enter the code from the text message")
+	shows(t, get(t, w, "?view=other"), "code", "Check your mail", "Send again",
+		"Send a text message instead "+maskedNumber+" · next code in 0:50", "Enter the code from the text message")
 	shows(t, get(t, w, ""), "code", "Check your phone", "Send again in 0:50") // looking has changed nothing
 	w.Advance(51 * time.Second)
-	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com", "Enter the code from the email")
+	shows(t, get(t, w, ""), "code", "Check your phone", "Send by email instead a•••@example.com",
+		"Enter the code from the email")
 	is(t, w.Codes.Sends(), 2)
-	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com", "Send again in 1:00", "3 left")
+	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again to a•••@example.com",
+		"Send again in 1:00", "3 left")
 	shows(t, get(t, w, "?view=other"), "code", "Check your phone", "4 left")
 	if resends := w.Codes.Asks(); resends[2].Resend != "verification-1" || resends[2].Channel != "email" {
 		t.Errorf("%+v", resends[2])
@@ -48,20 +54,23 @@ func TestGoingBackToAChannelThatWaits(t *testing.T) {
 	is(t, len(w.Codes.Asks()), 2)
 }
 
-// A code that came by one channel is entered at that channel's card, also when the browser has gone on to the other. A number that is
-// refused leaves the browser where it was: at the code that was mailed.
+// A code that came by one channel is entered at that channel's card, also when the browser has gone
+// on to the other. A number that is refused leaves the browser where it was: at the code that was
+// mailed.
 func TestTheOtherCodeCanBeEntered(t *testing.T) {
 	w := mailedBefore(t)
 	shows(t, texted(t, w, "?view=instead", "+34 612 34 56 78"), "ask", "numbers in this country", "Back to the code")
 	shows(t, get(t, w, ""), "code", "Check your mail", "a•••@example.com")
 	texted(t, w, "?view=instead", number)
-	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left") // and there it stays
+	// and there it stays
+	shows(t, post(t, w, "?view=other", "check", "code", "111111"), "code", "Check your mail", "4 tries left")
 	shows(t, post(t, w, "?view=other", "check", "code", pagetest.Code), "approved", maskedNumber+" is confirmed")
 	silent(t, get(t, w, "?view=change"), "ana@example.com", "111", "•••")
 	shows(t, get(t, w, "?view=other"), "approved")
 }
 
-// Where another person's address takes the place of one, nothing stays of the number that was beside it.
+// Where another person's address takes the place of one, nothing stays of the number that was
+// beside it.
 func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
@@ -79,7 +88,8 @@ func TestAnotherAddressForgetsTheNumber(t *testing.T) {
 	}
 }
 
-// A page never tells what belongs to an address elsewhere: the way to the other channel is the same for all.
+// A page never tells what belongs to an address elsewhere: the way to the other channel is the same
+// for all.
 func TestTheOtherChannelTellsNothingOfOthers(t *testing.T) {
 	w := mailedBefore(t)
 	texted(t, w, "?view=instead", number) // a person with both
@@ -104,7 +114,8 @@ func TestTheOtherChannelHasToBeKnown(t *testing.T) {
 	is(t, w.Codes.Sends(), 1)
 }
 
-// What another browser has spent of a number is waited for without a code of one's own; and a code that has ended is not led to.
+// What another browser has spent of a number is waited for without a code of one's own; and a code
+// that has ended is not led to.
 func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w := texting(t, "DE")
 	w.Codes.Immediately = store.Sent
@@ -113,7 +124,9 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	w.Forget()
 	post(t, w, "", "send", "channel", "email", "to", pagetest.Address)
 	w.Advance(61 * time.Second)
-	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached", "At most 5 codes per hour go to "+maskedNumber, "Send by email instead a•••@example.com", "Enter the code from the email")
+	shows(t, texted(t, w, "?view=instead", number), "enough", "Hourly limit reached",
+		"At most 5 codes per hour go to "+maskedNumber, "Send by email instead a•••@example.com",
+		"Enter the code from the email")
 	stray := formOf(t, w, "", "again")
 	shows(t, post(t, w, "", "other"), "code", "Check your mail", "Code sent again")
 	w.Advance(61 * time.Second)
@@ -125,10 +138,11 @@ func TestTheOtherChannelsWaitWithoutACode(t *testing.T) {
 	shows(t, get(t, w, ""), "code", "Check your mail", "This page was out of date.")
 }
 
-// An exhausted network sees the same card for an address with codes and for one without, also from another network later.
-// Both addresses look alike once they are masked.
+// An exhausted network sees the same card for an address with codes and for one without, also from
+// another network later. Both addresses look alike once they are masked.
 func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
-	w := world(t, append(verificationtest.DefaultRules(), quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})...)
+	w := world(t, append(verificationtest.DefaultRules(),
+		quota.Rule{Name: "office", Scope: quota.IP, Limit: 3, Window: 20 * time.Minute})...)
 	w.Codes.Immediately = store.Sent
 	w.URL = strings.Replace(w.URL, "http:", "https:", 1) // as behind a proxy, which names the network
 	from := func(ip string) { w.Header.Set("X-Forwarded-For", ip) }
@@ -140,7 +154,8 @@ func TestTheCardOfARefusalSaysNothingOfTheAddress(t *testing.T) {
 	for _, to := range []string{"ana@example.com", "amy@example.com"} {
 		w.Forget()
 		page := post(t, w, "?view=new", "send", "to", to)
-		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.", "Next code in 20 min")
+		shows(t, page, "enough", "Too many codes for your network", "Your address isn't blocked.",
+			"Next code in 20 min")
 		silent(t, text(page), "per minute", "per hour", "in 24 hours", "this hour", "today")
 		from("198.51.100.7")
 		elsewhere := get(t, w, "")
@@ -161,7 +176,8 @@ func TestTheKeyOfAPressCannotBeGuessed(t *testing.T) {
 	post(t, w, "", "send", "to", pagetest.Address)
 	post(t, w, "?view=new", "send", "to", "ben@example.com", "intent", "1")
 	asks := w.Codes.Asks()
-	if len(asks) != 2 || len(asks[0].Key) != 64 || strings.Trim(asks[0].Key, "0123456789abcdef") != "" || asks[1].Key != "" {
+	if len(asks) != 2 || len(asks[0].Key) != 64 || strings.Trim(asks[0].Key, "0123456789abcdef") != "" ||
+		asks[1].Key != "" {
 		t.Errorf("%+v", asks)
 	}
 }

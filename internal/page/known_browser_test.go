@@ -15,12 +15,15 @@ import (
 	"sendcode/internal/page/pagetest"
 )
 
-// aKnownBrowser sends although a stranger has used up what strangers may, on the page and in the widget, until the person has it forgotten.
-// The service is the program itself.
+// aKnownBrowser sends although a stranger has used up what strangers may, on the page and in the
+// widget, until the person has it forgotten. The service is the program itself.
 func aKnownBrowser(t *testing.T, browser context.Context) {
 	for _, widget := range []bool{false, true} {
 		markup := ""
-		site := pagetest.NewSite("", func() (string, string, string) { return "", `<link rel="icon" href="data:,">`, markup })
+		site := pagetest.NewSite("", func() (string, string, string) {
+			return "",
+				`<link rel="icon" href="data:,">`, markup
+		})
 		t.Cleanup(site.Close)
 		service := apptest.Embedded(t).Write(fmt.Sprintf(`policies:
   default: [{name: hour, scope: recipient, limit: 4, window: 1h, reserve: 2}]
@@ -65,7 +68,8 @@ apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]
 	}
 }
 
-// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget them. Without storage it keeps none.
+// aWidgetKeepsTokens of right codes, at most five, the newest first, until it is told to forget
+// them. Without storage it keeps none.
 func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(""), "")
@@ -99,12 +103,16 @@ func aWidgetKeepsTokens(t *testing.T, browser context.Context) {
 	is(t, eval[bool](b, b.q("[data-act=forget]")+" === null"), true)
 }
 
-// aBounceChangesTheCard: what a provider reports of this very send is on its card within five seconds, on the page and in the widget. The place stays
-// spent, and a stranger's card of the same address shows nothing of it.
+// aBounceChangesTheCard: what a provider reports of this very send is on its card within five
+// seconds, on the page and in the widget. The place stays spent, and a stranger's card of the same
+// address shows nothing of it.
 func aBounceChangesTheCard(t *testing.T, browser context.Context) {
 	for _, widget := range []bool{false, true} {
 		markup := ""
-		site := pagetest.NewSite("", func() (string, string, string) { return "", `<link rel="icon" href="data:,">`, markup })
+		site := pagetest.NewSite("", func() (string, string, string) {
+			return "",
+				`<link rel="icon" href="data:,">`, markup
+		})
 		t.Cleanup(site.Close)
 		service := apptest.Embedded(t)
 		service.Env["POSTMARK_SECRET"] = "a secret of both"
@@ -137,7 +145,8 @@ apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]
 		other := asks("left")
 		from := time.Now()
 		reports(mine, "hard")
-		first.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address", "The last code still works until")
+		first.card("failed", "It did not arrive", "This address does not take our mail.", "Change the address",
+			"The last code still works until")
 		t.Logf("the card says so %v after the report", time.Since(from))
 		other.run(looks, `setTimeout(() => { window.rested = true }, 5000)`)
 		other.until(`window.rested`)

@@ -13,7 +13,8 @@ func TestSlipsOfLetters(t *testing.T) {
 	w.SendLetters()
 	post(t, w, "", "send", "to", pagetest.Address)
 	for typed, words := range map[string]string{
-		"": "Enter the code from the mail.", "bkvxrtnzb": "The code has 8 characters.", "bkvxrtna": "Codes have no digits and no vowels",
+		"": "Enter the code from the mail.", "bkvxrtnzb": "The code has 8 characters.",
+		"bkvxrtna": "Codes have no digits and no vowels",
 	} {
 		shows(t, post(t, w, "", "check", "code", typed), "code", words)
 	}
@@ -21,7 +22,8 @@ func TestSlipsOfLetters(t *testing.T) {
 	shows(t, post(t, w, "", "check", "code", "ｂｋｖｘ rtnz"), "approved")
 }
 
-// The configuration changes between a code and its check: the page goes by the code that was sent, and then by the new ones.
+// The configuration changes between a code and its check: the page goes by the code that was sent,
+// and then by the new ones.
 func TestACodeFromBeforeAChange(t *testing.T) {
 	w := mailed(t)
 	w.SendLetters()

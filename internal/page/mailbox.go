@@ -15,8 +15,8 @@ type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged. mailPolicy puts each in a frame without scripts, origin and network; mailboxPolicy allows the page
-// such frames.
+// The mailbox shows mails unchanged. mailPolicy puts each in a frame without scripts, origin and
+// network; mailboxPolicy allows the page such frames.
 const (
 	mailboxPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
@@ -24,8 +24,9 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail server and on loopback. It
-// answers only requests that come straight from this machine. Call RegisterStatic too.
+// RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail
+// server and on loopback. It answers only requests that come straight from this machine. Call
+// RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal)

@@ -35,8 +35,10 @@ func (b *box) add(m mailbox.Mail) {
 
 func first() mailbox.Mail {
 	return mailbox.Mail{
-		ID: "1@localhost", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), To: pagetest.Address, Subject: "Your <code> & you",
-		Text: "Your code is\n\n482913\n", HTML: "<!doctype html><p style=\"color:red\">482913</p><script>parent.postMessage('out','*')</script>",
+		ID: "1@localhost", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), To: pagetest.Address,
+		Subject: "Your <code> & you",
+		Text:    "Your code is\n\n482913\n",
+		HTML:    "<!doctype html><p style=\"color:red\">482913</p><script>parent.postMessage('out','*')</script>",
 	}
 }
 
@@ -61,18 +63,22 @@ func TestTheMailboxShowsMailsAtOnce(t *testing.T) {
 	b.add(first())
 	b.add(mailbox.Mail{ID: "2@localhost", To: "ben@example.com", Subject: "Second", Text: "another"})
 	page := ask("/mailbox", "localhost:8080").Body.String()
-	contains(t, page, "482913", "Your &lt;code&gt; &amp; you", pagetest.Address, `<iframe sandbox title="The same mail as HTML"`, "another")
+	contains(t, page, "482913", "Your &lt;code&gt; &amp; you", pagetest.Address,
+		`<iframe sandbox title="The same mail as HTML"`, "another")
 	if strings.Index(page, "Second") > strings.Index(page, "482913") {
 		t.Error("the newest mail is not first")
 	}
 	list := ask("/mailbox/messages", "[::1]:8080").Body.String()
-	contains(t, list, `[{"id":"2@localhost"`, `"subject":"Second"`, `"to":"`+pagetest.Address+`"`, `"text":"Your code is\n\n482913\n"`)
+	contains(t, list, `[{"id":"2@localhost"`, `"subject":"Second"`, `"to":"`+pagetest.Address+`"`,
+		`"text":"Your code is\n\n482913\n"`)
 	html := ask("/mailbox/html?id=1@localhost", "127.0.0.1")
-	if csp := html.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "sandbox;") || !strings.Contains(csp, "default-src 'none'") {
+	if csp := html.Header().Get("Content-Security-Policy"); !strings.HasPrefix(csp, "sandbox;") ||
+		!strings.Contains(csp, "default-src 'none'") {
 		t.Errorf("a mail's policy is %q", csp)
 	}
 	for target, host := range map[string]string{
-		"/mailbox": "evil.example:8080", "/mailbox/messages": "localhost.evil.example", "/mailbox/html?id=1@localhost": "10.0.0.1",
+		"/mailbox": "evil.example:8080", "/mailbox/messages": "localhost.evil.example",
+		"/mailbox/html?id=1@localhost": "10.0.0.1",
 	} {
 		if got := ask(target, host); got.Code != http.StatusForbidden || strings.Contains(got.Body.String(), "482913") {
 			t.Errorf("%s at %s: %d", target, host, got.Code)

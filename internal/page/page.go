@@ -1,10 +1,11 @@
-// Package page is the page that people see: ask for a code, watch the cooldown count down, enter the code; and, on a
-// developer's machine, the mailbox that the codes arrive in.
+// Package page is the page that people see: ask for a code, watch the cooldown count down, enter
+// the code; and, on a developer's machine, the mailbox that the codes arrive in.
 //
-// It stands at the edge, beside package api: it calls the use cases of package verification and knows nothing of
-// Redis, Postgres or SMTP. Only the server knows the state: each answer is one card, rendered from what the use cases
-// return. A sealed cookie remembers which verification a browser is at. Forms are plain posts that end in
-// a redirect to the page; static/page.js only makes that smoother, and counts down.
+// It stands at the edge, beside package api: it calls the use cases of package verification and
+// knows nothing of Redis, Postgres or SMTP. Only the server knows the state: each answer is one
+// card, rendered from what the use cases return. A sealed cookie remembers which verification a
+// browser is at. Forms are plain posts that end in a redirect to the page; static/page.js only
+// makes that smoother, and counts down.
 //
 //	GET /   cookie ─▶ Codes.Get ─▶ card ─▶ HTML
 //	POST /  form ─▶ Codes.Send or Codes.Check ─▶ cookie ─▶ 303 /
@@ -52,7 +53,8 @@ type AppPage struct {
 	Purposes   []Purpose
 }
 
-// Purpose is what the codes of a page are for. The first one of an app is for visits that name none.
+// Purpose is what the codes of a page are for. The first one of an app is for visits that name
+// none.
 type Purpose struct {
 	Name    string
 	Code    code.Shape               // of new codes; each verification has its own
@@ -63,7 +65,8 @@ type Purpose struct {
 // Config is what a page is made of. App, Codes, Cookies and Logger are required.
 type Config struct {
 	AppPage // for visits that name no app
-	// Channels are those that the page offers, in this order, as far as the service has them; empty: all, mail first.
+	// Channels are those that the page offers, in this order, as far as the service has them;
+	// empty: all, mail first.
 	Channels []recipient.Channel
 	Country  string // country of phone numbers if the browser names none that is served; empty: none
 	Codes    codes
@@ -71,7 +74,8 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests requests // nil: no limit
-	// References makes the references with which people return to an app. Required where an app has ReturnURLs.
+	// References makes the references with which people return to an app. Required where an app has
+	// ReturnURLs.
 	References references
 }
 
@@ -83,8 +87,9 @@ type requests interface {
 // Page is the page. Safe for concurrent use.
 type Page struct {
 	Config
-	purpose      Purpose
-	inURL        bool                       // the app is in the page's address, since it is not the one of visits that name none
+	purpose Purpose
+	// the app is in the page's address, since it is not the one of visits that name none
+	inURL        bool
 	purposeInURL bool                       // the same of the purpose
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
 	checks       *sync.Map                  // functions of checkOnce, by form and code
@@ -100,15 +105,15 @@ func New(c Config) *Page {
 	return u
 }
 
-// Configure sets the apps that have a page from now on, of which the first is for visits that name none. Requests under way keep the old
-// ones.
+// Configure sets the apps that have a page from now on, of which the first is for visits that name
+// none. Requests under way keep the old ones.
 func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
 
 // errNoPurpose is the error of a request that names a purpose which the app's page does not have.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
-// forRequest returns a copy of the page for the app and the purpose that the request names; later calls of Configure do not change it. It
-// fails if there is no such app, and with errNoPurpose.
+// forRequest returns a copy of the page for the app and the purpose that the request names; later
+// calls of Configure do not change it. It fails if there is no such app, and with errNoPurpose.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name, purpose := *u, c.QueryParam("app"), c.QueryParam("purpose")
 	apps := *u.current.Load()
@@ -188,8 +193,9 @@ func parseTemplates(pattern string) *template.Template {
 	return template.Must(t.ParseFS(web.FS, "shared/*.html", pattern))
 }
 
-// handlerFor returns a handler that calls f with the page of the app and the purpose that the request names. If the client's network made too many
-// requests, the answer is only a card with the wait.
+// handlerFor returns a handler that calls f with the page of the app and the purpose that the
+// request names. If the client's network made too many requests, the answer is only a card with the
+// wait.
 func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)

@@ -108,7 +108,8 @@ func is[T comparable](t testing.TB, got, want T) {
 	}
 }
 
-// drawn is what a page has that is drawn at random or summed up: three digits of a number stand there by chance.
+// drawn is what a page has that is drawn at random or summed up: three digits of a number stand
+// there by chance.
 var drawn = regexp.MustCompile(`data-rev="\w*"|\?v=\w+|name="(?:of|intent)" value="[^"]*"|S-\w{4}-\w{4}`)
 
 // silent fails if a page, or another text, has any of the words.
@@ -128,13 +129,15 @@ func TestAPersonWithoutScriptsGetsInWithFormsAlone(t *testing.T) {
 	for _, nothing := range []string{"", " "} {
 		shows(t, post(t, w, "", "send", "to", nothing), "ask", "Enter your email address.")
 	}
-	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com", "Send again in 1:00")
+	shows(t, post(t, w, "", "send", "to", pagetest.Address), "code", "On its way", "Sending a code to a•••@example.com",
+		"Send again in 1:00")
 	w.Codes.Settle(store.Sent)
 	w.Advance(20 * time.Second)
 	shows(t, get(t, w, ""), "code", "Check your mail", "Send again in 0:40", "4 left", "accepted it 20 s ago",
 		"no-reply@shop.example", "A new email will contain the same code.")
 	shows(t, post(t, w, "", "check", "code", "111111"), "code", "That code is wrong. 4 tries left.")
-	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.", "You can close this page.")
+	shows(t, post(t, w, "", "check", "code", " 482-913 "), "approved", "a•••@example.com is confirmed.",
+		"You can close this page.")
 	shows(t, get(t, w, ""), "approved")
 	shows(t, get(t, w, "?view=new"), "ask")
 	silent(t, get(t, w, "?view=new")+get(t, w, "?view=change"), "ana@")
@@ -197,7 +200,8 @@ func TestARefusalNamesItsRuleAndKeepsTheLastCode(t *testing.T) {
 	is(t, w.Codes.Sends(), 5)
 }
 
-// The wait told with a refusal is the one that the page still shows after a reload, until it is over.
+// The wait told with a refusal is the one that the page still shows after a reload, until it is
+// over.
 func TestARefusalWithoutAVerificationSurvivesAReload(t *testing.T) {
 	w := mailed(t)
 	w.Advance(12 * time.Second)
@@ -238,7 +242,8 @@ func TestALongRefusalOutlivesTheHour(t *testing.T) {
 	shows(t, get(t, w, ""), "ask")
 }
 
-// After the wait of a refusal, the page reveals nothing more about an address that another person may be using.
+// After the wait of a refusal, the page reveals nothing more about an address that another person
+// may be using.
 func TestAnAddressIsNotWatchedAfterARefusal(t *testing.T) {
 	w := mailed(t)
 	w.Forget()

@@ -20,28 +20,33 @@ type pastedMessage struct {
 	Letters    bool
 }
 
-// ourMessages returns all mails and text messages of ours, in each language, with codes of digits and of letters.
+// ourMessages returns all mails and text messages of ours, in each language, with codes of digits
+// and of letters.
 func ourMessages(t *testing.T) (all []pastedMessage) {
 	t.Helper()
 	mails, err := message.New(templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts, err := message.NewTexts(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1, Site: "codes.shop.example"}, templates.FS)
+	texts, err := message.NewTexts(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1,
+		Site: "codes.shop.example"}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for letters, codes := range map[bool][]string{false: {pagetest.Code, pagetest.LongCode, "4829137650"}, true: {pagetest.Letters}} {
+	for letters, codes := range map[bool][]string{false: {pagetest.Code, pagetest.LongCode, "4829137650"},
+		true: {pagetest.Letters}} {
 		for _, one := range codes {
 			for _, minutes := range []int{1, 10, 1440} {
-				data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK", Home: "https://shop.example/"}
+				data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
+					Home: "https://shop.example/"}
 				for _, notify := range []message.Notify{message.Private, message.Glance} {
 					for _, locale := range mails.Locales("") {
 						m, err := mails.Render(message.Request{Locale: locale, Notify: notify, Data: data})
 						if err != nil {
 							t.Fatal(err)
 						}
-						all = append(all, pastedMessage{one, m.Text, letters}, pastedMessage{one, m.Subject + "\n" + m.Text, letters})
+						all = append(all, pastedMessage{one, m.Text, letters},
+							pastedMessage{one, m.Subject + "\n" + m.Text, letters})
 					}
 				}
 				for _, locale := range texts.Locales("") {
@@ -73,7 +78,8 @@ func TestOurMessagesArePasted(t *testing.T) {
 func ourMessagesArePasted(t *testing.T, browser context.Context) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.do(chromedp.Navigate("about:blank"))
-	script, err := pagetest.Bundle(withScript{os.DirFS("../../web"), "import { codeIn } from './static/code.js'; window.codeIn = codeIn;"}, "all.js", true)
+	script, err := pagetest.Bundle(withScript{os.DirFS("../../web"),
+		"import { codeIn } from './static/code.js'; window.codeIn = codeIn;"}, "all.js", true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +96,9 @@ func ourMessagesArePasted(t *testing.T, browser context.Context) {
 	onPageAndWidget(t, browser, func(b *tab) {
 		b.card("code")
 		b.focus("code")
-		b.paste(pagetest.Code + " is your Shop code. It is valid for 10 min. Do not share it with anyone.\n@codes.shop.example #" + pagetest.Code)
+		b.paste(pagetest.Code +
+			" is your Shop code. It is valid for 10 min. Do not share it with anyone.\n@codes.shop.example #" +
+			pagetest.Code)
 		b.card("approved")
 	})
 }

@@ -32,10 +32,12 @@ var (
 // worldsAtATime is how many people come beside each other, each to a world of its own.
 const worldsAtATime = 12
 
-// impatientPeople have a machine whose clocks are wrong and are set, that sleeps, loses its connection and has tabs that are frozen, loaded
-// again and opened twice; they press early and twice, type wrong codes, and go back. For each the button is never active before the server
-// would accept a send, and at most a second later it is; a send of another tab may take that second to be known. No card says what is not
-// true at the server; none is without a way on; and a person who becomes patient has the address confirmed.
+// impatientPeople have a machine whose clocks are wrong and are set, that sleeps, loses its
+// connection and has tabs that are frozen, loaded again and opened twice; they press early and
+// twice, type wrong codes, and go back. For each the button is never active before the server would
+// accept a send, and at most a second later it is; a send of another tab may take that second to be
+// known. No card says what is not true at the server; none is without a way on; and a person who
+// becomes patient has the address confirmed.
 //
 // The scripts are those that are served; testdata/people.js is the machine.
 func impatientPeople(t *testing.T, browser context.Context, kind string) {
@@ -52,9 +54,11 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /people", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><script type="module">import { people } from '/people.js'; window.people = people</script>`)
+		_, _ = io.WriteString(w,
+			`<!doctype html><html lang="en"><script type="module">import { people } from '/people.js'; window.people = people</script>`)
 	})
-	mux.HandleFunc("GET /people.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/people.js") })
+	mux.HandleFunc("GET /people.js",
+		func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, "testdata/people.js") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if i, err := strconv.Atoi(r.Header.Get("X-World")); err == nil && i < len(worlds) {
 			worlds[i].ServeHTTP(w, r)
@@ -85,7 +89,8 @@ func impatientPeople(t *testing.T, browser context.Context, kind string) {
 // widgetOrigin is the site that the widget of these people is on.
 const widgetOrigin = "https://shop.example"
 
-// timetable is a world whose requests say when they come, and what person they come from: by the seed.
+// timetable is a world whose requests say when they come, and what person they come from: by the
+// seed.
 type timetable struct {
 	mu    sync.Mutex
 	world *pagetest.World
@@ -118,7 +123,8 @@ func (s *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	codes := s.world.Codes
 	if seed := r.Header.Get("X-Seed"); seed != s.seed {
-		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(), codes.Verifications()
+		s.seed, s.began, s.jar, s.sends, s.known = seed, s.world.Now(), map[string]*http.Cookie{}, codes.Sends(),
+			codes.Verifications()
 	}
 	now, _ := strconv.Atoi(r.Header.Get("X-Now"))
 	s.world.Advance(s.began.Add(time.Duration(now) * time.Microsecond).Sub(s.world.Now()))
@@ -136,7 +142,8 @@ func (s *timetable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		r.Header.Del("Accept-Encoding")
 		r.Header.Del("Cookie")
-		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(s.seed))&0xffff)) // nobody shares a network
+		// nobody shares a network
+		r.Header.Set("X-Forwarded-For", fmt.Sprintf("2001:db8:%x::1", crc32.ChecksumIEEE([]byte(s.seed))&0xffff))
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
 			r.Header.Set("Origin", widgetOrigin)
 			r.Header.Set("Sec-Fetch-Site", "cross-site")
@@ -167,7 +174,8 @@ func (s *timetable) truth(address string) truth {
 	for n := s.known; n < codes.Verifications(); n++ {
 		v := codes.Verification(n)
 		told.All = append(told.All, verificationTruth{
-			v.ID, v.State, v.Send.Status, v.Send.Number, v.AttemptsRemaining, float64(v.ExpiresAt.Sub(v.Now).Microseconds()) / 1000,
+			v.ID, v.State, v.Send.Status, v.Send.Number, v.AttemptsRemaining,
+			float64(v.ExpiresAt.Sub(v.Now).Microseconds()) / 1000,
 		})
 	}
 	return told

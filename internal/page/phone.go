@@ -47,7 +47,8 @@ func knownCountry(named string) string {
 	return named
 }
 
-// newPhoneField returns the field for a number with the served countries. A number without a plus or 00 belongs to the chosen country.
+// newPhoneField returns the field for a number with the served countries. A number without a plus
+// or 00 belongs to the chosen country.
 func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 	f := &phoneField{entry: e}
 	here := l.likelyCountry(served)
@@ -76,8 +77,9 @@ func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 	return f
 }
 
-// likelyCountry returns the country to offer first: the first served one of the country chosen before, the region of the browser's
-// language, the configured country, where the language is mostly spoken, and all others in their order; "" if none is served.
+// likelyCountry returns the country to offer first: the first served one of the country chosen
+// before, the region of the browser's language, the configured country, where the language is
+// mostly spoken, and all others in their order; "" if none is served.
 func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {
@@ -89,8 +91,8 @@ func (l *visit) likelyCountry(served []string) string {
 	return ""
 }
 
-// likelyRegions returns where a reader may be, likeliest first: regions that the languages name, the configured one, then regions that
-// the languages suggest.
+// likelyRegions returns where a reader may be, likeliest first: regions that the languages name,
+// the configured one, then regions that the languages suggest.
 func likelyRegions(r *http.Request, configured string) []string {
 	var named, suggested []string
 	for _, tag := range texts.Wanted(r.Header.Get("Accept-Language")) {

@@ -17,7 +17,8 @@ func phoning(t *testing.T) *pagetest.World {
 	return w
 }
 
-// numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one that a number says.
+// numbersWhileTheyAreTyped: digits come out as the country writes them, and the country is the one
+// that a number says.
 func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b := open(t, browser, phoning(t), pagetest.Look{Lang: "de-DE,en"})
 	b.visit("?view=instead")
@@ -47,7 +48,8 @@ func numbersWhileTheyAreTyped(t *testing.T, browser context.Context) {
 	b.until(`document.querySelector('#phone').value === '01512 3456789'`)
 	b.run(`document.querySelector('#phone').setSelectionRange(3, 3)`)
 	b.keys("9") // mended in the middle: nothing jumps
-	b.until(`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
+	b.until(
+		`document.querySelector('#phone').value === '015912 3456789' && document.querySelector('#phone').selectionStart === 4`)
 }
 
 // aNumberBeingTypedStays, also when the page asks how things stand meanwhile.
@@ -67,7 +69,8 @@ func aNumberBeingTypedStays(t *testing.T, browser context.Context) {
 	b.keys("0151")
 	look(2 * time.Second)
 	b.keys("2345")
-	b.until(`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
+	b.until(
+		`document.querySelector('#phone').value.replaceAll(' ', '') === '01512345' && document.querySelector('#by-sms').checked`)
 }
 
 // messages stands in for a browser that reads text messages (WebOTP).
@@ -80,8 +83,8 @@ const messages = `(() => {
   });
 })()`
 
-// aCodeFromATextMessage is filled in and checked by itself where the browser reads such messages, and it does so no longer than there is a
-// field. Of mails it is not asked.
+// aCodeFromATextMessage is filled in and checked by itself where the browser reads such messages,
+// and it does so no longer than there is a field. Of mails it is not asked.
 func aCodeFromATextMessage(t *testing.T, browser context.Context) {
 	for _, widget := range []bool{false, true} {
 		w := accepting(t)

@@ -15,11 +15,12 @@ func wordsFor(r *http.Request) words {
 	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
 }
 
-// fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites from asking: theirs
-// would need a CORS preflight, which is not answered.
+// fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites
+// from asking: theirs would need a CORS preflight, which is not answered.
 const fragmentHeader = "X-Fragment"
 
-// maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a tenth of it.
+// maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a
+// tenth of it.
 const maxForm = 16 << 10
 
 // readForm reads a posted form from the body only, never from the URL.

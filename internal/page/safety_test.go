@@ -15,7 +15,8 @@ import (
 )
 
 // raw asks without following redirects.
-func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values, edit func(*http.Request)) *http.Response {
+func raw(t *testing.T, w *pagetest.World, method, query string, form url.Values,
+	edit func(*http.Request)) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(method, w.URL+query, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -53,7 +54,8 @@ func formOf(t *testing.T, w *pagetest.World, query, act string, fields ...string
 
 func TestPostsEndInARedirectThatTellsNothing(t *testing.T) {
 	w := world(t)
-	for to, want := range map[string]string{pagetest.Address: "/", "not an address": "/?view=change", pagetest.Slip: "/?view=change"} {
+	for to, want := range map[string]string{pagetest.Address: "/", "not an address": "/?view=change",
+		pagetest.Slip: "/?view=change"} {
 		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", to), nil)
 		if location := answer.Header.Get("Location"); answer.StatusCode != http.StatusSeeOther || location != want {
 			t.Errorf("%s: status %d, to %q, want %q", to, answer.StatusCode, location, want)
@@ -87,12 +89,14 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 
 func TestEveryAnswerIsFencedIn(t *testing.T) {
 	h := raw(t, world(t), http.MethodGet, "", nil, nil).Header
-	contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'",
+	contains(t, h.Get("Content-Security-Policy"), "default-src 'none'", "script-src 'self'", "style-src 'self'",
+		"connect-src 'self'",
 		"form-action 'self'", "base-uri 'none'", "object-src 'none'", "frame-ancestors 'none'")
 	silent(t, h.Get("Content-Security-Policy"), "unsafe")
 	for name, want := range map[string]string{
-		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
-		"Strict-Transport-Security": "max-age=31536000", "Vary": "Accept-Language, Cookie, X-Fragment",
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin",
+		"Strict-Transport-Security":  "max-age=31536000", "Vary": "Accept-Language, Cookie, X-Fragment",
 	} {
 		contains(t, strings.Join(h.Values(name), ", "), want)
 	}
@@ -100,7 +104,8 @@ func TestEveryAnswerIsFencedIn(t *testing.T) {
 
 func TestLookingChangesNothing(t *testing.T) {
 	w := mailed(t)
-	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again", "?act=check&code=" + pagetest.Code} {
+	for _, query := range []string{"", "?view=change", "?view=code", "?view=new", "?act=again",
+		"?act=check&code=" + pagetest.Code} {
 		if answer := raw(t, w, http.MethodGet, query, nil, nil); len(answer.Cookies()) != 0 {
 			t.Errorf("%q sets a cookie", query)
 		}
@@ -117,11 +122,14 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 		edit func(*http.Request)
 		want int
 	}{
-		"unknown act":  {url.Values{"act": {"launch"}}, nil, http.StatusBadRequest},
-		"no act":       {url.Values{"to": {pagetest.Address}}, nil, http.StatusBadRequest},
-		"too large":    {url.Values{"act": {"send"}, "to": {strings.Repeat("a", 20_000)}}, nil, http.StatusRequestEntityTooLarge},
-		"not a form":   {url.Values{"act": {"send"}}, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest},
-		"in the query": {nil, func(r *http.Request) { r.URL.RawQuery = "act=send&to=ana@example.com" }, http.StatusBadRequest},
+		"unknown act": {url.Values{"act": {"launch"}}, nil, http.StatusBadRequest},
+		"no act":      {url.Values{"to": {pagetest.Address}}, nil, http.StatusBadRequest},
+		"too large": {url.Values{"act": {"send"}, "to": {strings.Repeat("a", 20_000)}}, nil,
+			http.StatusRequestEntityTooLarge},
+		"not a form": {url.Values{"act": {"send"}},
+			func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }, http.StatusBadRequest},
+		"in the query": {nil, func(r *http.Request) { r.URL.RawQuery = "act=send&to=ana@example.com" },
+			http.StatusBadRequest},
 	} {
 		if answer := raw(t, w, http.MethodPost, "", c.form, c.edit); answer.StatusCode != c.want {
 			t.Errorf("%s: status %d, want %d", name, answer.StatusCode, c.want)
@@ -130,11 +138,13 @@ func TestBadPostsGetAFourHundred(t *testing.T) {
 	is(t, len(w.Codes.Asks()), 0)
 }
 
-// What is typed reaches no log, and text that can be no code costs no try. FuzzPage shows that it is no markup.
+// What is typed reaches no log, and text that can be no code costs no try. FuzzPage shows that it
+// is no markup.
 func TestWhatIsTypedStaysInTheForm(t *testing.T) {
 	w := mailed(t)
 	for _, typed := range []string{
-		"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00", "\xff\xfe@example.com", "{{.T}}@example.com",
+		"ana@example.com\r\nBcc: x@y.example", "😀@example.com", "ana@example.com\x00", "\xff\xfe@example.com",
+		"{{.T}}@example.com",
 	} {
 		if page := post(t, w, "?view=new", "send", "to", typed); kind(page) != "ask" && kind(page) != "code" {
 			t.Errorf("%q: %s", typed, kind(page))
@@ -154,17 +164,19 @@ func TestTheCookieIsSealedAndBound(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
 	for _, https := range []bool{false, true} {
-		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", pagetest.Address), func(r *http.Request) {
-			if https {
-				r.Header.Set("X-Forwarded-Proto", "https")
-			}
-		})
+		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "?view=new", "send", "to", pagetest.Address),
+			func(r *http.Request) {
+				if https {
+					r.Header.Set("X-Forwarded-Proto", "https")
+				}
+			})
 		if len(answer.Cookies()) != 1 {
 			t.Fatalf("%d cookies", len(answer.Cookies()))
 		}
 		c := answer.Cookies()[0]
 		want := map[bool]string{false: "sendcode", true: "__Host-sendcode"}[https]
-		if c.Name != want || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 3600 {
+		if c.Name != want || c.Secure != https || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
+			c.Domain != "" || c.MaxAge != 3600 {
 			t.Errorf("https %v: %s", https, c.Raw)
 		}
 		sealed, err := base64.RawURLEncoding.DecodeString(c.Value)
@@ -183,7 +195,8 @@ func TestATamperedOldOrForeignCookieIsNone(t *testing.T) {
 	flipped := []byte(good.Value)
 	flipped[len(flipped)/2] ^= 1
 	for name, value := range map[string]string{
-		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30", "not base64": "***", "empty": "",
+		"tampered": string(flipped), "cut": good.Value[:20], "foreign": other.Cookies()[0].Value, "not sealed": "e30",
+		"not base64": "***", "empty": "",
 	} {
 		w.Keep([]*http.Cookie{{Name: good.Name, Value: value}})
 		if page := get(t, w, ""); kind(page) != "ask" {
@@ -207,8 +220,9 @@ func TestTheCookieFitsWhateverIsTyped(t *testing.T) {
 	}
 }
 
-// A right code makes the browser a known one: a cookie as safe as the session's has at most five tokens, the newest first, and each request
-// for a code presents them. Any browser can forget them, without scripts too.
+// A right code makes the browser a known one: a cookie as safe as the session's has at most five
+// tokens, the newest first, and each request for a code presents them. Any browser can forget them,
+// without scripts too.
 func TestAKnownBrowser(t *testing.T) {
 	w := world(t)
 	w.Codes.Immediately = store.Sent
@@ -221,7 +235,8 @@ func TestAKnownBrowser(t *testing.T) {
 		}
 		answer := raw(t, w, http.MethodPost, "", formOf(t, w, "", "check", "code", pagetest.Code), nil)
 		for _, c := range answer.Cookies() {
-			if c.Name == "known_sendcode" && (!c.HttpOnly || c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.MaxAge != 90*24*3600) {
+			if c.Name == "known_sendcode" && (!c.HttpOnly || c.Secure || c.SameSite != http.SameSiteLaxMode ||
+				c.Path != "/" || c.MaxAge != 90*24*3600) {
 				t.Error(c.Raw)
 			}
 		}

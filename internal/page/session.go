@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// session is what a browser's cookie remembers, sealed: which verification it is at, and what was typed, so that
-// it need not be typed again. It never holds a code.
+// session is what a browser's cookie remembers, sealed: which verification it is at, and what was
+// typed, so that it need not be typed again. It never holds a code.
 type session struct {
 	channelState
 	Other   channelState      `json:"o,omitzero"`  // the state on the channel that was used before
@@ -35,12 +35,14 @@ type session struct {
 type channelState struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
-	Before  string            `json:"p,omitempty"` // verification in whose place a resend near its end has opened ID; its code may still come
-	To      string            `json:"t,omitempty"` // address as typed, or the number in E.164 form, that codes were asked for
-	Expires time.Time         `json:"e,omitzero"`  // end of the code
-	Refused bool              `json:"r,omitempty"` // the last request for a code was refused
-	Until   time.Time         `json:"u,omitzero"`  // end of that refusal, as told
-	By      quota.Rule        `json:"b,omitzero"`  // that refused, where no verification is at hand
+	// verification in whose place a resend near its end has opened ID; its code may still come
+	Before string `json:"p,omitempty"`
+	// address as typed, or the number in E.164 form, that codes were asked for
+	To      string     `json:"t,omitempty"`
+	Expires time.Time  `json:"e,omitzero"`  // end of the code
+	Refused bool       `json:"r,omitempty"` // the last request for a code was refused
+	Until   time.Time  `json:"u,omitzero"`  // end of that refusal, as told
+	By      quota.Rule `json:"b,omitzero"`  // that refused, where no verification is at hand
 }
 
 // channel returns the channel of the recipient; mail if there is none.
@@ -62,7 +64,8 @@ func (l channelState) displayedRecipient() string {
 	return l.To
 }
 
-// maskedRecipient returns the recipient masked, for pages on which it is not typed; "" if there is none.
+// maskedRecipient returns the recipient masked, for pages on which it is not typed; "" if there is
+// none.
 func (l channelState) maskedRecipient() string {
 	r, err := recipient.Parse(l.channel(), l.To)
 	if err != nil {
@@ -107,22 +110,23 @@ const (
 	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at
 )
 
-// A cookie lives for an hour, or for as long as a code or a refusal lasts, at most a day: the next person at this computer
-// should not find an address here.
+// A cookie lives for an hour, or for as long as a code or a refusal lasts, at most a day: the next
+// person at this computer should not find an address here.
 const (
 	sessionLife    = time.Hour
 	maxSessionLife = 24 * time.Hour
 )
 
-// The beginnings of the cookie's name. With securePrefix a browser takes it only over https, for this host alone, so that no neighbouring
-// host can plant one (RFC 6265bis section 4.1.3.2).
+// The beginnings of the cookie's name. With securePrefix a browser takes it only over https, for
+// this host alone, so that no neighbouring host can plant one (RFC 6265bis section 4.1.3.2).
 const (
 	cookieName   = "sendcode"
 	securePrefix = "__Host-"
 	cookieLabel  = "cookie"
 )
 
-// cookieNameFor returns the cookie's name, one for each app and purpose, so that they do not overwrite each other's.
+// cookieNameFor returns the cookie's name, one for each app and purpose, so that they do not
+// overwrite each other's.
 func (u *Page) cookieNameFor(c echo.Context) string {
 	name := u.appCookieName(c, cookieName)
 	if purpose := u.PurposeInURL(); purpose != "" {
@@ -157,13 +161,15 @@ func (u *Page) loadSession(c echo.Context) session {
 	return s
 }
 
-// cookieBinding returns what the cookie is sealed with, so that a cookie of the console, of another app or purpose is not accepted.
+// cookieBinding returns what the cookie is sealed with, so that a cookie of the console, of another
+// app or purpose is not accepted.
 func (u *Page) cookieBinding() []byte { return []byte("page\x00" + u.App + "\x00" + u.PurposeInURL()) }
 
 // saveSession writes the cookie; the zero session removes it.
 //
-// SameSite is Lax, not Strict: a person who comes back by a link, from the shop or from a mail, must find the true state and
-// not an empty form that refuses them. A foreign site's post carries no Lax cookie either, and a GET changes nothing.
+// SameSite is Lax, not Strict: a person who comes back by a link, from the shop or from a mail,
+// must find the true state and not an empty form that refuses them. A foreign site's post carries
+// no Lax cookie either, and a GET changes nothing.
 func (u *Page) saveSession(c echo.Context, s session) error {
 	cookie := &http.Cookie{
 		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
@@ -189,8 +195,8 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 	return nil
 }
 
-// knownCookie is the beginning of the name of the cookie with a known browser's tokens, joined by dots, the newest first; see
-// verification.CheckResult.Known.
+// knownCookie is the beginning of the name of the cookie with a known browser's tokens, joined by
+// dots, the newest first; see verification.CheckResult.Known.
 const knownCookie = "known_"
 
 // knownCookieName returns the name of the cookie of known browsers, which all purposes share.
@@ -208,7 +214,8 @@ func (u *Page) loadKnown(c echo.Context) []string {
 	return tokens[:min(len(tokens), verification.MaxKnown)]
 }
 
-// saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none removes it.
+// saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none
+// removes it.
 func (u *Page) saveKnown(c echo.Context, tokens ...string) {
 	cookie := &http.Cookie{
 		Name: u.knownCookieName(c), Path: "/", MaxAge: -1,
@@ -221,8 +228,9 @@ func (u *Page) saveKnown(c echo.Context, tokens ...string) {
 	c.SetCookie(cookie)
 }
 
-// formMark names the verification that a form was rendered for, without giving its ID away: two tabs share a cookie, and
-// a code typed in one must not be tried on the other's verification, unless that took the place of the first.
+// formMark names the verification that a form was rendered for, without giving its ID away: two
+// tabs share a cookie, and a code typed in one must not be tried on the other's verification,
+// unless that took the place of the first.
 func (l channelState) formMark() string { return formMarkOf(l.ID) }
 
 func formMarkOf(id string) string {

@@ -76,7 +76,8 @@ func (u *Page) serveStyle(c echo.Context) error {
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }
 
-// Header returns what stands above the card; nil for the app of visits that name none, unless it has a brand.
+// Header returns what stands above the card; nil for the app of visits that name none, unless it
+// has a brand.
 func (u *Page) Header() *AppPage {
 	if u.Brand == (brand.Brand{}) && !u.inURL {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/reference"
 )
 
-// faults is a function of what holds the card. It lists what axe does not find: what scrolls sideways, cannot be hit or reached, has a border
-// that is not seen, or describes nothing.
+// faults is a function of what holds the card. It lists what axe does not find: what scrolls
+// sideways, cannot be hit or reached, has a border that is not seen, or describes nothing.
 const faults = `((scope) => {
   const out = [], root = document.documentElement;
   const all = (s) => [...scope.querySelectorAll(s)].filter((e) => e.checkVisibility());
@@ -77,8 +77,9 @@ const faults = `((scope) => {
   return out;
 })`
 
-// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and at 1280 in light ones: in turns in one
-// of four languages, of which one is written from right to left.
+// everyState can be used at 320 CSS pixels, which is also 1280 at 400 % zoom, in dark colours, and
+// at 1280 in light ones: in turns in one of four languages, of which one is written from right to
+// left.
 func everyState(t *testing.T, browser context.Context, engine *pagetest.Axe, states []pagetest.State) {
 	b := open(t, browser, world(t), pagetest.Look{})
 	b.tolerate = "status of"                 // 503 of an outage, 429 of a limit
@@ -114,7 +115,8 @@ func lookOf(n int) pagetest.Look {
 	return pagetest.Look{Width: 320, Height: 640, Still: true, Lang: []string{"en", "zh", "ar", "es"}[n%4]}
 }
 
-// fits: the nth state can be used in both looks, and axe-core finds nothing wrong with a part of it in one of them.
+// fits: the nth state can be used in both looks, and axe-core finds nothing wrong with a part of it
+// in one of them.
 func (b *tab) fits(engine *pagetest.Axe, name string, look pagetest.Look, n int, part string) {
 	b.Helper()
 	for i, look := range look.WideAndDark() {
@@ -140,7 +142,8 @@ func (b *tab) accessible(engine *pagetest.Axe, name string, look pagetest.Look, 
 	}
 }
 
-// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that explains a problem, and the specification.
+// everyOtherPage is those beside the page that asks for codes: the dev mailbox, a page that
+// explains a problem, and the specification.
 func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	w, mails := world(t), &box{}
 	b := open(t, browser, w, pagetest.Look{})
@@ -151,7 +154,8 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	defer site.Close()
 	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
 	for _, step := range []struct{ name, path string }{
-		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"}, {"what happened", "/problems/none"},
+		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
+		{"what happened", "/problems/none"},
 		{"the specification", "/docs"},
 	} {
 		if step.name == "a mail" {
@@ -163,7 +167,8 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 			if eval[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`) {
 				t.Errorf("%s scrolls sideways at %d px", step.name, look.Width)
 			}
-			low := eval[int](b, `Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
+			low := eval[int](b,
+				`Math.min(99, ...[...document.querySelectorAll('main.card a')].map((a) => a.offsetHeight))`)
 			if low < 40 {
 				t.Errorf("a link of %s is %d px high at %d px", step.name, low, look.Width)
 			}
@@ -172,13 +177,17 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 }
 
 var (
-	spoken     = regexp.MustCompile(`(?:data-say|data-title|aria-label|data-text|data-short|data-long|placeholder)="[^"]*"`)
+	spoken = regexp.MustCompile(
+		`(?:data-say|data-title|aria-label|data-text|data-short|data-long|placeholder)="[^"]*"`)
 	aboutMails = regexp.MustCompile(`(?i)mail|inbox|spam|address|@|邮|信箱|来信|地址|封`)
-	names      = regexp.MustCompile(`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`) // the last is a title in the language of the request
+	// the last is a title in the language of the request
+	names = regexp.MustCompile(
+		`S-[0-9A-Z]{4}-[0-9A-Z]{4}|Shop|2345 ana|no-reply@shop\.example|ana@\w+\.com|a•••@\w+\.com|ana\.example\.com|ex\w+\.com|to confirm your address`)
 )
 
-// Each state has the same card in every language, and no word of another one. Where there are only text messages, nothing that people hear
-// or see at some time speaks of mails. Which card it is, and what is on it, is in testdata/cards.json.
+// Each state has the same card in every language, and no word of another one. Where there are only
+// text messages, nothing that people hear or see at some time speaks of mails. Which card it is,
+// and what is on it, is in testdata/cards.json.
 func TestEachStateHasItsOwnWords(t *testing.T) {
 	withOnlyTexts := 0
 	for _, s := range pagetest.States() {
@@ -211,7 +220,8 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 	}
 }
 
-// drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn otherwise.
+// drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn
+// otherwise.
 const drawing = `(async (cases) => {
   const { draw, pick, cards, phones: numbers } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
@@ -263,7 +273,8 @@ const pasted = `[
   ['Shop: bkvx-rtnz is your code', 'BKVXRTNZ', 8], ['ABCDFGHJK', '', 8],
 ].filter(([text, code, letters]) => widget.codeIn(text, letters ?? 6, Boolean(letters)) !== code).map(String)`
 
-// rounded is what the widget reckons from waits that may have been rounded up (see TestNothingIsReckonedFromARoundedWait).
+// rounded is what the widget reckons from waits that may have been rounded up (see
+// TestNothingIsReckonedFromARoundedWait).
 const rounded = `(async () => {
   const { draw, pick, cards, phones } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait) => {
@@ -307,8 +318,10 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url", "location.href") + "\n})()")
-	if got := eval[string](b, `widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
+	b.run("(() => { const SENDCODE = {};\n" + strings.ReplaceAll(string(script), "import.meta.url",
+		"location.href") + "\n})()")
+	if got := eval[string](b,
+		`widget.put('a {c}. {c}, {n}.{x}', { c: '7:34 p. m.', n: 0 })`); got != "a 7:34 p. m. 7:34 p. m., 0.{x}" {
 		t.Errorf("a time that ends with a dot: %q", got)
 	}
 	const clocks = `((m) => { m.wall = Date.UTC(2026, 0, 1, 12, 49); return [60_000, 61_400, 63_000].map((ms) => /:(\d\d)/.exec(m.clock(ms, 'en', 'up'))[1]).join() })(new widget.Moment())`

@@ -14,9 +14,11 @@ import (
 	"sendcode/internal/texts"
 )
 
-// words are the page's texts in one language, as they speak of mails or of text messages, by their keys in internal/texts. {t}, {c} and {d}
-// in them stand for a time left (0:42), a time of the day (14:32) and a duration (28 min), and are also filled in by static/page.js. Where
-// a text has a twin with Else, the twin serves readers whose time zone the server cannot know: those without scripts.
+// words are the page's texts in one language, as they speak of mails or of text messages, by their
+// keys in internal/texts. {t}, {c} and {d} in them stand for a time left (0:42), a time of the day
+// (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a text has a
+// twin with Else, the twin serves readers whose time zone the server cannot know: those without
+// scripts.
 type words map[string]string
 
 // languages are the words by language and channel.
@@ -38,7 +40,8 @@ var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 func (t words) forChannel(ch recipient.Channel) words { return languages()[t["Lang"]][ch] }
 
 // scripted are the keys of the texts that the script says by itself.
-var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "AvailableNow", "Offline", "Online", "Checking", "Trouble"}
+var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "AvailableNow", "Offline", "Online",
+	"Checking", "Trouble"}
 
 // Scripted returns these texts as JSON.
 func (k *card) Scripted() (string, error) {
@@ -66,7 +69,8 @@ func (t words) html(key string, pairs ...string) template.HTML {
 	return template.HTML(fill(string(escapeHTML(t[key])), pairs...))
 }
 
-// andTitle returns a purpose's title, to stand at the end of a sentence about its code; "" if there is none.
+// andTitle returns a purpose's title, to stand at the end of a sentence about its code; "" if there
+// is none.
 func (t words) andTitle(title string) string {
 	if title == "" {
 		return ""
@@ -77,8 +81,8 @@ func (t words) andTitle(title string) string {
 // escapeHTML returns a text as HTML.
 func escapeHTML(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
 
-// aboutCodes returns the text of key, with the length of codes as n. For codes of letters the key ends in Characters: in place of Digits if
-// it ends so, else appended.
+// aboutCodes returns the text of key, with the length of codes as n. For codes of letters the key
+// ends in Characters: in place of Digits if it ends so, else appended.
 func (t words) aboutCodes(shape code.Shape, key string) string {
 	if shape.Alphabet == code.Unambiguous {
 		key = strings.TrimSuffix(key, "Digits") + "Characters"

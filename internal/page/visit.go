@@ -19,7 +19,8 @@ import (
 	"sendcode/quota"
 )
 
-// requestedView says what a person wants to see instead of the card for the present state. The page's address has it, and nothing else.
+// requestedView says what a person wants to see instead of the card for the present state. The
+// page's address has it, and nothing else.
 type requestedView string
 
 const (
@@ -51,12 +52,13 @@ func (u *Page) newVisit(c echo.Context) *visit {
 	}
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
-		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country), known: len(u.loadKnown(c)) > 0,
+		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
+		known: len(u.loadKnown(c)) > 0,
 	}
 }
 
-// shortWait is the longest wait that only the waiting button of the code card shows. For a longer wait, a refused request gets a card that
-// explains it.
+// shortWait is the longest wait that only the waiting button of the code card shows. For a longer
+// wait, a refused request gets a card that explains it.
 const shortWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.
@@ -112,7 +114,8 @@ func (l *visit) verificationCard() *card {
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
 	refused := l.session.Refused && l.answer.Quota.RetryAfter() > shortWait
-	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule && firstSendFailed(v) {
+	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule &&
+		firstSendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
 	}
 	switch {
@@ -128,14 +131,16 @@ func (l *visit) cardFor(v verification.View) *card {
 	return l.codeCard(v)
 }
 
-// showsBounce reports whether the first message came back, and the person neither asks for the field nor has just typed a code.
+// showsBounce reports whether the first message came back, and the person neither asks for the
+// field nor has just typed a code.
 func (l *visit) showsBounce(v verification.View) bool {
 	typed := slices.Contains([]noteKind{wrongCode, badCode, tooMany}, l.session.Note.Kind)
 	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCode && !typed
 }
 
-// rememberedRefusalCard returns the card of a browser that was refused without a verification, as its cookie recorded it. The limiter is
-// not asked again: its answers would reveal what happens to the address meanwhile.
+// rememberedRefusalCard returns the card of a browser that was refused without a verification, as
+// its cookie recorded it. The limiter is not asked again: its answers would reveal what happens to
+// the address meanwhile.
 func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
@@ -148,13 +153,15 @@ func (l *visit) newCard(kind, heading string) *card {
 	return &card{Kind: kind, T: l.t, Page: l.Page, Heading: heading, Say: heading}
 }
 
-// resendButton returns the button for the next code, which waits as long as the rules now say. ready is the key of its text.
+// resendButton returns the button for the next code, which waits as long as the rules now say.
+// ready is the key of its text.
 func (l *visit) resendButton(ready string) resendButton {
 	worst, _ := l.answer.Quota.Blocking()
 	return l.countdownButton(ready, worst.RetryAfter, worst.Window)
 }
 
-// countdownButton returns the button with the text of a key. It counts wait down, of whole; with no wait it can be pressed.
+// countdownButton returns the button with the text of a key. It counts wait down, of whole; with no
+// wait it can be pressed.
 func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendButton {
 	t := l.t
 	b := resendButton{Label: t[ready], Ready: t[ready]}
@@ -174,12 +181,14 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	return b
 }
 
-// revision hashes what a card, one state of the page, shows except for times. The script compares it to see whether the card changed.
+// revision hashes what a card, one state of the page, shows except for times. The script compares
+// it to see whether the card changed.
 func (l *visit) revision(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until = time.Time{}, time.Time{}, time.Time{}
 	h := fnv.New64a()
-	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining, k.Last != nil, k.Known,
+	fmt.Fprint(h, k.Kind, k.Heading, s, l.view, v.State, v.Send.ID, v.Send.Status, v.AttemptsRemaining,
+		k.Last != nil, k.Known,
 		k.Code != nil && k.Code.Help != nil)
 	for _, rule := range l.answer.Quota.Rules {
 		fmt.Fprint(h, rule.Name, rule.Used, rule.RetryAfter > 0)

@@ -14,10 +14,12 @@ import (
 	"sendcode/web"
 )
 
-// clockFrom is the wait from which on the time of the day says more than a count of seconds. page.js has it too.
+// clockFrom is the wait from which on the time of the day says more than a count of seconds.
+// page.js has it too.
 const clockFrom = 10 * time.Minute
 
-// moment is a time ahead or behind. The script writes it as a time of the reader's day, Else is for all others.
+// moment is a time ahead or behind. The script writes it as a time of the reader's day, Else is for
+// all others.
 type moment struct {
 	MS      int64  // from now, negative when behind
 	Pattern string // with {c}, and {d} for the duration until then
@@ -25,8 +27,8 @@ type moment struct {
 	Else    string
 }
 
-// Placeholder returns a text about as long as what the script will write in place of Else. The page keeps room for it, so that nothing
-// moves then.
+// Placeholder returns a text about as long as what the script will write in place of Else. The page
+// keeps room for it, so that nothing moves then.
 func (m moment) Placeholder() string {
 	like := "00:00 0000"
 	if m.Round == "second" {
@@ -57,9 +59,9 @@ func (t words) durationDown(d time.Duration) string {
 	return t.durationUp(d.Truncate(time.Minute))
 }
 
-// countdown returns a wait that the script counts down, and what it shows before the script runs. The texts' keys begin with key: In has
-// digits or a duration, At the time of the day, from ten minutes on, and Else, where In has digits, a duration in its place. done stands at
-// the end.
+// countdown returns a wait that the script counts down, and what it shows before the script runs.
+// The texts' keys begin with key: In has digits or a duration, At the time of the day, from ten
+// minutes on, and Else, where In has digits, a duration in its place. done stands at the end.
 func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
 	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < clockFrom {
@@ -71,7 +73,8 @@ func (t words) countdown(key string, d time.Duration, done string) (wait web.Wai
 // few is how many places may be left of a rule before the card shows its rules unasked.
 const few = 2
 
-// addRules adds the rules to a card: folded while all but the shortest of the recipient's rules have many places left.
+// addRules adds the rules to a card: folded while all but the shortest of the recipient's rules
+// have many places left.
 func (l *visit) addRules(k *card) {
 	rules := l.answer.Quota.Rules
 	k.Rows = l.t.quotaMarks(l.answer.Quota)
@@ -89,8 +92,8 @@ func (l *visit) addRules(k *card) {
 	})
 }
 
-// quotaMarks returns the dots that show how much of each rule is used: the recipient's rules, and a rule of a network or of all only
-// while it refuses.
+// quotaMarks returns the dots that show how much of each rule is used: the recipient's rules, and a
+// rule of a network or of all only while it refuses.
 func (t words) quotaMarks(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
@@ -113,7 +116,8 @@ func (t words) quotaMarks(d quota.Decision) []web.Pips {
 	return rows
 }
 
-// sharedRuleKey returns the key of the name of a rule that is not the recipient's; "" if it is not shown.
+// sharedRuleKey returns the key of the name of a rule that is not the recipient's; "" if it is not
+// shown.
 func sharedRuleKey(s quota.Scope) string {
 	switch s {
 	case quota.IP, quota.Network:
@@ -127,7 +131,8 @@ func sharedRuleKey(s quota.Scope) string {
 // namedWindows are the windows of the default rules, by name.
 var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// timeSpanKey returns the key of the name of a rule's time span; "" for a span without a name of its own.
+// timeSpanKey returns the key of the name of a rule's time span; "" for a span without a name of
+// its own.
 func timeSpanKey(r quota.Rule) string {
 	switch {
 	case r.Name == verification.CarrierRule:
@@ -135,7 +140,8 @@ func timeSpanKey(r quota.Rule) string {
 	case r.Days == 1:
 		return "Today"
 	case r.Per != "":
-		return map[quota.Period]string{quota.Hour: "ThisHour", quota.Day: "Today", quota.Week: "ThisWeek", quota.Month: "ThisMonth"}[r.Per]
+		return map[quota.Period]string{quota.Hour: "ThisHour", quota.Day: "Today", quota.Week: "ThisWeek",
+			quota.Month: "ThisMonth"}[r.Per]
 	case r.Days == 0 && r.Window == namedWindows[r.Name]:
 		return map[string]string{"minute": "PerMinute", "hour": "PerHour", "day": "PerDay"}[r.Name]
 	}

@@ -76,7 +76,8 @@ func theWholeWay(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
-// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each where a code was sent a moment ago.
+// onPageAndWidget runs a test in a tab that shows the page and in another that shows a widget, each
+// where a code was sent a moment ago.
 func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
 	t.Run("page", func(t *testing.T) { test(visiting(t, browser, sent(t))) })
 	t.Run("widget", func(t *testing.T) {
@@ -86,8 +87,8 @@ func onPageAndWidget(t *testing.T, browser context.Context, test func(b *tab)) {
 	})
 }
 
-// wrongCodes are explained at the field. Each whole code that was not sent before is checked by itself; slips stay in the field, cost no try,
-// and are mended by the next key.
+// wrongCodes are explained at the field. Each whole code that was not sent before is checked by
+// itself; slips stay in the field, cost no try, and are mended by the next key.
 func wrongCodes(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, typesWrongCodes) }
 
 func typesWrongCodes(b *tab) {
@@ -167,7 +168,8 @@ func aSlipIsMended(t *testing.T, browser context.Context) {
 	})
 }
 
-// aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its button would be gone before that ends.
+// aPressIsNotLost: a new card that the person did not ask for waits until a press is over, or its
+// button would be gone before that ends.
 func aPressIsNotLost(t *testing.T, browser context.Context) {
 	w := onItsWay(t)
 	b := visiting(t, browser, w)
@@ -181,7 +183,8 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 		mouse(at, chromedp.MousePressed)
 		change()
 		before := gets()
-		b.await("three looks", func() bool { // the second one began after the change, and has been taken in when the third is there
+		// the second one began after the change, and has been taken in when the third is there
+		b.await("three looks", func() bool {
 			b.run(looks)
 			return gets() >= before+3
 		})
@@ -198,8 +201,8 @@ func aPressIsNotLost(t *testing.T, browser context.Context) {
 	b.card("code", "Send again in 0:")
 }
 
-// typingDuringASend: what is pasted while the page waits for an answer is not lost. The code in it is checked then; which texts have one is
-// in theTableOfCards.
+// typingDuringASend: what is pasted while the page waits for an answer is not lost. The code in it
+// is checked then; which texts have one is in theTableOfCards.
 func typingDuringASend(t *testing.T, browser context.Context) {
 	w := sent(t)
 	w.Advance(61 * time.Second)
@@ -216,8 +219,9 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 	is(t, w.Codes.Checks(), 1)
 }
 
-// offline: the countdown goes on, also while the machine sleeps and its steady clock stands still. A code that was typed meanwhile is checked once,
-// when the connection is back. What else clocks do is in impatientPeople.
+// offline: the countdown goes on, also while the machine sleeps and its steady clock stands still.
+// A code that was typed meanwhile is checked once, when the connection is back. What else clocks do
+// is in impatientPeople.
 func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
 
 func losesItsConnection(b *tab) {
@@ -259,7 +263,8 @@ func losesItsConnection(b *tab) {
 	is(b, w.Codes.Checks(), 2)
 }
 
-// offlineAtASend: what was pressed without a connection is sent once when there is one, unless something else was typed meanwhile.
+// offlineAtASend: what was pressed without a connection is sent once when there is one, unless
+// something else was typed meanwhile.
 func offlineAtASend(t *testing.T, browser context.Context) {
 	sends := func(b *tab) {
 		b.tolerate = "e" // the browser's own words for a request that fails
@@ -270,7 +275,8 @@ func offlineAtASend(t *testing.T, browser context.Context) {
 			b.until(`!navigator.onLine`)
 			b.clear("to")
 			b.keys(to + kb.Enter)
-			b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") + `.innerText.startsWith("You're offline. We'll continue")`)
+			b.until(b.q("#send:not([aria-disabled])") + ` && ` + b.q("#offline") +
+				`.innerText.startsWith("You're offline. We'll continue")`)
 			b.until(`said.at(-1)?.startsWith("You're offline.")`)
 		}
 		lost("ben@example.com")
@@ -296,8 +302,9 @@ func offlineAtASend(t *testing.T, browser context.Context) {
 	t.Run("widget", func(t *testing.T) { sends(embedded(t, browser, accepting(t), pagetest.Look{}, tag(""))) })
 }
 
-// anOutage: the state cannot be read, the page says so in its own words, and comes back by itself. A question without an answer is asked again
-// though the page is not looked at, and whatever else asks in the meantime: in the end a page from the browser's cache says what the server says.
+// anOutage: the state cannot be read, the page says so in its own words, and comes back by itself.
+// A question without an answer is asked again though the page is not looked at, and whatever else
+// asks in the meantime: in the end a page from the browser's cache says what the server says.
 func anOutage(t *testing.T, browser context.Context) {
 	const shown = `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))`
 	w := onItsWay(t)
@@ -335,7 +342,8 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.run(looks)
 	b.card("code", "this didn't work")
 	b.do(pagetest.Offline(true))
-	b.run(`window.real = fetch`, `window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
+	b.run(`window.real = fetch`,
+		`window.fetch = (...all) => real(...all).catch((e) => { window.failed = true; throw e })`, shown)
 	b.until(`window.failed`)
 	w.Codes.SetDown(true)
 	b.do(pagetest.Offline(false))
@@ -370,7 +378,8 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	is(t, w.Codes.Sends(), 1)
 }
 
-// lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has ended; they look like capitals.
+// lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has
+// ended; they look like capitals.
 func lettersThroughAnInputMethod(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	w.SendLetters()

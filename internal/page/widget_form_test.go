@@ -44,8 +44,8 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
-// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It forgets what the service does not know
-// any more.
+// aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It
+// forgets what the service does not know any more.
 func aWidgetTellsItsPage(t *testing.T, browser context.Context) {
 	w := running(t)
 	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
@@ -109,8 +109,9 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 	b.nothingKeptBut("")
 }
 
-// aWidgetIsOneRequest, and the question whether its page may ask, until its field gets the focus, and nothing around it moves: with the line of the documentation, which keeps its
-// height, before its script has come.
+// aWidgetIsOneRequest, and the question whether its page may ask, until its field gets the focus,
+// and nothing around it moves: with the line of the documentation, which keeps its height, before
+// its script has come.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const most, tall = 10_000, 12
 	w := world(t)
@@ -122,7 +123,8 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		b.do(slow(400*time.Millisecond, 400_000/8))
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code")
-		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`, w.URL+"v1/channels?purpose=&locale=en"))
+		b.until(fmt.Sprintf(`performance.getEntriesByType('resource').some((e) => e.name === %q)`,
+			w.URL+"v1/channels?purpose=&locale=en"))
 		took := eval[float64](b, `performance.now()`)
 		got := eval[struct {
 			Names []string
@@ -130,14 +132,17 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 			Shown float64
 		}](b, fmt.Sprintf(`(() => { const all = performance.getEntriesByType('resource').filter((e) => e.name.startsWith(%q));
 			return { Names: all.map((e) => new URL(e.name).pathname), Bytes: all.reduce((n, e) => n + e.encodedBodySize, 0), Shown: all.at(-1)?.responseEnd ?? 0 } })()`, w.URL))
-		t.Logf("%d px at 400 ms and 400 kb/s: %v, %d bytes, here after %.0f ms, seen after %.0f ms", width, got.Names, got.Bytes, got.Shown, took)
-		if strings.Join(got.Names, " ") != "/widget.js /v1/channels" || got.Bytes > most || got.Bytes == 0 { // the question whether the page may ask comes with the card
+		t.Logf("%d px at 400 ms and 400 kb/s: %v, %d bytes, here after %.0f ms, seen after %.0f ms", width, got.Names,
+			got.Bytes, got.Shown, took)
+		// the question whether the page may ask comes with the card
+		if strings.Join(got.Names, " ") != "/widget.js /v1/channels" || got.Bytes > most || got.Bytes == 0 {
 			t.Errorf("at %d px it is %v, %d bytes", width, got.Names, got.Bytes)
 		}
 		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
 			t.Errorf("at %d px the page moves: %v", width, moved)
 		}
-		if spare := eval[float64](b, `(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`); spare < 0 || spare > tall {
+		if spare := eval[float64](b,
+			`(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`); spare < 0 || spare > tall {
 			t.Errorf("at %d px the kept height is %v px more than the card's", width, spare)
 		}
 	}
@@ -147,12 +152,14 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 func slow(latency time.Duration, bytesPerSecond float64) chromedp.Action[chromedp.Void] {
 	return pagetest.Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: []*network.Conditions{{
-			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond, UploadThroughput: bytesPerSecond,
+			Latency: float64(latency.Milliseconds()), DownloadThroughput: bytesPerSecond,
+			UploadThroughput: bytesPerSecond,
 		}},
 	})
 }
 
-// aWidgetIsItsApps: its first card has the purpose's title and the app's accent, as our page; the accent of the site around goes first.
+// aWidgetIsItsApps: its first card has the purpose's title and the app's accent, as our page; the
+// accent of the site around goes first.
 func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	for css, want := range map[string][2]string{ // the colour of the button, in light and in dark colours
 		"":                                      {"rgb(11, 122, 92)", "rgb(74, 157, 134)"},
@@ -172,7 +179,8 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	}
 }
 
-// oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be read, whichever it is.
+// oneAccentColoursAWidget: nothing keeps the default colour, and text on and in the accent can be
+// read, whichever it is.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
 		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en", Still: true}
@@ -201,7 +209,8 @@ const bluish = `[new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently
   }).map((p) => e.tagName + '.' + e.className + ' ' + p);
 }))`
 
-// aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: in lang, and in the developer's console.
+// aWidgetInNoLanguageOfOurs speaks English, and says so where programs look: in lang, and in the
+// developer's console.
 func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {
 	b := embedded(t, browser, world(t), pagetest.Look{Lang: "en"}, tag(`locale="xx"`))
 	b.tolerate = "no texts in"

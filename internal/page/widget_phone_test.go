@@ -13,11 +13,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// aWidgetByPhone goes the whole way by keyboard alone, on another site's page, and through a reload: it comes back with the time that is
-// left, and keeps nothing of a person. What is wrong with a number is said at its field, where it stays.
+// aWidgetByPhone goes the whole way by keyboard alone, on another site's page, and through a
+// reload: it comes back with the time that is left, and keeps nothing of a person. What is wrong
+// with a number is said at its field, where it stays.
 func aWidgetByPhone(t *testing.T, browser context.Context) {
 	w := phoning(t)
-	b := embedded(t, browser, w, pagetest.Look{Width: 320, Height: 640}, tag(`channels="email sms" country="DE" locale="en"`))
+	b := embedded(t, browser, w, pagetest.Look{Width: 320, Height: 640},
+		tag(`channels="email sms" country="DE" locale="en"`))
 	b.until(b.q("#country"))
 	visible := func(field, other string) string {
 		return b.q(field) + `.checkVisibility() && !` + b.q(other) + `.checkVisibility()`

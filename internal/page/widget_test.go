@@ -65,13 +65,15 @@ func (b *tab) asked(to string) {
 func (b *tab) hears(event string, detail ...string) {
 	b.Helper()
 	b.until(fmt.Sprintf("heard.some(([name]) => name === %q)", event))
-	contains(b, eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)), detail...)
+	contains(b, eval[string](b, fmt.Sprintf("JSON.stringify(heard.findLast(([name]) => name === %q)[1])", event)),
+		detail...)
 }
 
 // nothingKeptBut looks at what the site's storage holds beside names and tokens: the id alone.
 func (b *tab) nothingKeptBut(id string) {
 	b.Helper()
-	kept := eval[string](b, `JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''), Object.values({...sessionStorage}), document.cookie])`)
+	kept := eval[string](b,
+		`JSON.stringify([history.state, Object.values({...localStorage}).join().replace(/token-\d/, ''), Object.values({...sessionStorage}), document.cookie])`)
 	want := `[null,"",[],""]`
 	if id != "" {
 		want = fmt.Sprintf(`[null,"",[%q],""]`, id)
@@ -81,14 +83,16 @@ func (b *tab) nothingKeptBut(id string) {
 	}
 }
 
-// aWidgetsRefusal because of what another person has sent a moment ago, and then because of both sends.
+// aWidgetsRefusal because of what another person has sent a moment ago, and then because of both
+// sends.
 func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	from := time.Now()
 	w := accepting(t, every(time.Minute), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 2, Window: time.Hour})
 	post(t, w, "", "send", "to", pagetest.Address)
 	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
 	b.asked(pagetest.Address)
-	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute", "next in 0:")
+	b.card("enough", "A code was just sent", "1 code was sent to ana@example.com at", "Send code in 0:", "per minute",
+		"next in 0:")
 	is(t, eval[int](b, b.root+`.querySelectorAll('.pips-row').length`), 1) // the rule that refuses
 	b.focused("heading")
 	b.hears("refused", `"what":"send"`, `"blocked_by":"minute"`, `"retry_after":`)
@@ -107,12 +111,14 @@ func aWidgetsRefusal(t *testing.T, browser context.Context) {
 	b.card("code", "Check your mail", "Next code at", "min")
 	b.believe()
 	b.click("#again")
-	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at", "The last code still works until")
+	b.card("enough", "Hourly limit reached", "At most 2 codes per hour go to a•••@example.com.", "Next code at",
+		"The last code still works until")
 	b.click(".aside [data-act=code]")
 	b.card("code", "Next code at")
 }
 
-// severalWidgets do not know of each other; one that is removed stops at once, and goes on where it is put back.
+// severalWidgets do not know of each other; one that is removed stops at once, and goes on where it
+// is put back.
 func severalWidgets(t *testing.T, browser context.Context) {
 	w := running(t, quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute})
 	markup := `<div>` + tag(`id="one"`) + tag(`id="two" locale="zh-CN" to="ben@example.com"`) + `</div>`
@@ -128,14 +134,16 @@ func severalWidgets(t *testing.T, browser context.Context) {
 	b.card("code", "验证码已发到 b•••@example.com", "重新发送", "还需 0:")
 	b.root = one
 	b.card("code", "a•••@example.com")
-	// The one, whose mail is still on its way, is removed while it waits for an answer: that request is aborted and not repeated.
+	// The one, whose mail is still on its way, is removed while it waits for an answer: that
+	// request is aborted and not repeated.
 	b.run(`window.asked = []`, `window.real = fetch`, `window.fetch = (url, options) => {
 		asked.push(String(url));
 		if (!String(url).includes('verification-1')) return real(url, options);
 		return new Promise((_, no) => { options.signal.onabort = () => no(options.signal.reason) });
 	}`, looks)
 	b.until(`asked.join().includes('verification-1')`)
-	b.run(`window.taken = document.querySelector('#one')`, `taken.remove()`, `asked = []`, `setTimeout(() => { window.rested = true }, 1200)`)
+	b.run(`window.taken = document.querySelector('#one')`, `taken.remove()`, `asked = []`,
+		`setTimeout(() => { window.rested = true }, 1200)`)
 	b.until(`window.rested`)
 	b.run(looks)
 	b.until(`asked.join().includes('verification-2')`)

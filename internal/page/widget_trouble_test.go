@@ -18,15 +18,20 @@ import (
 	"sendcode/internal/page/pagetest"
 )
 
-// aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks for nothing.
+// aWidgetOnAPageThatMayNot says so in plain words, to the person and to the page's author, and asks
+// for nothing.
 func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 	for name, c := range map[string]struct{ markup, said string }{
-		"its origin is in no list":        {tag(""), "the service lets no page of this origin read its answers: http://"},
-		"the key is not known":            {`<send-code key="pk_unknown"></send-code>`, "The API key is not known here."},
-		"there is no key":                 {`<send-code></send-code>`, "it has no public key"},
-		"the key is a secret one":         {`<send-code public-key="sk_uitest_0123456789abcdef"></send-code>`, "a secret key"},
-		"the purpose is not configured":   {tag(`purpose="gifts"`), "No purpose of that name is configured."},
-		"by phone, the key is not known":  {`<send-code public-key="pk_unknown" channel="sms"></send-code>`, "The API key is not known here."},
+		"its origin is in no list": {tag(""),
+			"the service lets no page of this origin read its answers: http://"},
+		"the key is not known": {`<send-code key="pk_unknown"></send-code>`,
+			"The API key is not known here."},
+		"there is no key": {`<send-code></send-code>`, "it has no public key"},
+		"the key is a secret one": {`<send-code public-key="sk_uitest_0123456789abcdef"></send-code>`,
+			"a secret key"},
+		"the purpose is not configured": {tag(`purpose="gifts"`), "No purpose of that name is configured."},
+		"by phone, the key is not known": {`<send-code public-key="pk_unknown" channel="sms"></send-code>`,
+			"The API key is not known here."},
 		"the channel is not set up there": {tag(`channel="fax"`), ""},
 	} {
 		w := running(t)
@@ -39,19 +44,22 @@ func aWidgetOnAPageThatMayNot(t *testing.T, browser context.Context) {
 		if name == "the channel is not set up there" {
 			b.asked(pagetest.Address)
 		} // else it shows before anything is typed
-		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service", "nothing was sent")
+		b.card("misplaced", "Codes can't be sent from here", "This page is not set up to use this service",
+			"nothing was sent")
 		b.hears("failed", `"reason":"misplaced"`)
 		is(t, w.Codes.Sends(), 0)
 		b.await("a word to the developer", func() bool { return b.told("<send-code>: " + c.said) })
 		if strings.Contains(c.said, "secret") {
 			const made = `import(%q).then(({ Client }) => { try { new Client({ key: 'sk_uitest_0123456789abcdef' }); return '' } catch (e) { return e.message } })`
-			contains(t, eval[string](b, fmt.Sprintf(made, w.URL+"client.js")), "a secret key (sk_…) is no secret in a page")
+			contains(t, eval[string](b, fmt.Sprintf(made, w.URL+"client.js")),
+				"a secret key (sk_…) is no secret in a page")
 			b.await("a word about the client", func() bool { return b.told("sendcode: " + c.said) })
 		}
 	}
 }
 
-// aWidgetAndAnOutage: a repetition, after an answer that was lost or an outage, carries the same key, a new request another one.
+// aWidgetAndAnOutage: a repetition, after an answer that was lost or an outage, carries the same
+// key, a new request another one.
 func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b := embedded(t, browser, w, pagetest.Look{}, tag(""))
@@ -65,7 +73,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w.Codes.SetDown(true)
 	b.run(`freeze()`) // the wait is a short one
 	b.keys(kb.Enter)
-	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com", "Try again in 0:02")
+	b.card("away", "We can't do this right now", "It isn't your fault", "Your address is kept: ana@example.com",
+		"Try again in 0:02")
 	b.hears("failed", `"reason":"unavailable"`)
 	w.Codes.SetDown(false)
 	b.jump(2*time.Second, 2*time.Second)
@@ -94,7 +103,8 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	for _, ask := range w.Codes.Asks() {
 		keys = append(keys, ask.Key)
 	}
-	if len(keys) != 5 || keys[0] == "" || len(slices.Compact(slices.Clone(keys[:3]))) != 1 || keys[2] == keys[3] || keys[3] != keys[4] {
+	if len(keys) != 5 || keys[0] == "" || len(slices.Compact(slices.Clone(keys[:3]))) != 1 || keys[2] == keys[3] ||
+		keys[3] != keys[4] {
 		t.Errorf("the keys of the requests are %q", keys)
 	}
 }
@@ -117,7 +127,8 @@ func everyStateOfAWidget(t *testing.T, browser context.Context, engine *pagetest
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		b.fits(engine, s.Name, look, n, "send-code")
-		if look.Lang == "zh" && eval[bool](b, `/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
+		if look.Lang == "zh" && eval[bool](b,
+			`/[A-Za-z]{3,}/.test(`+b.q("#card")+`.innerText.replaceAll(/\S+@?example\.com|S-\w{4}-\w{4}/g, ''))`) {
 			t.Errorf("%s says in Chinese: %s", s.Name, eval[string](b, b.q("#card")+`.innerText`))
 		}
 	}
@@ -140,15 +151,17 @@ func example(t *testing.T, language string) []string {
 	return blocks
 }
 
-// aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy are the
-// documentation's, on a page of another origin, and a double click is one mail.
+// aWidgetByItsDocumentation goes the whole way over the program itself: the snippet and the policy
+// are the documentation's, on a page of another origin, and a double click is one mail.
 func aWidgetByItsDocumentation(t *testing.T, browser context.Context) {
 	var policy, markup string
 	site := pagetest.NewSite("", func() (string, string, string) { return policy, "", markup })
 	t.Cleanup(site.Close)
-	service := apptest.Embedded(t).Write(fmt.Sprintf("apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]\n",
-		site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))).Start(1)
-	real := strings.NewReplacer("https://codes.example", service.Replicas[0].Base, "pk_your_public_key", pagetest.PublicKey)
+	service := apptest.Embedded(t).Write(
+		fmt.Sprintf("apps: [{name: shop, origins: [%q], keys: [{id: web, kind: public, sha256: %x}]}]\n",
+			site.Origin(), sha256.Sum256([]byte(pagetest.PublicKey)))).Start(1)
+	real := strings.NewReplacer("https://codes.example", service.Replicas[0].Base, "pk_your_public_key",
+		pagetest.PublicKey)
 	_, policy, _ = strings.Cut(strings.TrimSpace(real.Replace(example(t, "http")[0])), ": ")
 	policy += "; require-trusted-types-for 'script'; trusted-types 'none'"
 	markup = real.Replace(example(t, "html")[0])

@@ -17,8 +17,9 @@ type Blocks struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled. A send to a blocked recipient is written
-// and fails, and browsers do not see why. The send is not refunded, so that such requests use up quota.
+// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled. A
+// send to a blocked recipient is written and fails, and browsers do not see why. The send is not
+// refunded, so that such requests use up quota.
 func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -49,20 +50,24 @@ type Numbers struct {
 	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Validate returns why no code is sent to a phone number; nil if it is served, and for mail addresses.
+// Validate returns why no code is sent to a phone number; nil if it is served, and for mail
+// addresses.
 func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
 		return nil
 	case !n.Everywhere && !slices.Contains(n.Countries, r.Country()):
-		return &recipient.InvalidError{Reason: CountryNotServed, Detail: "Codes are not sent to phone numbers of this country."}
+		return &recipient.InvalidError{Reason: CountryNotServed,
+			Detail: "Codes are not sent to phone numbers of this country."}
 	case n.RefuseVoIP && r.VoIP():
-		return &recipient.InvalidError{Reason: VoIP, Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
+		return &recipient.InvalidError{Reason: VoIP,
+			Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
 	}
 	return nil
 }
 
-// ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for international numbers.
+// ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for
+// international numbers.
 func (n Numbers) ServedCountries() []string {
 	if n.Everywhere {
 		return recipient.Countries()
@@ -70,14 +75,16 @@ func (n Numbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// Reasons for which a request is refused before any rule decides, since no code is sent to its recipient.
+// Reasons for which a request is refused before any rule decides, since no code is sent to its
+// recipient.
 const (
 	CountryNotServed = "country_not_served"
 	VoIP             = "voip"
 	Disposable       = "disposable"
 )
 
-// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same name; its refusals have a RetryAfter.
+// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same
+// name; its refusals have a RetryAfter.
 func IsUnserved(row store.Row) bool {
 	switch row.BlockedBy {
 	case CountryNotServed, VoIP, Disposable:
@@ -86,19 +93,22 @@ func IsUnserved(row store.Row) bool {
 	return false
 }
 
-// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the country, VoIP, or a disposable domain.
-// The caller is told the reason. It returns nil if the recipient is served. It does not check the other lists of Blocks.
+// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the
+// country, VoIP, or a disposable domain. The caller is told the reason. It returns nil if the
+// recipient is served. It does not check the other lists of Blocks.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
 	}
 	if domainListed(r.Domain(), s.Blocks.Disposable) {
-		return &recipient.InvalidError{Reason: Disposable, Detail: "Addresses at this domain live for a short while only; use another one."}
+		return &recipient.InvalidError{Reason: Disposable,
+			Detail: "Addresses at this domain live for a short while only; use another one."}
 	}
 	return nil
 }
 
-// Pause stops the sends of a channel, a purpose, or a purpose on a channel. An empty field matches all.
+// Pause stops the sends of a channel, a purpose, or a purpose on a channel. An empty field matches
+// all.
 type Pause struct {
 	Channel recipient.Channel
 	Purpose string

@@ -1,8 +1,10 @@
-// Package policy has the settings that can change while the service runs: purposes with their rules, the lists of recipients that get no
-// codes, pauses, bounds of failed checks, retention. Set is one snapshot; InForce holds the current one.
+// Package policy has the settings that can change while the service runs: purposes with their
+// rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
+// is one snapshot; InForce holds the current one.
 //
-// It only describes: package buckets says what a request is counted by, package quota evaluates the rules, packages gates and store count
-// events. Packages verification, outbox, jobs and support read it.
+// It only describes: package buckets says what a request is counted by, package quota evaluates the
+// rules, packages gates and store count events. Packages verification, outbox, jobs and support
+// read it.
 package policy
 
 import (
@@ -21,19 +23,21 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what a code is for: it sets the policy, and the life and form of codes. Package config reads the fields with tags from the
-// file of settings; their comments are its reference.
+// Purpose is what a code is for: it sets the policy, and the life and form of codes. Package config
+// reads the fields with tags from the file of settings; their comments are its reference.
 type Purpose struct {
-	Name       string
-	Policy     quota.Policy
-	Reserve    map[string]int // of the policy's rules, by name: how many last places strangers may not use; see IsStranger
-	BuiltIn    bool           // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
-	Shares     []string       // all purposes with the same policy, including this one; they share its buckets
-	CodeLength int            // characters, 6 to 10
+	Name   string
+	Policy quota.Policy
+	// of the policy's rules, by name: how many last places strangers may not use; see IsStranger
+	Reserve    map[string]int
+	BuiltIn    bool     // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
+	Shares     []string // all purposes with the same policy, including this one; they share its buckets
+	CodeLength int      // characters, 6 to 10
 	Alphabet   code.Alphabet
 	Titles     message.Titles // what its codes are for, in words
 
-	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have `10m`. A resend does not prolong it.
+	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have
+	// `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
 	// `private`, or `glance`: the code in subject and preview.
 	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
@@ -42,7 +46,8 @@ type Purpose struct {
 // DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot of the settings. A request or an attempt reads it once and uses it to its end. It must not be changed.
+// Set is one snapshot of the settings. A request or an attempt reads it once and uses it to its
+// end. It must not be changed.
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
@@ -105,8 +110,9 @@ func (s Set) HasApp(name string) bool {
 	return known
 }
 
-// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the last 16 policies that it had before in
-// this process. A send may be counted under any of them. If the purpose was removed, only former ones are returned.
+// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the
+// last 16 policies that it had before in this process. A send may be counted under any of them. If
+// the purpose was removed, only former ones are returned.
 func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
@@ -128,8 +134,9 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure, so that no rule or bound on the
-// recipient is evaded by it: the longest window, plus a day's margin.
+// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure,
+// so that no rule or bound on the recipient is evaded by it: the longest window, plus a day's
+// margin.
 func (s Set) RecipientHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.RowWindow+store.MaxLife) + 24*time.Hour
 }
@@ -147,12 +154,13 @@ func (p Purpose) LongestRecipientWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs in (NIST SP 800-63A, confirmation
-// codes; SP 800-63B, out-of-band secrets).
+// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs
+// in (NIST SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
-// ForChannel returns the purpose as it applies to a channel: for mail without rules on countries and prefixes; for text messages without
-// the rule on spellings, and with a life of at most MaxTextLife.
+// ForChannel returns the purpose as it applies to a channel: for mail without rules on countries
+// and prefixes; for text messages without the rule on spellings, and with a life of at most
+// MaxTextLife.
 func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	others := CountsByArea
 	if ch == recipient.SMS {
@@ -163,7 +171,8 @@ func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	return p
 }
 
-// without returns the rules for which some is false. If none is removed, which is usual, it returns rules itself.
+// without returns the rules for which some is false. If none is removed, which is usual, it returns
+// rules itself.
 func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
 		return rules
@@ -193,10 +202,11 @@ func NewInForce(s Set, now func() time.Time) *InForce {
 // Get returns the current set.
 func (f *InForce) Get() Set { return *f.set.Load() }
 
-// Change replaces the current set. The new rules at once apply to events counted before too. The caller must not change the set's maps
-// afterwards. It returns true if a rule may now need sends that the limiter has dropped or has in other buckets: a window became longer,
-// or a purpose has another policy or shares it with other purposes. Then call gates.Gates.Rebuild for an in-process limiter; until then
-// the database still decides correctly.
+// Change replaces the current set. The new rules at once apply to events counted before too. The
+// caller must not change the set's maps afterwards. It returns true if a rule may now need sends
+// that the limiter has dropped or has in other buckets: a window became longer, or a purpose has
+// another policy or shares it with other purposes. Then call gates.Gates.Rebuild for an in-process
+// limiter; until then the database still decides correctly.
 func (f *InForce) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()
@@ -217,8 +227,8 @@ func (f *InForce) Change(s Set) (wider bool) {
 	}
 }
 
-// appendFormer appends a policy, unless it is in the list, and drops the oldest beyond 16. Events under a dropped policy are no longer
-// refunded.
+// appendFormer appends a policy, unless it is in the list, and drops the oldest beyond 16. Events
+// under a dropped policy are no longer refunded.
 func appendFormer(policies []string, policy string) []string {
 	const most = 16
 	if slices.Contains(policies, policy) {

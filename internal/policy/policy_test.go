@@ -36,14 +36,16 @@ func TestRulesForBrowsers(t *testing.T) {
 	}
 }
 
-// Each class of callers has its own limit in each rule's one bucket. A known browser is known to rules on recipients alone.
+// Each class of callers has its own limit in each rule's one bucket. A known browser is known to
+// rules on recipients alone.
 func TestStrangersLeaveEachReserve(t *testing.T) {
 	set := Set{
 		Breaker: quota.Rule{Name: "breaker", Scope: Everything, Limit: 10}, BreakerReserve: 3,
 		Apps: map[string]App{"open": {ReachedByStrangers: true}},
 	}
 	p := Purpose{Reserve: map[string]int{}}
-	for _, scope := range []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global} {
+	for _, scope := range []quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.App, quota.Purpose,
+		quota.Country, quota.Prefix, quota.Global} {
 		p.Policy.Rules = append(p.Policy.Rules, quota.Rule{Name: string(scope), Scope: scope, Limit: 5})
 		p.Reserve[string(scope)] = 2
 	}
@@ -59,9 +61,12 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKey, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
 		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
-		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules, "[5 5 5 5 5 5 5 5 5 7]"},
-		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
+		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules,
+			"[3 3 3 3 3 3 3 3 5 7]"},
+		{"the built-in policy, closed", set.ForBrowser(builtIn, "shop", store.UnknownBrowser).Policy.Rules,
+			"[5 5 5 5 5 5 5 5 5 7]"},
+		{"the built-in policy, open", set.ForBrowser(builtIn, "open", store.UnknownBrowser).Policy.Rules,
+			"[3 3 3 3 3 3 3 3 5 7]"},
 	} {
 		var limits []int
 		for _, r := range c.rules {
@@ -78,11 +83,13 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 	}
 }
 
-// Of a rule on failures unknown browsers have half, rounded down, and at least one place; all others have all.
+// Of a rule on failures unknown browsers have half, rounded down, and at least one place; all
+// others have all.
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
-		for class, want := range map[store.Class]int{store.SecretKey: limit, store.KnownBrowser: limit, store.UnknownBrowser: half} {
+		for class, want := range map[store.Class]int{store.SecretKey: limit, store.KnownBrowser: limit,
+			store.UnknownBrowser: half} {
 			if got := (Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
 				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)
 			}

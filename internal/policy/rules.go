@@ -9,25 +9,27 @@ import (
 	"sendcode/quota"
 )
 
-// browserRules limit browsers by their network, in addition to the policy. Else a public key, which can be copied from a page, could be
-// used for one recipient after the other. The limits leave room for an office or a mobile network behind one address. A rule of the
-// policy with the same scope replaces them.
+// browserRules limit browsers by their network, in addition to the policy. Else a public key, which
+// can be copied from a page, could be used for one recipient after the other. The limits leave room
+// for an office or a mobile network behind one address. A rule of the policy with the same scope
+// replaces them.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// Everything is the scope of the breaker, a rule on all sends of all apps, policies and channels. It limits what a stolen key or a loop
-// in a client can send.
+// Everything is the scope of the breaker, a rule on all sends of all apps, policies and channels.
+// It limits what a stolen key or a loop in a client can send.
 const Everything quota.Scope = "everything"
 
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those of WithLimits, each of browserRules
-// whose scope the policy does not limit, and, if configured, the breaker, the rule on all sends, and, for unknown browsers, the rule that
-// counts all spellings of one mailbox together. To a rule that takes the class for strangers, the limit is less by the rule's reserve; see
-// IsStranger.
+// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
+// those of WithLimits, each of browserRules whose scope the policy does not limit, and, if
+// configured, the breaker, the rule on all sends, and, for unknown browsers, the rule that counts
+// all spellings of one mailbox together. To a rule that takes the class for strangers, the limit is
+// less by the rule's reserve; see IsStranger.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings
 	if !class.IsStranger() {
@@ -37,15 +39,16 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// IsStranger reports whether a rule or cap of a scope takes callers of a class for strangers, who may not use its reserve: those that
-// Class.IsStranger names and, unless the scope is recipient, known browsers. A browser is known for one recipient: with the mails of a whole
-// domain, one browser is known for each address there.
+// IsStranger reports whether a rule or cap of a scope takes callers of a class for strangers, who
+// may not use its reserve: those that Class.IsStranger names and, unless the scope is recipient,
+// known browsers. A browser is known for one recipient: with the mails of a whole domain, one
+// browser is known for each address there.
 func IsStranger(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
-// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits for callers of a class to an app: each is
-// less by what reserve returns.
+// WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits
+// for callers of a class to an app: each is less by what reserve returns.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	rules := p.Policy.Rules
 	if class != store.SecretKey {
@@ -58,8 +61,9 @@ func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// reserve returns how many last places of a rule callers of a class may not use: of a rule on failures unknown browsers half, but not the
-// only place; of any other rule strangers its reserve, and none of a built-in policy in an app that no stranger reaches.
+// reserve returns how many last places of a rule callers of a class may not use: of a rule on
+// failures unknown browsers half, but not the only place; of any other rule strangers its reserve,
+// and none of a built-in policy in an app that no stranger reaches.
 func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -72,8 +76,9 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 	return 0
 }
 
-// ForBackEnd returns the purpose with the rules for requests of a back end: those of its policy and the breaker, or those of ForBrowser if
-// it acts for strangers, that is for the class UnknownBrowser. If the end user's address is not given, it removes rules on addresses and
+// ForBackEnd returns the purpose with the rules for requests of a back end: those of its policy and
+// the breaker, or those of ForBrowser if it acts for strangers, that is for the class
+// UnknownBrowser. If the end user's address is not given, it removes rules on addresses and
 // networks, since the back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
 	if class == store.SecretKey {
@@ -87,7 +92,8 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.A
 	return p
 }
 
-// Observing returns the purpose with its rules of scope recipient alone, which count and refuse nothing.
+// Observing returns the purpose with its rules of scope recipient alone, which count and refuse
+// nothing.
 func (p Purpose) Observing() Purpose {
 	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
 	for i := range p.Policy.Rules {
@@ -99,9 +105,11 @@ func (p Purpose) Observing() Purpose {
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
-// BackoffRule bounds sends to one recipient that failed, and gave their place back, for a reason that is not its address: a pause, a
-// refusal of the mail server for what we are, a mistake in the settings. So a loop does not hammer a server that refuses us. It counts the
-// sends of one class of callers, so that strangers use up nobody else's; see gates.Gates.RecordBackoff for when it forgets.
+// BackoffRule bounds sends to one recipient that failed, and gave their place back, for a reason
+// that is not its address: a pause, a refusal of the mail server for what we are, a mistake in the
+// settings. So a loop does not hammer a server that refuses us. It counts the sends of one class of
+// callers, so that strangers use up nobody else's; see gates.Gates.RecordBackoff for when it
+// forgets.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
 // withBackoff adds BackoffRule to rules of which one on failures is enforced.
@@ -112,7 +120,8 @@ func withBackoff(rules []quota.Rule) []quota.Rule {
 	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
 }
 
-// withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a class.
+// withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a
+// class.
 func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
 	breaker := s.Breaker
 	if breaker.Limit == 0 {
@@ -138,7 +147,8 @@ func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	return all
 }
 
-// withUniqueName renames r until no rule of the policy has the same name, since names in answers must be unique.
+// withUniqueName renames r until no rule of the policy has the same name, since names in answers
+// must be unique.
 func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 		r.Name += "_"
@@ -153,30 +163,31 @@ type Checks struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// The database counts the sends of a recipient (scope recipient) and its failed sends (scope failures). Only the limiter counts other
-// scopes.
+// The database counts the sends of a recipient (scope recipient) and its failed sends (scope
+// failures). Only the limiter counts other scopes.
 
 // CountedInDatabase reports whether the database has the events of the rule's scope.
 func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// ForDatabase returns the rules of the scope recipient that the database decides too: those that do not observe. The database also decides
-// FailureRule.
+// ForDatabase returns the rules of the scope recipient that the database decides too: those that do
+// not observe. The database also decides FailureRule.
 func ForDatabase(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone returns the rules that the database does not decide: those of other scopes, and the observing rules on recipients. All
-// rules on failures are left out. The database decides FailureRule; without the limiter, the other rules on failures do not refuse sends.
+// ForLimiterAlone returns the rules that the database does not decide: those of other scopes, and
+// the observing rules on recipients. All rules on failures are left out. The database decides
+// FailureRule; without the limiter, the other rules on failures do not refuse sends.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
 	})
 }
 
-// FailureRule returns the rule on failed sends that the database decides: the first that does not observe. If there is none, its Limit is
-// 0.
+// FailureRule returns the rule on failed sends that the database decides: the first that does not
+// observe. If there is none, its Limit is 0.
 func FailureRule(rules []quota.Rule) quota.Rule {
 	for _, r := range rules {
 		if r.Scope == quota.Failures && !r.Observe {
@@ -186,7 +197,8 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByDatabase returns the rules whose state can be computed from the database: those of the scope recipient, and FailureRule.
+// ExplainedByDatabase returns the rules whose state can be computed from the database: those of the
+// scope recipient, and FailureRule.
 func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 	failures := FailureRule(rules)
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
@@ -194,20 +206,25 @@ func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 	})
 }
 
-// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a recipient, so strangers could flood a mailbox
-// through them. So one rule for unknown browsers counts all their requests to spellings of a mailbox together; see recipient.Hashes. Known
-// browsers and secret keys are neither refused by it nor counted in it. Like all rules for browsers, only the limiter decides it, together
-// with the other rules.
+// A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a
+// recipient, so strangers could flood a mailbox through them. So one rule for unknown browsers
+// counts all their requests to spellings of a mailbox together; see recipient.Hashes. Known
+// browsers and secret keys are neither refused by it nor counted in it. Like all rules for
+// browsers, only the limiter decides it, together with the other rules.
 
-// Spellings is the scope of the rule on spellings: it counts the requests by unknown browsers of one app to all spellings of one mailbox,
-// for all purposes.
+// Spellings is the scope of the rule on spellings: it counts the requests by unknown browsers of
+// one app to all spellings of one mailbox, for all purposes.
 const Spellings quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
 
-// WithoutSpellings returns a decision, with a list of rules of its own, without the rule on spellings unless that refuses.
+// WithoutSpellings returns a decision, with a list of rules of its own, without the rule on
+// spellings unless that refuses.
 func WithoutSpellings(d quota.Decision) quota.Decision {
-	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return s.Scope == Spellings && s.RetryAfter == 0 })
+	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
+		return s.Scope == Spellings &&
+			s.RetryAfter == 0
+	})
 	return d
 }

@@ -1,9 +1,9 @@
-// Package proof signs proofs of approvals, so that a back end can check offline what a browser brings: JWTs (RFC 7519) with EdDSA
-// (RFC 8037), and the public keys to check them (RFC 7517).
+// Package proof signs proofs of approvals, so that a back end can check offline what a browser
+// brings: JWTs (RFC 7519) with EdDSA (RFC 8037), and the public keys to check them (RFC 7517).
 //
-// Package verification signs a proof after an approved check, package api returns it, and package app serves the public keys. Each key of
-// the ring gives one Ed25519 key with the same ID. New proofs are signed with the first key; older proofs stay valid while their key
-// is in the ring.
+// Package verification signs a proof after an approved check, package api returns it, and package
+// app serves the public keys. Each key of the ring gives one Ed25519 key with the same ID. New
+// proofs are signed with the first key; older proofs stay valid while their key is in the ring.
 package proof
 
 import (
@@ -59,7 +59,8 @@ type Signer struct {
 // New makes a signer with the keys of a ring.
 func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
-// key returns the private key that belongs to a key of the ring, by its ID. It makes it at the first call and keeps it.
+// key returns the private key that belongs to a key of the ring, by its ID. It makes it at the
+// first call and keeps it.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	if known, ok := s.keys.Load(id); ok {
 		return known.(ed25519.PrivateKey), nil
@@ -102,13 +103,15 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by another key.
+// ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by
+// another key.
 var ErrInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature and returns its claims and when it expires; the caller compares that with now. Error:
-// ErrInvalid.
+// VerifySignature verifies a proof's signature and returns its claims and when it expires; the
+// caller compares that with now. Error: ErrInvalid.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
-	for part := range strings.SplitSeq(token, ".") { // go-jose ignores the last bits of a part, and line ends: one proof would have many texts
+	// go-jose ignores the last bits of a part, and line ends: one proof would have many texts
+	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil || base64.RawURLEncoding.EncodeToString(decoded) != part {
 			return Claims{}, time.Time{}, ErrInvalid
@@ -126,7 +129,8 @@ func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != Issuer || len(c.Audience) != 1 || c.Expiry == nil {
 		return Claims{}, time.Time{}, ErrInvalid
 	}
-	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose, Test: c.Test},
+	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
+			Test: c.Test},
 		c.Expiry.Time(), nil
 }
 
@@ -138,7 +142,8 @@ func (s *Signer) KeySet() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: string(jose.EdDSA), Use: "sig"})
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: string(jose.EdDSA),
+			Use: "sig"})
 	}
 	return json.Marshal(set)
 }

@@ -51,7 +51,8 @@ func verify(t *testing.T, keys *Signer, token string, at time.Time) (all map[str
 	if err := parsed.Claims(set, &all, &standard); err != nil {
 		return nil, err
 	}
-	return all, standard.ValidateWithLeeway(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"shop"}, Time: at}, 0)
+	return all, standard.ValidateWithLeeway(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"shop"},
+		Time: at}, 0)
 }
 
 var (
@@ -91,16 +92,19 @@ func TestProofIsCheckedWithTheServedKeys(t *testing.T) {
 func TestForgedProofs(t *testing.T) {
 	s := signer(t, k1)
 	token := sign(t, s)
-	if f, expires, err := s.VerifySignature(token); err != nil || f != facts || !expires.Equal(now.Add(Life).Truncate(time.Second)) {
+	if f, expires, err := s.VerifySignature(token); err != nil || f != facts ||
+		!expires.Equal(now.Add(Life).Truncate(time.Second)) {
 		t.Errorf("%+v, %v, %v", f, expires, err)
 	}
 	parts := strings.Split(token, ".")
 	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`))
-	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"iss":"sendcode","aud":["shop"],"sub":"else","exp":9999999999}`))
+	claims := base64.RawURLEncoding.EncodeToString(
+		[]byte(`{"iss":"sendcode","aud":["shop"],"sub":"else","exp":9999999999}`))
 	for what, token := range map[string]string{
 		"empty": "", "no token": "abc", "another key": sign(t, signer(t, k2)),
 		"another key under the same ID": sign(t, signer(t, "k1:"+strings.TrimPrefix(k2, "k2:"))),
-		"no signature":                  parts[0] + "." + parts[1] + ".", "alg none": none + "." + parts[1] + ".", "cut": token[:len(token)-3],
+		"no signature":                  parts[0] + "." + parts[1] + ".", "alg none": none + "." + parts[1] + ".",
+		"cut":          token[:len(token)-3],
 		"other claims": parts[0] + "." + claims + "." + parts[2],
 	} {
 		if f, _, err := s.VerifySignature(token); !errors.Is(err, ErrInvalid) {

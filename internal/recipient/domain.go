@@ -9,11 +9,12 @@ import (
 )
 
 // profile maps a typed domain as browsers do (UTS 46, non-transitional).
-var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false), idna.VerifyDNSLength(true))
+var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false),
+	idna.VerifyDNSLength(true))
 
-// parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width characters and ideographic dots, such as in
-// "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns lower-case A-labels, and the form to display: Unicode where that is safe to show. Error:
-// *InvalidError.
+// parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width
+// characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns lower-case
+// A-labels, and the form to display: Unicode where that is safe to show. Error: *InvalidError.
 func parseDomain(typed string) (ascii, display string, err error) {
 	ascii, err = profile.ToASCII(typed)
 	switch {
@@ -31,8 +32,8 @@ func parseDomain(typed string) (ascii, display string, err error) {
 	return ascii, displayDomain(ascii, readable), checkLabels(strings.Split(ascii, "."), readable)
 }
 
-// hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A trailing dot is valid in DNS, but not in a
-// mail domain (RFC 5321 section 2.3.5).
+// hasMisplacedDot reports whether a dot is at the start or the end, or next to another dot. A
+// trailing dot is valid in DNS, but not in a mail domain (RFC 5321 section 2.3.5).
 func hasMisplacedDot(s string) bool {
 	return strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..")
 }
@@ -58,8 +59,8 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isBarred reports whether IDNA 2008 does not allow r, such as a symbol or emoji that UTS 46 allows (RFC 5892 section 2). The punctuation
-// that is allowed here is the CONTEXTO list of IDNA 2008.
+// isBarred reports whether IDNA 2008 does not allow r, such as a symbol or emoji that UTS 46 allows
+// (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of IDNA 2008.
 func isBarred(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -72,9 +73,10 @@ func isBarred(r rune) bool {
 	return r < utf8.RuneSelf || !unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one, else the ASCII form "xn--…". A label may
-// consist of Latin, Chinese, Japanese or Korean letters, or of Cyrillic ones that do not all look like Latin (UTS 39 section 5). Scripts
-// that are written from right to left would reorder the mask.
+// displayDomain returns the Unicode form of a domain if no label can be mistaken for another one,
+// else the ASCII form "xn--…". A label may consist of Latin, Chinese, Japanese or Korean letters,
+// or of Cyrillic ones that do not all look like Latin (UTS 39 section 5). Scripts that are written
+// from right to left would reorder the mask.
 func displayDomain(ascii, readable string) string {
 	for label := range strings.SplitSeq(readable, ".") {
 		if !isSafeLabel(label) {
@@ -94,7 +96,8 @@ func isSafeLabel(label string) bool {
 	return isClearCyrillic(label, plain)
 }
 
-// isPlainLatin: ASCII, Latin-1 and Latin Extended-A, without the letters that are easily taken for others.
+// isPlainLatin: ASCII, Latin-1 and Latin Extended-A, without the letters that are easily taken for
+// others.
 func isPlainLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
@@ -114,7 +117,8 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isClearCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one: "почта" has, "аррӏе" has not.
+// isClearCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one:
+// "почта" has, "аррӏе" has not.
 func isClearCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -47,8 +47,8 @@ func parseEmail(raw string) (parts, error) {
 	}, nil
 }
 
-// checkText returns an error for a text that is no recipient on any channel: it is empty, too long, not UTF-8, or has characters that are
-// never valid.
+// checkText returns an error for a text that is no recipient on any channel: it is empty, too long,
+// not UTF-8, or has characters that are never valid.
 func checkText(s string) error {
 	switch {
 	case s == "":
@@ -70,14 +70,15 @@ func isControl(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isInvisible: bidi marks, zero-width characters, soft hyphen, byte order mark, tags, variation selectors, fillers.
-// ZWJ and ZWNJ are among them: a domain that needs one can be written as an A-label.
+// isInvisible: bidi marks, zero-width characters, soft hyphen, byte order mark, tags, variation
+// selectors, fillers. ZWJ and ZWNJ are among them: a domain that needs one can be written as an
+// A-label.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// checkBareAddress returns an error that names what RFC 5322 allows and this service does not accept: a display name, a quoted part, a
-// comment, an IP literal, or several addresses.
+// checkBareAddress returns an error that names what RFC 5322 allows and this service does not
+// accept: a display name, a quoted part, a comment, an IP literal, or several addresses.
 func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
@@ -139,8 +140,8 @@ func isAtom(r rune) bool {
 	return r < utf8.RuneSelf && strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", r)
 }
 
-// isFullWidth reports whether r is a full-width form, as East Asian input methods produce. RFC 6531 allows these in a local part, but
-// they would name another mailbox than the person meant.
+// isFullWidth reports whether r is a full-width form, as East Asian input methods produce. RFC 6531
+// allows these in a local part, but they would name another mailbox than the person meant.
 func isFullWidth(r rune) bool {
 	switch width.LookupRune(r).Kind() {
 	case width.EastAsianFullwidth, width.EastAsianHalfwidth:
@@ -149,15 +150,17 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isWord reports whether r is a letter, mark or decimal digit of any script. RFC 6531 allows all characters beyond ASCII; symbols and
-// emoji are excluded as in PRECIS (RFC 8264 section 4.2), by which mail systems choose names.
+// isWord reports whether r is a letter, mark or decimal digit of any script. RFC 6531 allows all
+// characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264 section 4.2), by
+// which mail systems choose names.
 func isWord(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal returns one form of spellings that mail systems treat as one mailbox: it ignores case and the composition of accents. Like
-// RFC 8265 section 3.3 it lowers instead of folding case fully, since full folding equates "ß" with "ss" and "ſ" with "s", which may be
-// different people. It decomposes first, which keeps "İ" and "i" different, and treats the final sigma as a sigma.
+// foldLocal returns one form of spellings that mail systems treat as one mailbox: it ignores case
+// and the composition of accents. Like RFC 8265 section 3.3 it lowers instead of folding case
+// fully, since full folding equates "ß" with "ss" and "ſ" with "s", which may be different people.
+// It decomposes first, which keeps "İ" and "i" different, and treats the final sigma as a sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {

@@ -10,14 +10,16 @@ import (
 	"strings"
 )
 
-// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the database.
+// Hash identifies a recipient without revealing it: 128 bits of a keyed hash, for the quota and the
+// database.
 type Hash [16]byte
 
 // hashLabel separates this use of the key from others. Its version allows the folding to change.
 const hashLabel = "sendcode recipient 1"
 
-// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address: the domain as A-labels, the local part in lower
-// case and NFC, so "a@X.de" and "A@x.DE" have the same hash. It panics if the key is empty, since addresses could then be guessed.
+// Hash returns HMAC-SHA-256, cut to 128 bits, of the channel and the folded address: the domain as
+// A-labels, the local part in lower case and NFC, so "a@X.de" and "A@x.DE" have the same hash. It
+// panics if the key is empty, since addresses could then be guessed.
 func (r Recipient) Hash(key []byte) Hash {
 	return r.parts().hash(key)
 }
@@ -37,8 +39,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // tagAlphabet is Crockford's, without letters that are read as digits.
 var tagAlphabet = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the hash's first 20 bits as four characters, for eyes to tell two recipients apart whose masks are alike; "" for the zero hash.
-// It proves nothing.
+// Tag returns the hash's first 20 bits as four characters, for eyes to tell two recipients apart
+// whose masks are alike; "" for the zero hash. It proves nothing.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
@@ -75,18 +77,21 @@ type Fold struct {
 	Dots     bool // "an.a" is "ana"
 }
 
-// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges spellings only for counting and
-// searching: mail goes to the address as typed, and a proof of one spelling does not prove another. The zero value folds nothing.
+// Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges
+// spellings only for counting and searching: mail goes to the address as typed, and a proof of one
+// spelling does not prove another. The zero value folds nothing.
 type Folding map[string]Fold
 
 // Hashes are the three hashes of a recipient. For a phone number they are equal.
 type Hashes struct {
 	Address Hash // of the very address, in whatever case: Recipient.Hash
-	// Counted is the hash of the folded spelling, by which events are counted. For the simplest spelling it is equal to Address, so the
-	// counts of that spelling stay when the folding changes.
+	// Counted is the hash of the folded spelling, by which events are counted. For the simplest
+	// spelling it is equal to Address, so the counts of that spelling stay when the folding
+	// changes.
 	Counted Hash
-	// Mailbox is the same for spellings that are probably one mailbox. In addition to the folding, it drops tags at all domains, treats
-	// Google's two domains as one, and drops dots there. Two mailboxes may share this hash, so use it only for wide bounds.
+	// Mailbox is the same for spellings that are probably one mailbox. In addition to the folding,
+	// it drops tags at all domains, treats Google's two domains as one, and drops dots there. Two
+	// mailboxes may share this hash, so use it only for wide bounds.
 	Mailbox Hash
 }
 
@@ -115,7 +120,8 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 // google are the domains of Gmail. On both, a local part is the same account, with or without dots.
 var google = []string{"gmail.com", "googlemail.com"}
 
-// foldAddress returns the address without the parts of its local part that rules ignore. Addresses of one mailbox then are equal.
+// foldAddress returns the address without the parts of its local part that rules ignore. Addresses
+// of one mailbox then are equal.
 func (rules Fold) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

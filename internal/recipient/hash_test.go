@@ -13,8 +13,9 @@ import (
 
 var testKey = []byte("an index key for the tests only.")
 
-// Fixed vectors, computed with another program as HMAC-SHA-256 of "sendcode recipient 1\0" + channel + "\0" + folded address. A change
-// here resets every quota and hides the history, so it must be intended.
+// Fixed vectors, computed with another program as HMAC-SHA-256 of "sendcode recipient 1\0" +
+// channel + "\0" + folded address. A change here resets every quota and hides the history, so it
+// must be intended.
 func TestHashVectors(t *testing.T) {
 	for _, c := range []struct {
 		ch        Channel
@@ -39,10 +40,11 @@ func TestHashWithoutAKey(t *testing.T) {
 	mustParse(t, Email, "ana@example.com").Hash(nil)
 }
 
-// Two spellings share the hash of the address, only the one by which sends are counted (with these domains' folding), only the one of
-// the mailbox, or none.
+// Two spellings share the hash of the address, only the one by which sends are counted (with these
+// domains' folding), only the one of the mailbox, or none.
 func TestSpellings(t *testing.T) {
-	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true}, "dots.example": {Dots: true},
+	f := Folding{"gmail.com": {PlusTags: true, Dots: true}, "tags.example": {PlusTags: true},
+		"dots.example":          {Dots: true},
 		"xn--bcher-kva.example": {PlusTags: true}, "": {PlusTags: true, Dots: true}}
 	const address, counted, mailbox, none = 3, 2, 1, 0
 	for _, c := range []struct {
@@ -117,7 +119,8 @@ func TestParseHash(t *testing.T) {
 	if err != nil || string(text) != `{"recipient":"`+h.String()+`"}` {
 		t.Errorf("JSON %s, %v", text, err)
 	}
-	for _, s := range []string{"", "abc", h.String() + "00", h.String()[:30], strings.Repeat("g", 32), strings.Repeat("A", 32)} {
+	for _, s := range []string{"", "abc", h.String() + "00", h.String()[:30], strings.Repeat("g", 32),
+		strings.Repeat("A", 32)} {
 		if _, err := ParseHash(s); err == nil {
 			t.Errorf("ParseHash(%q) has no error", s)
 		}
@@ -159,18 +162,21 @@ func TestParseChannel(t *testing.T) {
 
 func TestEqual(t *testing.T) {
 	ana := mustParse(t, Email, "ana@example.com")
-	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) || ana.Equal(mustParse(t, Email, "ben@example.com")) || ana.Equal(Recipient{}) {
+	if !ana.Equal(mustParse(t, Email, " ana@EXAMPLE.com ")) || ana.Equal(mustParse(t, Email, "ben@example.com")) ||
+		ana.Equal(Recipient{}) {
 		t.Error("Equal does not compare channel and address")
 	}
 	var r Recipient
-	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() || r.Formatted() != "" {
+	if r.Channel() != "" || r.Address() != "" || r.Masked() != "" || r.Country() != "" || r.VoIP() || r.Landline() ||
+		r.Formatted() != "" {
 		t.Errorf("the zero value is not empty: %v", r)
 	}
 }
 
 func TestRecipientPrintsMasked(t *testing.T) {
 	r := mustParse(t, Email, "leaky.person@example.com")
-	for verb, want := range map[string]string{"%v": "l•••@example.com", "%d": "l•••@example.com", "%q": `"l•••@example.com"`,
+	for verb, want := range map[string]string{"%v": "l•••@example.com", "%d": "l•••@example.com",
+		"%q":    `"l•••@example.com"`,
 		"%18s|": "  l•••@example.com|", "%#v": "recipient.Recipient(l•••@example.com)"} {
 		if got, pointed := fmt.Sprintf(verb, r), fmt.Sprintf(verb, &r); got != want || pointed != want {
 			t.Errorf("%s gives %q, of a pointer %q, want %q", verb, got, pointed, want)
@@ -193,8 +199,10 @@ func TestRecipientNeverLeaks(t *testing.T) {
 		secret := map[Channel]string{Email: "eaky", SMS: "5123456"}[ch]
 		var out bytes.Buffer
 		nested := []any{
-			r, &r, holder{r, &r, r}, &holder{r, &r, r}, []Recipient{r}, map[string]Recipient{"x": r}, [1]holder{{r, &r, r}},
-			map[string]holder{"x": {r, &r, r}}, struct{ a any }{r}, struct{ a any }{holder{r, &r, r}}, fmt.Errorf("to %v", r),
+			r, &r, holder{r, &r, r}, &holder{r, &r, r}, []Recipient{r}, map[string]Recipient{"x": r},
+			[1]holder{{r, &r, r}},
+			map[string]holder{"x": {r, &r, r}}, struct{ a any }{r}, struct{ a any }{holder{r, &r, r}},
+			fmt.Errorf("to %v", r),
 		}
 		for _, v := range nested {
 			for _, verb := range "vsqxXdobcUeEfFgGtpw" {

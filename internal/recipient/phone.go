@@ -16,7 +16,8 @@ const maxDigits = 15
 // minDigits is the least number of digits of any phone number.
 const minDigits = 3
 
-// separators stand between the digits of a number as people write and copy it, also with an East Asian keyboard.
+// separators stand between the digits of a number as people write and copy it, also with an East
+// Asian keyboard.
 const separators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
 func parsePhone(raw, country string) (parts, error) {
@@ -51,9 +52,10 @@ func parsePhone(raw, country string) (parts, error) {
 	}, nil
 }
 
-// parseNumber parses the digits of a phone number. International digits (typed with +) begin with a country code, and country does not
-// matter. Other digits are as typed in country: a national number, with or without its trunk prefix; with the international prefix or 00;
-// or with country's own code and no prefix. Error: *InvalidError.
+// parseNumber parses the digits of a phone number. International digits (typed with +) begin with a
+// country code, and country does not matter. Other digits are as typed in country: a national
+// number, with or without its trunk prefix; with the international prefix or 00; or with country's
+// own code and no prefix. Error: *InvalidError.
 func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
 	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
 		return nil, errTooShort
@@ -65,14 +67,15 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 		return nil, errNoCountryCode
 	}
 	number, err := checkAssigned(phonenumbers.Parse(digits, country))
-	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil { // dialled so in most countries, and meant so in all
+	// dialled so in most countries, and meant so in all
+	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return checkAssigned(phonenumbers.Parse("+"+rest, ""))
 	}
 	return number, err
 }
 
-// checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering plan assigns it, else an *InvalidError
-// that says what is probably wrong.
+// checkAssigned takes the results of phonenumbers.Parse. It returns the number if the numbering
+// plan assigns it, else an *InvalidError that says what is probably wrong.
 func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.PhoneNumber, error) {
 	if errors.Is(err, phonenumbers.ErrTooShortNSN) || errors.Is(err, phonenumbers.ErrTooShortAfterIDD) {
 		return nil, errTooShort
@@ -90,8 +93,9 @@ func checkAssigned(number *phonenumbers.PhoneNumber, err error) (*phonenumbers.P
 	return nil, errInvalidNumber
 }
 
-// parseDigits returns the digits of a typed number, and whether the number began with a plus. It rejects letters ("+1 800 FLOWERS"),
-// extensions and tel: URLs, all of which the phone number library would accept.
+// parseDigits returns the digits of a typed number, and whether the number began with a plus. It
+// rejects letters ("+1 800 FLOWERS"), extensions and tel: URLs, all of which the phone number
+// library would accept.
 func parseDigits(s string) (digits string, international bool, err error) {
 	rest, plus := strings.CutPrefix(strings.Replace(s, "＋", "+", 1), "+")
 	if opened, ok := strings.CutPrefix(rest, "(+"); ok && !plus { // as some address books write it
@@ -110,7 +114,8 @@ func parseDigits(s string) (digits string, international bool, err error) {
 	return out.String(), plus, nil
 }
 
-// toASCIIDigit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to ASCII.
+// toASCIIDigit converts a digit of a phone's number pad, ASCII, full-width, Arabic or Persian, to
+// ASCII.
 func toASCIIDigit(r rune) (rune, bool) {
 	for _, zero := range []rune{'0', '０', '٠', '۰'} {
 		if zero <= r && r <= zero+9 {
@@ -120,24 +125,27 @@ func toASCIIDigit(r rune) (rune, bool) {
 	return 0, false
 }
 
-// maskNumber masks a phone number. It shows the country code and at most three digits at each end of the national number, and hides at
-// least four digits of that.
+// maskNumber masks a phone number. It shows the country code and at most three digits at each end
+// of the national number, and hides at least four digits of that.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
 	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
 }
 
-// nonGeographic is the Country of phone numbers that belong to no country, such as satellite and international networks.
+// nonGeographic is the Country of phone numbers that belong to no country, such as satellite and
+// international networks.
 const nonGeographic = "001"
 
-// KnownCountry reports whether phone numbers can have this Country: a region of ISO 3166-1 alpha-2 with a numbering plan, or
-// nonGeographic. Several regions may share a dial code: +1 is the United States, Canada, Jamaica and some twenty more.
+// KnownCountry reports whether phone numbers can have this Country: a region of ISO 3166-1 alpha-2
+// with a numbering plan, or nonGeographic. Several regions may share a dial code: +1 is the United
+// States, Canada, Jamaica and some twenty more.
 func KnownCountry(country string) bool {
 	return country == nonGeographic || phonenumbers.GetCountryCodeForRegion(country) != 0
 }
 
-// DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown country.
+// DialCode returns the country code of a country's numbers, such as "+49"; "" for an unknown
+// country.
 func DialCode(country string) string {
 	code := phonenumbers.GetCountryCodeForRegion(country)
 	if code == 0 {
@@ -151,8 +159,9 @@ func Countries() []string {
 	return slices.Sorted(maps.Keys(phonenumbers.GetSupportedRegions()))
 }
 
-// ExampleNumber returns an example of a mobile number of a country in national form, such as "01512 3456789"; in international form if
-// ParseIn could not read the national one; "" if no example is known.
+// ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
+// 3456789"; in international form if ParseIn could not read the national one; "" if no example is
+// known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {

@@ -29,8 +29,10 @@ func TestParsePhone(t *testing.T) {
 		{"+881612345678", "+881612345678", "+881 61•••678", nonGeographic}, // satellite
 	} {
 		r := mustParse(t, SMS, c.raw)
-		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS || !KnownCountry(c.country) {
-			t.Errorf("got %q, %q, %q\nwant %q, %q, %q", r.Address(), r.Masked(), r.Country(), c.address, c.masked, c.country)
+		if r.Address() != c.address || r.Masked() != c.masked || r.Country() != c.country || r.Channel() != SMS ||
+			!KnownCountry(c.country) {
+			t.Errorf("got %q, %q, %q\nwant %q, %q, %q", r.Address(), r.Masked(), r.Country(), c.address,
+				c.masked, c.country)
 		}
 	}
 }
@@ -43,9 +45,11 @@ func TestParsePhoneRefuses(t *testing.T) {
 		"too_long":        {"+4921111111111111", "+" + strings.Repeat("1", 2000)}, // the first one is valid in its plan
 		"invalid_number":  {"+", "+491512345678901234", "+999 12345678", "+0151 23456789", "+44 7700 900123"},
 		// Premium and shared-cost numbers of countries and of none.
-		"number_not_allowed": {"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789", "+49 180 5 123456", "+44 843 1234567",
+		"number_not_allowed": {"+49 900 1234567", "+44 9012345678", "+1 900 555 1234", "+979 123456789",
+			"+49 180 5 123456", "+44 843 1234567",
 			"+808 1234 5678"},
-		"invalid_character": {"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5", "+4915123456789;ext=5",
+		"invalid_character": {"++4915123456789", "+49151+23456789", "+1 800 FLOWERS", "+4915123456789 ext. 5",
+			"+4915123456789;ext=5",
 			"tel:+4915123456789", "ana@example.com", "+49📞", "+4915123456789,+4915123456780", "+४९१५१२३४५६७८९"},
 		"control_character":   {"+4915123456789\n", "+49151\x0023456789", "+49\t15123456789"},
 		"invisible_character": {"\u202a+4915123456789\u202c", "+49151\u200b23456789"},
@@ -53,7 +57,8 @@ func TestParsePhoneRefuses(t *testing.T) {
 	})
 }
 
-// The prefix, how a number is written and its kind; and what a mask shows before the hidden digits, which is all that VisiblePrefix may have.
+// The prefix, how a number is written and its kind; and what a mask shows before the hidden digits,
+// which is all that VisiblePrefix may have.
 func TestAttributesOfANumber(t *testing.T) {
 	for raw, want := range map[string]struct {
 		prefix, written, begins string
@@ -68,9 +73,12 @@ func TestAttributesOfANumber(t *testing.T) {
 		"+683 4000":         {"+683", "+683 4000", "+683", true, false},
 	} {
 		r := mustParse(t, SMS, raw)
-		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline || r.VoIP() != want.voip ||
-			r.VisiblePrefix() != want.begins || !strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+bullets) {
-			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Formatted(), r.VisiblePrefix(), r.Landline(), r.VoIP(), r.Masked())
+		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline ||
+			r.VoIP() != want.voip ||
+			r.VisiblePrefix() != want.begins ||
+			!strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+bullets) {
+			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Formatted(),
+				r.VisiblePrefix(), r.Landline(), r.VoIP(), r.Masked())
 		}
 	}
 	ana := mustParse(t, Email, "ana.maria@example.com")
@@ -80,8 +88,9 @@ func TestAttributesOfANumber(t *testing.T) {
 }
 
 func TestMaskedDomain(t *testing.T) {
-	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国", "xn--fsqu00a.xn--fiqs8s": "例子.中国",
-		"localhost": "", "a b.com": "", "": "", "x@qq.com": ""} {
+	for typed, want := range map[string]string{"QQ.com": "qq.com", " @qq.com ": "qq.com", "例子。中国": "例子.中国",
+		"xn--fsqu00a.xn--fiqs8s": "例子.中国",
+		"localhost":              "", "a b.com": "", "": "", "x@qq.com": ""} {
 		got, err := MaskedDomain(typed)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", typed, got, err)
@@ -92,18 +101,21 @@ func TestMaskedDomain(t *testing.T) {
 	}
 }
 
-// A number may be written as it is dialled in a country; with a plus, or with what is dialled there before calls abroad, it has its own
-// country code.
+// A number may be written as it is dialled in a country; with a plus, or with what is dialled there
+// before calls abroad, it has its own country code.
 func TestParseInACountry(t *testing.T) {
 	for _, c := range []struct{ country, raw, want string }{
-		{"DE", "0151 23456789", "+4915123456789"}, {"DE", "151 23456789", "+4915123456789"}, {"DE", "(0151) 234/567-89", "+4915123456789"},
-		{"DE", "+1 202 555 0143", "+12025550143"}, {"DE", "(+49) 151 23456789", "+4915123456789"}, {"DE", "00 44 7400 123456", "+447400123456"},
+		{"DE", "0151 23456789", "+4915123456789"}, {"DE", "151 23456789", "+4915123456789"},
+		{"DE", "(0151) 234/567-89", "+4915123456789"},
+		{"DE", "+1 202 555 0143", "+12025550143"}, {"DE", "(+49) 151 23456789", "+4915123456789"},
+		{"DE", "00 44 7400 123456", "+447400123456"},
 		{"US", "0049 151 23456789", "+4915123456789"}, // 00 is not usual there
 		{"US", "011 49 151 23456789", "+4915123456789"}, {"AU", "0011 49 151 23456789", "+4915123456789"},
 		{"FR", "33 6 12 34 56 78", "+33612345678"}, // with the code and no plus
 		{"US", "(202) 555-0143", "+12025550143"}, {"US", "1-202-555-0143", "+12025550143"},
 		{"US", "416 555 0123", "+14165550123"}, // a neighbour under the same code
-		{"CN", "138 0013 8021", "+8613800138021"}, {"CN", "１３８００１３８０２１", "+8613800138021"}, {"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
+		{"CN", "138 0013 8021", "+8613800138021"}, {"CN", "１３８００１３８０２１", "+8613800138021"},
+		{"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
 		{"IT", "06 698 12345", "+390669812345"}, {"RU", "8 (912) 345-67-89", "+79123456789"},
 	} {
 		r, err := ParseIn(SMS, c.raw, c.country)
@@ -116,8 +128,10 @@ func TestParseInACountry(t *testing.T) {
 		"XX":          {"no_country_code": {"0151 23456789"}},
 		nonGeographic: {"no_country_code": {"0151 23456789"}},
 		"FR":          {"too_short": {"06 12 34"}, "invalid_number": {"0151 23456789"}},
-		"US":          {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"}, "invalid_character": {"800 FLOWERS"}},
-		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"}, "empty": {" "},
+		"US": {"too_short": {"555-0143"}, "invalid_number": {"202 555 0143 999"},
+			"invalid_character": {"800 FLOWERS"}},
+		"DE": {"too_short": {"0044 7", "110"}, "invalid_number": {"()"}, "number_not_allowed": {"0900 1234567"},
+			"empty":             {" "},
 			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"}},
 	} {
 		refuses(t, func(raw string) error { _, err := ParseIn(SMS, raw, country); return err }, reasons)
@@ -142,13 +156,16 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 			continue
 		}
 		if r, err := ParseIn(SMS, example, country); err != nil || DialCode(r.Country()) != DialCode(country) {
-			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err) // some islands share the plan of another country
+			// some islands share the plan of another country
+			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err)
 		}
 	}
-	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" || DialCode("XX") != "" {
+	if ExampleNumber("XX") != "" || ExampleNumber("DE") != "01512 3456789" || DialCode("JM") != "+1" ||
+		DialCode("XX") != "" {
 		t.Errorf("%q, %q", ExampleNumber("DE"), DialCode("JM"))
 	}
-	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(nonGeographic) || DialCode(nonGeographic) != "" {
+	if KnownCountry("XX") || KnownCountry("de") || KnownCountry("") || !KnownCountry(nonGeographic) ||
+		DialCode(nonGeographic) != "" {
 		t.Error("a country that is none")
 	}
 }
@@ -158,12 +175,14 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 	countries, codes := Plans()
 	for _, country := range Countries() {
 		p := countries[country]
-		if "+"+p.Code != DialCode(country) || p.Example != ExampleNumber(country) || countries[codes[p.Code].Main].Code != p.Code {
+		if "+"+p.Code != DialCode(country) || p.Example != ExampleNumber(country) ||
+			countries[codes[p.Code].Main].Code != p.Code {
 			t.Errorf("%s: %+v, mainly %s", country, p, codes[p.Code].Main)
 		}
 		for _, g := range codes[p.Code].Groupings {
-			if _, err := regexp.Compile(g.LeadingDigits); err != nil || !templatePattern.MatchString(g.Short) || g.National != "" &&
-				!templatePattern.MatchString(g.National) {
+			if _, err := regexp.Compile(g.LeadingDigits); err != nil || !templatePattern.MatchString(g.Short) ||
+				g.National != "" &&
+					!templatePattern.MatchString(g.National) {
 				t.Errorf("%s: %+v, %v", country, g, err)
 			}
 		}
@@ -174,7 +193,8 @@ func TestPlansAreOfEveryCountry(t *testing.T) {
 	}
 	for code, want := range map[string][3]string{ // national, within the country, abroad
 		"1": {"", "(###) ###-####", "###-###-####"}, "7": {"# (###) ###-##-##", "### ###-##-##", "### ###-##-##"},
-		"81": {"###-####-####", "##-####-####", "##-####-####"}, "33": {"## ## ## ## ##", "# ## ## ## ##", "# ## ## ## ##"},
+		"81": {"###-####-####", "##-####-####", "##-####-####"},
+		"33": {"## ## ## ## ##", "# ## ## ## ##", "# ## ## ## ##"},
 	} {
 		var found [][3]string
 		for _, g := range codes[code].Groupings {

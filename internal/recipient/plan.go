@@ -8,7 +8,8 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// plan describes a country's phone numbers for an input that formats them while they are typed. Only Parse decides what is valid.
+// plan describes a country's phone numbers for an input that formats them while they are typed.
+// Only Parse decides what is valid.
 type plan struct {
 	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
 	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
@@ -23,7 +24,9 @@ type callingCodePlan struct {
 
 // grouping is a format for numbers with certain leading digits. In a template each # is a digit.
 type grouping struct {
-	LeadingDigits string // a regular expression that JavaScript knows too, matched at the beginning of a number without trunk prefix
+	// a regular expression that JavaScript knows too, matched at the beginning of a number without
+	// trunk prefix
+	LeadingDigits string
 	National      string // with the trunk prefix; empty: it is not written so
 	Short         string // without it, within the country
 	Abroad        string // after the country code
@@ -43,7 +46,8 @@ func Plans() (countries map[string]plan, codes map[string]callingCodePlan) {
 		return countries, codes // it is part of the program, and a test reads it
 	}
 	for _, m := range metadata.GetMetadata() {
-		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) && country != nonGeographic {
+		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) &&
+			country != nonGeographic {
 			codes[strconv.Itoa(int(m.GetCountryCode()))] = callingCodePlan{country, groupingsOf(m)}
 		}
 	}
@@ -58,7 +62,8 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" { // a number of one town, which cannot be called from elsewhere
+		// a number of one town, which cannot be called from elsewhere
+		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
@@ -87,7 +92,8 @@ var (
 	templatePattern = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
-// templateOf returns the longest number that matches a pattern, in its format and with # for each digit; empty if none can be typed.
+// templateOf returns the longest number that matches a pattern, in its format and with # for each
+// digit; empty if none can be typed.
 func templateOf(pattern, format string) string {
 	fits, err := regexp.Compile("^(?:" + characterClass.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {

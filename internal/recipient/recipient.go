@@ -1,7 +1,8 @@
 // Package recipient parses mail addresses and phone numbers.
 //
-// A request's recipient is parsed once, at its start. A Recipient is valid, cannot inject anything into a mail header or an SMTP command,
-// and prints only masked. The quota and the database use its Hash; the address itself is read only to encrypt it and to send a message.
+// A request's recipient is parsed once, at its start. A Recipient is valid, cannot inject anything
+// into a mail header or an SMTP command, and prints only masked. The quota and the database use its
+// Hash; the address itself is read only to encrypt it and to send a message.
 //
 // The package imports no other package of this module.
 package recipient
@@ -27,7 +28,8 @@ const (
 // Channels returns all channels.
 func Channels() []Channel { return []Channel{Email, SMS} }
 
-// ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not repeat the input.
+// ParseChannel accepts exactly "email" and "sms". The error is an *InvalidError that does not
+// repeat the input.
 func ParseChannel(s string) (Channel, error) {
 	switch ch := Channel(s); ch {
 	case Email, SMS:
@@ -36,11 +38,12 @@ func ParseChannel(s string) (Channel, error) {
 	return "", errUnknownChannel
 }
 
-// Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is no recipient; its methods return empty
-// strings.
+// Recipient is a valid address on a channel. It is immutable, and prints masked. The zero value is
+// no recipient; its methods return empty strings.
 type Recipient struct {
-	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its methods but prints its fields, and for a
-	// verb that does not fit ("%s") it follows a pointer to a struct.
+	// A pointer to a pointer: if a Recipient is in an unexported field, fmt does not call its
+	// methods but prints its fields, and for a verb that does not fit ("%s") it follows a pointer
+	// to a struct.
 	p **parts
 	_ [0]func() // not comparable with ==, which would compare pointers
 }
@@ -54,19 +57,21 @@ type parts struct {
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalises what a person or a back end typed. Plain spaces around it are dropped.
+// Parse checks and normalises what a person or a back end typed. Plain spaces around it are
+// dropped.
 //
-// E-mail: one bare addr-spec with a dot-atom local part, which is kept as typed, at a public domain name
-// (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, display name, group or address literal).
-// SMS: an international number that begins with "+" and that the numbering plan knows.
+// E-mail: one bare addr-spec with a dot-atom local part, which is kept as typed, at a public domain
+// name (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, display name, group or address
+// literal). SMS: an international number that begins with "+" and that the numbering plan knows.
 //
 // The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {
 	return ParseIn(ch, raw, "")
 }
 
-// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be written as people dial it there: "0151
-// 23456789" in DE, or with 00 instead of the "+". With an empty or unknown country ParseIn is Parse.
+// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be
+// written as people dial it there: "0151 23456789" in DE, or with 00 instead of the "+". With an
+// empty or unknown country ParseIn is Parse.
 func ParseIn(ch Channel, raw, country string) (Recipient, error) {
 	var p parts
 	var err error
@@ -103,8 +108,9 @@ func (r Recipient) Equal(other Recipient) bool {
 // Channel returns the recipient's channel.
 func (r Recipient) Channel() Channel { return r.parts().channel }
 
-// Address returns the unmasked address. For e-mail it has the local part as typed and the domain as lower-case A-labels (RFC 5890), so
-// that only the local part can need SMTPUTF8 (RFC 6531); for SMS it is the number in E.164 form.
+// Address returns the unmasked address. For e-mail it has the local part as typed and the domain as
+// lower-case A-labels (RFC 5890), so that only the local part can need SMTPUTF8 (RFC 6531); for SMS
+// it is the number in E.164 form.
 func (r Recipient) Address() string { return r.parts().address }
 
 // Domain returns the domain of an e-mail address, in lower-case A-labels; "" for a phone number.
@@ -116,8 +122,8 @@ func (r Recipient) Domain() string {
 	return domain
 }
 
-// MaskedDomain returns a typed domain in the form that Masked shows. It fails with an *InvalidError if no e-mail address can have the
-// domain.
+// MaskedDomain returns a typed domain in the form that Masked shows. It fails with an *InvalidError
+// if no e-mail address can have the domain.
 func MaskedDomain(typed string) (string, error) {
 	r, err := Parse(Email, "a@"+strings.TrimPrefix(strings.TrimSpace(typed), "@"))
 	if err != nil {
@@ -132,14 +138,16 @@ func DomainOf(masked string) string {
 	return domain
 }
 
-// Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not reveal the length of the hidden part.
+// Masked returns the form for people and logs: "a•••@example.com", "+86 138•••021". It does not
+// reveal the length of the hidden part.
 func (r Recipient) Masked() string { return r.parts().masked }
 
-// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; nonGeographic, "001", if it belongs to none; "" for
-// e-mail.
+// Country returns a phone number's country as ISO 3166-1 alpha-2, such as "DE"; nonGeographic,
+// "001", if it belongs to none; "" for e-mail.
 func (r Recipient) Country() string { return r.parts().country }
 
-// Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use blocks of numbers with one prefix.
+// Prefix returns a phone number without its last four digits; "" for e-mail. Fraudsters often use
+// blocks of numbers with one prefix.
 func (r Recipient) Prefix() string {
 	number := r.Address()
 	if r.Channel() != SMS || len(number) <= prefixCut {
@@ -150,8 +158,8 @@ func (r Recipient) Prefix() string {
 
 const prefixCut = 4
 
-// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country code, such as "+86138"; "" for e-mail.
-// It reveals no more than Masked.
+// VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country
+// code, such as "+86138"; "" for e-mail. It reveals no more than Masked.
 func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""
@@ -165,13 +173,15 @@ func (r Recipient) VoIP() bool {
 	return r.Channel() == SMS && r.parts().kind == phonenumbers.VOIP
 }
 
-// Landline reports whether the numbering plan assigns this phone number to fixed lines, most of which get no text messages. In some
-// countries, such as the United States, the plan does not distinguish them from mobile numbers; then it returns false.
+// Landline reports whether the numbering plan assigns this phone number to fixed lines, most of
+// which get no text messages. In some countries, such as the United States, the plan does not
+// distinguish them from mobile numbers; then it returns false.
 func (r Recipient) Landline() bool {
 	return r.Channel() == SMS && r.parts().kind == phonenumbers.FIXED_LINE
 }
 
-// Formatted returns Address as people write one: a phone number with spaces between its groups, such as "+49 1512 3456789".
+// Formatted returns Address as people write one: a phone number with spaces between its groups,
+// such as "+49 1512 3456789".
 func (r Recipient) Formatted() string {
 	if r.Channel() != SMS {
 		return r.Address()
@@ -192,7 +202,8 @@ func (r Recipient) GoString() string { return "recipient.Recipient(" + r.Masked(
 // LogValue gives the masked form to slog.
 func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
 
-// MarshalText gives the masked form to JSON, YAML, XML and whatever else writes text. There is no way back from it.
+// MarshalText gives the masked form to JSON, YAML, XML and whatever else writes text. There is no
+// way back from it.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
 
 // Format gives the masked form for every verb: without it %d and %x would walk the fields.

@@ -10,25 +10,30 @@ import (
 // wellKnown lists mail domains that many people have. Earlier ones win a tie.
 var wellKnown = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
-	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com", "21cn.com",
+	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
+	"21cn.com",
 	"vip.qq.com", "vip.163.com", "live.com", "msn.com", "me.com", "mac.com", "aol.com", "proton.me", "protonmail.com",
-	"gmx.de", "gmx.net", "gmx.com", "web.de", "t-online.de", "mail.ru", "yandex.ru", "naver.com", "daum.net", "hanmail.net",
+	"gmx.de", "gmx.net", "gmx.com", "web.de", "t-online.de", "mail.ru", "yandex.ru", "naver.com", "daum.net",
+	"hanmail.net",
 	"yahoo.co.uk", "yahoo.co.jp", "hotmail.co.uk", "orange.fr", "wanadoo.fr", "laposte.net", "libero.it", "comcast.net",
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// lookAlikes are real mail domains one typing error away from a more common one. They are neither corrected nor suggested.
+// lookAlikes are real mail domains one typing error away from a more common one. They are neither
+// corrected nor suggested.
 var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// Domains from this length on may differ by two edits: "outlook.com" has room for two slips, "gmail.com" is
-// two slips away from too many others.
+// Domains from this length on may differ by two edits: "outlook.com" has room for two slips,
+// "gmail.com" is two slips away from too many others.
 const longDomain = 10
 
-// Names this short, such as "live", are one slip from many other names ("line"), so Suggest corrects only what follows the name.
+// Names this short, such as "live", are one slip from many other names ("line"), so Suggest
+// corrects only what follows the name.
 const shortName = 4
 
-// Suggest returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com" for "gmial.com"; else false. It takes a
-// domain or an address and returns the same kind. The caller should ask the person, and not correct silently.
+// Suggest returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com"
+// for "gmial.com"; else false. It takes a domain or an address and returns the same kind. The
+// caller should ask the person, and not correct silently.
 func Suggest(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])
@@ -47,7 +52,8 @@ func Suggest(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain at edit distance d from a known one is rather a typo than a domain of its own.
+// isPlausibleTypo reports whether a typed domain at edit distance d from a known one is rather a
+// typo than a domain of its own.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")
@@ -65,8 +71,9 @@ func isPlausibleTypo(typed, known string, d int) bool {
 	return d == 1
 }
 
-// distance returns the edit distance of two words: the number of inserted, removed, replaced and swapped neighbouring characters
-// (optimal string alignment, the restricted form of Damerau and Levenshtein).
+// distance returns the edit distance of two words: the number of inserted, removed, replaced and
+// swapped neighbouring characters (optimal string alignment, the restricted form of Damerau and
+// Levenshtein).
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, last := make([]int, len(t)+1), make([]int, len(t)+1)
@@ -91,14 +98,16 @@ func distance(a, b string) int {
 	return last[len(t)]
 }
 
-// Letters that a slip of the hand may put into an address or a number. OneTypoAway drops results that are not valid.
+// Letters that a slip of the hand may put into an address or a number. OneTypoAway drops results
+// that are not valid.
 const (
 	lettersOfAddress = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
 	lettersOfNumber  = "0123456789"
 )
 
-// OneTypoAway returns the valid recipients one typing error away (Damerau, 1964): a letter missing, added, replaced, or swapped with its
-// neighbour. These are about 2,000 for an address and 200 for a number, without duplicates and without r, in no particular order.
+// OneTypoAway returns the valid recipients one typing error away (Damerau, 1964): a letter missing,
+// added, replaced, or swapped with its neighbour. These are about 2,000 for an address and 200 for
+// a number, without duplicates and without r, in no particular order.
 func (r Recipient) OneTypoAway() []Recipient {
 	letters, fixed := lettersOfAddress, ""
 	if r.Channel() == SMS {
@@ -118,7 +127,8 @@ func (r Recipient) OneTypoAway() []Recipient {
 	return all
 }
 
-// withOneTypo returns all texts one typing error away from s. It works on bytes; results that are no valid UTF-8 fail to parse later.
+// withOneTypo returns all texts one typing error away from s. It works on bytes; results that are
+// no valid UTF-8 fail to parse later.
 func withOneTypo(s, letters string) (all []string) {
 	for i := range len(s) {
 		all = append(all, s[:i]+s[i+1:])

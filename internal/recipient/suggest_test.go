@@ -10,9 +10,11 @@ func TestSuggest(t *testing.T) {
 	for typed, want := range map[string]string{
 		"gmial.com": "gmail.com", "gamil.com": "gmail.com", "gmai.com": "gmail.com", "gmaill.com": "gmail.com",
 		"gnail.com": "gmail.com", "gmail.con": "gmail.com", "gmail.co": "gmail.com", "gmail.cm": "gmail.com",
-		"gmailcom": "gmail.com", "qqcom": "qq.com", "gmail.comm": "gmail.com", "gmail.cmo": "gmail.com", "GMIAL.com": "gmail.com",
-		"hotmial.com": "hotmail.com", "hotmal.com": "hotmail.com", "htomial.com": "hotmail.com", "hotmail.cmo": "hotmail.com",
-		"outlok.com": "outlook.com", "outloook.co": "outlook.com", "oulook.com": "outlook.com",
+		"gmailcom": "gmail.com", "qqcom": "qq.com", "gmail.comm": "gmail.com", "gmail.cmo": "gmail.com",
+		"GMIAL.com":   "gmail.com",
+		"hotmial.com": "hotmail.com", "hotmal.com": "hotmail.com", "htomial.com": "hotmail.com",
+		"hotmail.cmo": "hotmail.com",
+		"outlok.com":  "outlook.com", "outloook.co": "outlook.com", "oulook.com": "outlook.com",
 		"yaho.com": "yahoo.com", "yahooo.com": "yahoo.com", "yahoo.co.ku": "yahoo.co.uk", "iclould.com": "icloud.com",
 		"qq.con": "qq.com", "qq.cmo": "qq.com", "qq.comm": "qq.com", "163.con": "163.com", "126.ocm": "126.com",
 		"foxmial.com": "foxmail.com", "vip.qq.con": "vip.qq.com", "sina.con": "sina.com", "aliyum.com": "aliyun.com",
@@ -36,7 +38,8 @@ func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 		"yahoo.co.id", "live.de", "live.cn", "line.com", "love.com", "qq.cn", "qt.com", "ge.com", "we.com", "139.net",
 		"163.net", "136.com", "263.net", "gmx.at", "gmx.ch", "web.com", "gmail.ru", "mail.de", "mail.ua", "yandex.com",
 		"yandex.kz", "ya.ru", "protonmail.ch", "pm.me", "tutanota.com", "hushmail.com", "rocketmail.com", "orange.com",
-		"free.fr", "sfr.fr", "company.example", "qr.con", "small.com", "qq.", "qqc", "gmaicom", "gm.de", "example.net", "x.de", "t.co", "", "com",
+		"free.fr", "sfr.fr", "company.example", "qr.con", "small.com", "qq.", "qqc", "gmaicom", "gm.de", "example.net",
+		"x.de", "t.co", "", "com",
 		"localhost", "a",
 	}
 	for _, domain := range slices.Concat(real, wellKnown, lookAlikes) {
@@ -53,7 +56,8 @@ func TestOneTypoAway(t *testing.T) {
 		channel         Channel
 		to, near, never string
 	}{
-		{Email, "Ana@gmail.com", "ana@gmial.com ana@gmail.con ana@gmail.co ana@gmaill.com anna@gmail.com an@gmail.com naa@gmail.com ana@g.mail.com",
+		{Email, "Ana@gmail.com",
+			"ana@gmial.com ana@gmail.con ana@gmail.co ana@gmaill.com anna@gmail.com an@gmail.com naa@gmail.com ana@g.mail.com",
 			"ana@gmail.com ana@gamli.com ana@qq.com"},
 		{Email, "mañana@example.com", "mañana@exmaple.com", "mañana@example.com"},
 		{SMS, "+4915123456789", "+4915123456798 +4915123456780 +4915213456789", "+4915123456789 +4915123456000"},
@@ -67,7 +71,8 @@ func TestOneTypoAway(t *testing.T) {
 				t.Errorf("%s is not near %s", want, c.to)
 			}
 		}
-		if slices.ContainsFunc(strings.Fields(c.never), func(other string) bool { return slices.Contains(all, other) }) {
+		if slices.ContainsFunc(strings.Fields(c.never),
+			func(other string) bool { return slices.Contains(all, other) }) {
 			t.Errorf("one of %s is near %s", c.never, c.to)
 		}
 		if slices.Sort(all); len(all) != len(slices.Compact(slices.Clone(all))) || len(all) > 2500 {

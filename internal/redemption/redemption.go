@@ -1,6 +1,7 @@
-// Package redemption gives a back end the full address of an approved verification, once, in exchange for a proof or a reference. A browser
-// brings the proof to the back end. The hosted page instead adds a reference to the URL to which it returns the person. Package api calls
-// Redeem; package page calls NewReference.
+// Package redemption gives a back end the full address of an approved verification, once, in
+// exchange for a proof or a reference. A browser brings the proof to the back end. The hosted page
+// instead adds a reference to the URL to which it returns the person. Package api calls Redeem;
+// package page calls NewReference.
 package redemption
 
 import (
@@ -65,10 +66,11 @@ type Redeemed struct {
 	Test       bool
 }
 
-// Redeem returns the address of an approval and marks the approval as redeemed. A later call gets the address again if it has the
-// Idempotency-Key of the first, else ErrRedeemed. Other errors: *fault.InvalidError if not exactly one of proof and reference is
-// given, or if it is expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the address cannot be
-// decrypted.
+// Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
+// the address again if it has the Idempotency-Key of the first, else ErrRedeemed. Other errors:
+// *fault.InvalidError if not exactly one of proof and reference is given, or if it is expired,
+// forged, or of another app; ErrErased; fault.Unavailable if the database fails or the address
+// cannot be decrypted.
 func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
 	id, expires, err := s.open(app, r)
 	if err != nil {
@@ -127,7 +129,8 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	}, nil
 }
 
-// open returns the verification's ID from the proof or reference, and when that expires. Error: *fault.InvalidError.
+// open returns the verification's ID from the proof or reference, and when that expires. Error:
+// *fault.InvalidError.
 func (s *Service) open(app string, r Ask) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
@@ -149,13 +152,14 @@ func (r Ask) field() string {
 	return "proof"
 }
 
-// invalidProof returns one error for a forged proof, one of another app, and one whose verification is gone.
+// invalidProof returns one error for a forged proof, one of another app, and one whose verification
+// is gone.
 func invalidProof(r Ask) error {
 	return fault.Invalid(r.field(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
-// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is encrypted, so that a URL does not show the
-// ID. NewReference fails only if the ring has no key.
+// NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
+// encrypted, so that a URL does not show the ID. NewReference fails only if the ring has no key.
 func (s *Service) NewReference(app, id string) (string, error) {
 	text := append(binary.BigEndian.AppendUint64(nil, uint64(s.Now().Add(ReferenceLife).Unix())), id...)
 	sealed, err := s.Vault.Ring.Seal(referenceLabel, text, []byte(app))

@@ -44,7 +44,8 @@ func TestRedeemTellsTheAddressOnce(t *testing.T) {
 		facts, _, err := r.Proofs.VerifySignature(r.approved.Proof)
 		r.NoError(err)
 		want := redemption.Redeemed{
-			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default", ApprovedAt: got.ApprovedAt,
+			ID: r.approved.ID, Channel: "email", To: vtest.Ana, Recipient: facts.Recipient, Purpose: "default",
+			ApprovedAt: got.ApprovedAt,
 		}
 		if got != want || time.Since(got.ApprovedAt).Abs() > time.Second {
 			r.Errorf("%+v, want %+v", got, want)
@@ -67,11 +68,13 @@ func TestAReferenceIsRedeemedAsItsProof(t *testing.T) {
 		got, err := r.Redeem(r.Context(), "shop", redemption.Ask{Reference: r.reference("shop")})
 		r.NoError(err)
 		r.Want("the address", got.To, vtest.Ana)
-		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Ask{Proof: r.approved.Proof})), redemption.ErrRedeemed)
+		r.WantError(vtest.Err(r.Redeem(r.Context(), "shop", redemption.Ask{Proof: r.approved.Proof})),
+			redemption.ErrRedeemed)
 	})
 }
 
-// What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is redeemed.
+// What is forged, of another app, expired, or of no approval gets one answer, and nothing of it is
+// redeemed.
 func TestRedeemRefuses(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		pending := r.SendTo("bea@example.com")
@@ -112,7 +115,8 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	})
 }
 
-// The database that is away, or that took the redemption unheard: the same request again is told the address.
+// The database that is away, or that took the redemption unheard: the same request again is told
+// the address.
 func TestRedeemWithoutTheDatabase(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Ask{Proof: r.approved.Proof, Key: "a key"}

@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is what the page shows of an OpenAPI 3.1 document. Where one of its parts has a Ref, the others are empty.
+// document is what the page shows of an OpenAPI 3.1 document. Where one of its parts has a Ref, the
+// others are empty.
 type document struct {
 	Info       struct{ Title, Version, Description string }
 	Paths      named[named[operation]]
@@ -143,7 +144,8 @@ func (s schema) Alternatives() []schema { return append(s.OneOf, s.AnyOf...) }
 // Needs reports whether an object must have a member.
 func (s schema) Needs(name string) bool { return slices.Contains(s.Required, name) }
 
-// Facts returns what a value must be, as text with code between backticks: "string or null, one of `email`, `sms`".
+// Facts returns what a value must be, as text with code between backticks: "string or null, one of
+// `email`, `sms`".
 func (s schema) Facts() string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }

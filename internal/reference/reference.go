@@ -1,5 +1,5 @@
-// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at /docs. Package server serves the page of
-// each problem.
+// Package reference serves the specification of the HTTP API (docs/openapi.yaml) as a page, at
+// /docs. Package server serves the page of each problem.
 package reference
 
 import (
@@ -19,7 +19,8 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the route of the page, and one that leads to its list of problems. It is made at the first request.
+// Register adds the route of the page, and one that leads to its list of problems. It is made at
+// the first request.
 func Register(e *echo.Echo) {
 	page := sync.OnceValues(func() (*web.File, error) {
 		text, err := render(docs.OpenAPI)
@@ -58,7 +59,8 @@ func render(specification []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// paragraphs returns a description as HTML: paragraphs between empty lines, with what stands between backticks as code.
+// paragraphs returns a description as HTML: paragraphs between empty lines, with what stands
+// between backticks as code.
 func paragraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

@@ -36,7 +36,8 @@ func plain(text string) string {
 	return spaces.ReplaceAllString(strings.ReplaceAll(text, "`", ""), " ")
 }
 
-// The page has every text of the specification: each path, name, description, pattern, status and word of an enumeration.
+// The page has every text of the specification: each path, name, description, pattern, status and
+// word of an enumeration.
 func TestThePageHasTheWholeSpecification(t *testing.T) {
 	body := page(t)
 	shown := plain(html.UnescapeString(tag.ReplaceAllString(body, "")))
@@ -58,7 +59,8 @@ func TestThePageHasTheWholeSpecification(t *testing.T) {
 				if name = n.Content[i-i%2].Value; i%2 == 0 {
 					continue
 				}
-				if under == "paths" || under == "properties" || under == "schemas" || (under == "responses" || under == "headers") && !shared {
+				if under == "paths" || under == "properties" || under == "schemas" ||
+					(under == "responses" || under == "headers") && !shared {
 					has(under, name)
 				}
 			}
@@ -110,7 +112,8 @@ func TestTheListOfProblems(t *testing.T) {
 	e, w := echo.New(), httptest.NewRecorder()
 	Register(e)
 	e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/problems", nil))
-	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" || !strings.Contains(page(t), `<h2 id="problems">`) {
+	if at := w.Header().Get("Location"); w.Code != http.StatusFound || at != "/docs#problems" ||
+		!strings.Contains(page(t), `<h2 id="problems">`) {
 		t.Errorf("%d, at %q", w.Code, at)
 	}
 }

@@ -1,10 +1,12 @@
-// Package refusals collects refused requests and writes them to the database in batches: an attack costs one row, not one write for each
-// request, and the response never waits for the database. Package verification adds refusals, and package jobs calls Flush.
+// Package refusals collects refused requests and writes them to the database in batches: an attack
+// costs one row, not one write for each request, and the response never waits for the database.
+// Package verification adds refusals, and package jobs calls Flush.
 //
-// A rule that counts by recipient has one row for each recipient. The row counts further refusals until its deadline. A rule of a wider
-// scope, such as a network's, can refuse any number of recipients at no cost to the client. So only the first recipients of a network have
-// rows of their own, which support can find; the others share one row. When a bound of the batch is reached, refusals are counted in a
-// shared row, so that none is left out. Each replica has its own rows.
+// A rule that counts by recipient has one row for each recipient. The row counts further refusals
+// until its deadline. A rule of a wider scope, such as a network's, can refuse any number of
+// recipients at no cost to the client. So only the first recipients of a network have rows of their
+// own, which support can find; the others share one row. When a bound of the batch is reached,
+// refusals are counted in a shared row, so that none is left out. Each replica has its own rows.
 package refusals
 
 import (
@@ -63,7 +65,8 @@ type firstRecipients struct {
 	until time.Time
 }
 
-// openRow is a row in which further refusals are counted. Its Count is the number of refusals that are not in the database yet.
+// openRow is a row in which further refusals are counted. Its Count is the number of refusals that
+// are not in the database yet.
 type openRow struct {
 	store.Row
 	until    time.Time               // deadline: a later refusal opens a new row
@@ -79,7 +82,8 @@ const (
 	maxShared   = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks = 2_000            // networks whose first recipients are counted
 	maxOpen     = 10 * time.Minute // longest time for which a row stays open
-	minOpen     = time.Minute      // shortest time, for rules of a wider scope, whose waits may be shorter than a second
+	// shortest time, for rules of a wider scope, whose waits may be shorter than a second
+	minOpen = time.Minute
 )
 
 // New makes an empty batch.
@@ -108,7 +112,8 @@ func (r *Batch) add(row store.Row, scope quota.Scope, now time.Time) {
 	}
 }
 
-// rowOf returns the open row in which a refusal is counted, or opens one; nil if no ID could be made.
+// rowOf returns the open row in which a refusal is counted, or opens one; nil if no ID could be
+// made.
 func (r *Batch) rowOf(row store.Row, scope quota.Scope, now time.Time) *openRow {
 	if open := r.own[keyOf(row)]; open.accepts(now) {
 		return open
@@ -132,18 +137,21 @@ func (r *Batch) rowOf(row store.Row, scope quota.Scope, now time.Time) *openRow 
 	return r.sharedRow(row, now)
 }
 
-// countsByRecipient reports whether rules of the scope count by recipient. A client must use up such a rule before it refuses.
+// countsByRecipient reports whether rules of the scope count by recipient. A client must use up
+// such a rule before it refuses.
 func countsByRecipient(scope quota.Scope) bool {
 	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
-// accepts reports whether refusals are still counted in the row: before its deadline, and after it while Count is not in the database.
+// accepts reports whether refusals are still counted in the row: before its deadline, and after it
+// while Count is not in the database.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
-// networkCounter returns the counter of first recipients of the row's network. If there is none, or its deadline has passed, it makes one
-// with the deadline until. nil if there are too many networks.
+// networkCounter returns the counter of first recipients of the row's network. If there is none, or
+// its deadline has passed, it makes one with the deadline until. nil if there are too many
+// networks.
 func (r *Batch) networkCounter(row store.Row, until, now time.Time) *firstRecipients {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
@@ -157,10 +165,12 @@ func (r *Batch) networkCounter(row store.Row, until, now time.Time) *firstRecipi
 	return f
 }
 
-// sharedRow returns the shared row of the refusal's network, or opens it. With too many networks it returns a row that all networks share;
-// there are few such rows, at most one for each app, channel, purpose and rule. nil if no ID could be made.
+// sharedRow returns the shared row of the refusal's network, or opens it. With too many networks it
+// returns a row that all networks share; there are few such rows, at most one for each app,
+// channel, purpose and rule. nil if no ID could be made.
 func (r *Batch) sharedRow(row store.Row, now time.Time) *openRow {
-	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "", "", "", "", ""
+	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
+		"", "", "", ""
 	if open := r.shared[keyOf(row)]; open.accepts(now) {
 		return open
 	}
@@ -196,8 +206,9 @@ func (r *Batch) close(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// drainAll returns all rows with refusals that are not in the database, and resets their counts. It deletes other rows and networks whose
-// deadline has passed. lost is the number of refusals without a row.
+// drainAll returns all rows with refusals that are not in the database, and resets their counts. It
+// deletes other rows and networks whose deadline has passed. lost is the number of refusals without
+// a row.
 func (r *Batch) drainAll(now time.Time) (batch []store.Row, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,8 +241,8 @@ func (o *openRow) drain() store.Row {
 	return row
 }
 
-// putBack adds the counts of rows that were not written to the open rows again. If the write succeeded after all, its refusals are counted
-// twice, but none is lost.
+// putBack adds the counts of rows that were not written to the open rows again. If the write
+// succeeded after all, its refusals are counted twice, but none is lost.
 func (r *Batch) putBack(batch []store.Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -248,8 +259,8 @@ func (r *Batch) putBack(batch []store.Row) {
 	}
 }
 
-// Flush writes the collected refusals to the database. If that fails, they stay for the next Flush. It first waits for a Flush that is
-// under way; if ctx ends meanwhile, it does nothing.
+// Flush writes the collected refusals to the database. If that fails, they stay for the next Flush.
+// It first waits for a Flush that is under way; if ctx ends meanwhile, it does nothing.
 func (r *Batch) Flush(ctx context.Context) {
 	select {
 	case r.flushing <- struct{}{}:
@@ -267,7 +278,8 @@ func (r *Batch) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if err := r.db.Refused(ctx, batch); err != nil {
-		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err, runbook.DatabaseAway.See())
+		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
+			runbook.DatabaseAway.See())
 		r.putBack(batch)
 	}
 }

@@ -32,7 +32,8 @@ func refusal(n int, ip string) store.Row {
 		To: "a•••@example.com", IP: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
-// drained wants that so many rows of their own and shared ones are written, for so many requests, and that none is lost.
+// drained wants that so many rows of their own and shared ones are written, for so many requests,
+// and that none is lost.
 func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.Row {
 	t.Helper()
 	batch, lost := r.drainAll(at)
@@ -42,7 +43,8 @@ func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, req
 	return batch
 }
 
-// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a wider rule for a minute at least.
+// Refusals are one row until the deadline that was told, but for ten minutes at the most; by a
+// wider rule for a minute at least.
 func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -74,7 +76,8 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 
 // Whatever the scope, but the recipient's own rules, which cost a send each.
 func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
-	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global,
+	for _, scope := range []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
+		quota.Global,
 		"everything"} {
 		r := New(nil, time.Now, nil)
 		for i := range 1000 {
@@ -82,7 +85,8 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
 		for _, row := range drained(t, string(scope), r, refusedAt, FirstOwn, 1, 2000) {
-			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 || row.Recipients != store.ManyRecipients) {
+			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 ||
+				row.Recipients != store.ManyRecipients) {
 				t.Errorf("%s: the shared row is %+v", scope, row)
 			}
 		}
@@ -94,7 +98,8 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	drained(t, "recipient", r, refusedAt, 1000, 0, 1000)
 }
 
-// One network that fills its rows takes none from another one, another app or another rule; and a deadline begins anew.
+// One network that fills its rows takes none from another one, another app or another rule; and a
+// deadline begins anew.
 func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
@@ -114,7 +119,8 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	drained(t, "later", r, later, FirstOwn, 1, 100)
 }
 
-// Whichever rule refuses and wherever requests come from, memory has a bound, and every request is counted in some row.
+// Whichever rule refuses and wherever requests come from, memory has a bound, and every request is
+// counted in some row.
 func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	r := New(nil, time.Now, nil)
 	for i := range maxOwn + 100 {
@@ -131,7 +137,8 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	drained(t, "networks", r, refusedAt, maxFirst, maxShared+1, networks*(FirstOwn+2))
 	later := refusedAt.Add(maxOpen)
 	if r.drainAll(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
-		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared), len(r.networks), r.first)
+		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),
+			len(r.networks), r.first)
 	}
 }
 
@@ -142,7 +149,8 @@ func TestDistinctRecipients(t *testing.T) {
 		r.add(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
 	n := 0
-	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients, store.ManyRecipients + 1, 1000} {
+	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients,
+		store.ManyRecipients + 1, 1000} {
 		for ; n < size; n++ {
 			r.add(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
 			r.add(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
@@ -164,7 +172,8 @@ func (h hung) Refused(context.Context, []store.Row) error {
 	return nil
 }
 
-// An administrator who has refusals written before an erasure is not held up by a database that hangs.
+// An administrator who has refusals written before an erasure is not held up by a database that
+// hangs.
 func TestFlushWaitsForAnotherNoLongerThanItMay(t *testing.T) {
 	db := hung{make(chan struct{}), make(chan struct{})}
 	r := New(db, time.Now, slog.New(slog.DiscardHandler))

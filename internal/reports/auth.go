@@ -16,28 +16,33 @@ import (
 // scheme is how a provider authenticates a request.
 type scheme string
 
-// The schemes, the strongest first. Header and Basic send the secret itself with each request, and do not protect the body. Use them only
-// over TLS, and only if the provider offers nothing stronger.
+// The schemes, the strongest first. Header and Basic send the secret itself with each request, and
+// do not protect the body. Use them only over TLS, and only if the provider offers nothing
+// stronger.
 const (
 	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
 	HMACFields       scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
 	Header           scheme = "header"            // the secret itself in a header
 	Basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
-	SNS              scheme = "sns"               // a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
+	// a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
+	SNS scheme = "sns"
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
 const MaxAge = standardwebhooks.MaxAge
 
-// Auth is how a source's requests are authenticated. Each secret is enough, so that one can be replaced without a pause.
+// Auth is how a source's requests are authenticated. Each secret is enough, so that one can be
+// replaced without a pause.
 type Auth struct {
-	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body), `hmac` (HMAC-SHA256 of the body
-	// in a header), `hmac_fields` (of members of the body), `sns` (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any user).
-	// Use the last two over TLS only.
+	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
+	// `hmac` (HMAC-SHA256 of the body in a header), `hmac_fields` (of members of the body), `sns`
+	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
+	// user). Use the last two over TLS only.
 	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields sns header basic"`
 	Secrets [][]byte `yaml:"-"`
-	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`. `standard_webhooks`: how its headers begin, `webhook-` by default.
+	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
+	// `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
 	// `hmac_fields`: the signed members, in order.
 	Fields []Path `yaml:"signed,omitempty"`
@@ -49,7 +54,8 @@ type Auth struct {
 	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
 
-// Verify reports whether the request is the provider's, and its time, if it is signed, near now. Comparisons take constant time.
+// Verify reports whether the request is the provider's, and its time, if it is signed, near now.
+// Comparisons take constant time.
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
@@ -84,8 +90,9 @@ func (a Auth) signedText(value any) (all []byte) {
 	return all
 }
 
-// ReplayKey returns a hash of the signed members of a verified request; "" for schemes other than HMACFields. HMACFields signs only some
-// members, so a signature could be sent again with other events; such a request has the same hash.
+// ReplayKey returns a hash of the signed members of a verified request; "" for schemes other than
+// HMACFields. HMACFields signs only some members, so a signature could be sent again with other
+// events; such a request has the same hash.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != HMACFields {
 		return ""
@@ -95,7 +102,8 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verifyHMAC verifies a signature in hex or base64. What is one is never the other: they have other lengths.
+// verifyHMAC verifies a signature in hex or base64. What is one is never the other: they have other
+// lengths.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if err != nil {

@@ -42,7 +42,8 @@ func TestStandardWebhooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`,
+		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	s := Source{Auth: Auth{Scheme: StandardWebhooks, Header: "svix-", Secrets: [][]byte{[]byte("another"), key}}}
 	with := func(id, at, signature string) http.Header {
 		return headers("svix-id", id, "svix-timestamp", at, "svix-signature", signature)
@@ -80,8 +81,9 @@ func TestHMAC(t *testing.T) {
 		s.checks(t, value, headers("x-signature", value), body, now, true)
 	}
 	for name, h := range map[string]http.Header{
-		"none": {}, "empty": headers("x-signature", "sha256="), "another prefix": headers("x-signature", "sha512="+right),
-		"half": headers("x-signature", right[:32]), "half in base64": headers("x-signature", base[:24]),
+		"none": {}, "empty": headers("x-signature", "sha256="),
+		"another prefix": headers("x-signature", "sha512="+right),
+		"half":           headers("x-signature", right[:32]), "half in base64": headers("x-signature", base[:24]),
 		"of another key": headers("x-signature", "sha256="+hex.EncodeToString(sum([]byte("x"), body))),
 	} {
 		s.checks(t, name, h, body, now, false)
@@ -122,8 +124,9 @@ func TestSecretsThatTravel(t *testing.T) {
 	s.checks(t, "basic", basic("sendcode", secret), "", now, true)
 	s.checks(t, "any user", basic("", secret), "", now, true)
 	for name, h := range map[string]http.Header{
-		"the secret as the user": basic(secret, "x"), "another password": basic("sendcode", "x"), "none": {}, "no password": basic("sendcode", ""),
-		"a bearer": headers("Authorization", "Bearer "+secret),
+		"the secret as the user": basic(secret, "x"), "another password": basic("sendcode", "x"), "none": {},
+		"no password": basic("sendcode", ""),
+		"a bearer":    headers("Authorization", "Bearer "+secret),
 	} {
 		s.checks(t, name, h, "", now, false)
 	}

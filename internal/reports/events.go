@@ -1,11 +1,12 @@
-// Package reports takes in what carriers and mail providers report on a message after they accepted it: receipts, bounces, complaints. It
-// never refunds a send.
+// Package reports takes in what carriers and mail providers report on a message after they accepted
+// it: receipts, bounces, complaints. It never refunds a send.
 //
-// A Source parses the requests in which mail providers report on mails that they accepted: delivered, bounced, complained. Each
-// provider has its own JSON and its own signature; a Source describes both in settings, so that no provider needs code here.
+// A Source parses the requests in which mail providers report on mails that they accepted:
+// delivered, bounced, complained. Each provider has its own JSON and its own signature; a Source
+// describes both in settings, so that no provider needs code here.
 //
-// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse. Providers records an event, and
-// Receipts a receipt.
+// Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
+// Providers records an event, and Receipts a receipt.
 package reports
 
 import (
@@ -18,8 +19,8 @@ import (
 // Outcome is the meaning of an event, however the provider names it.
 type Outcome string
 
-// The outcomes. Bounced is a mail that came back for now or for a reason that may pass; Gone, one to a mailbox that is not
-// there; OptedOut, a person who wants no more.
+// The outcomes. Bounced is a mail that came back for now or for a reason that may pass; Gone, one
+// to a mailbox that is not there; OptedOut, a person who wants no more.
 const (
 	Ignored    Outcome = "ignored"
 	Delivered  Outcome = "delivered"
@@ -37,7 +38,9 @@ type Event struct {
 	Send    uuid.UUID // of the mail; Nil: the event names none of ours
 	To      string    // as the provider has it; empty: not told
 	At      time.Time // zero: not told
-	Detail  string    // reply code and enhanced status code, or a single word; never a sentence, which may hold an address
+	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
+	// address
+	Detail string
 }
 
 // Source has the settings of a provider. Package config reads its tags and comments.
@@ -50,14 +53,16 @@ type Source struct {
 	Shape  Shape  `yaml:",inline"`
 }
 
-// Shape has the paths of an event's parts in the JSON. Of several paths the first with a value counts.
+// Shape has the paths of an event's parts in the JSON. Of several paths the first with a value
+// counts.
 type Shape struct {
 	// The path of the events, a list or one; by default the body.
 	List Path `yaml:"list,omitempty"`
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes"`
-	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or `ignored`. The type `Bounce` also stands for
-	// longer ones that begin with it, such as `Bounce.General`.
+	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
+	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
+	// `Bounce.General`.
 	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.
 	Message []Path `yaml:"message,omitempty" required:"yes"`

@@ -42,7 +42,8 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 }
 
 func (s Shape) parseEvent(value any) Event {
-	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time)), Detail: extractDetail(value, s.Detail)}
+	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time)),
+		Detail: extractDetail(value, s.Detail)}
 	var parts []string
 	for _, p := range s.Type {
 		if t := asText(p.Find(value)); t != "" {
@@ -60,8 +61,8 @@ func (s Shape) parseEvent(value any) Event {
 	return e
 }
 
-// outcome returns the outcome of the longest beginning of the type, whole parts only, that s.Outcomes names; Ignored and false if there is
-// none.
+// outcome returns the outcome of the longest beginning of the type, whole parts only, that
+// s.Outcomes names; Ignored and false if there is none.
 func (s Shape) outcome(parts []string) (Outcome, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
@@ -71,7 +72,8 @@ func (s Shape) outcome(parts []string) (Outcome, bool) {
 	return Ignored, false
 }
 
-// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or without angle brackets, or in the ID alone.
+// parseSendID returns the send's ID in one of our Message-IDs, "<send's ID>@domain", with or
+// without angle brackets, or in the ID alone.
 func parseSendID(text string) (uuid.UUID, bool) {
 	text = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "<"), ">")
 	local, _, _ := strings.Cut(text, "@")
@@ -155,7 +157,8 @@ func firstText(value any, paths []Path) string {
 	return ""
 }
 
-// decode decodes one JSON value and fails if anything follows it. Numbers stay as they were written.
+// decode decodes one JSON value and fails if anything follows it. Numbers stay as they were
+// written.
 func decode(body []byte) (any, error) {
 	if len(body) > MaxBody {
 		return nil, ErrMalformed

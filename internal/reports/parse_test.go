@@ -30,9 +30,11 @@ const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 // general is a shape with something of everything.
 var general = Source{Shape: Shape{
-	List: path("batch"), Type: paths("kind", "sub"), Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone,
+	List: path("batch"), Type: paths("kind", "sub"),
+	Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone,
 		"read": Ignored},
-	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"), Detail: paths("code", "why"),
+	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"),
+	Detail: paths("code", "why"),
 }}
 
 func TestParse(t *testing.T) {
@@ -44,21 +46,25 @@ func TestParse(t *testing.T) {
 	}{
 		"all": {`{"kind":"back","sub":"never","tag":"` + id +
 			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
-			Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at, Detail: "550 5.1.1"}},
-		"a longer type":    {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
-		"no such type":     {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
-		"nothing":          {`{}`, Event{Outcome: Ignored}},
-		"a Message-ID":     {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`, Event{Outcome: Ignored, Send: send}},
-		"the next":         {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`, Event{Outcome: Ignored, Send: send}},
-		"none of ours":     {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Outcome: Ignored}},
-		"not even an ID":   {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Outcome: Ignored}},
-		"one recipient":    {`{"to":"ana@example.com"}`, Event{Outcome: Ignored, To: "ana@example.com"}},
-		"seconds":          {`{"at":1772600767}`, Event{Outcome: Ignored, At: at}},
-		"seconds as text":  {`{"at":"1772600767.5"}`, Event{Outcome: Ignored, At: at.Add(500 * time.Millisecond)}},
-		"another time":     {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Outcome: Ignored, At: at}},
-		"no time":          {`{"at":"yesterday"}`, Event{Outcome: Ignored}},
-		"a time too far":   {`{"at":1e300}`, Event{Outcome: Ignored}},
-		"codes in words":   {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`, Event{Outcome: Ignored, Detail: "550 5.1.1"}},
+			Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at,
+				Detail: "550 5.1.1"}},
+		"a longer type": {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
+		"no such type":  {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
+		"nothing":       {`{}`, Event{Outcome: Ignored}},
+		"a Message-ID": {`{"headers":{"message-id":"<` + id + `@shop.example>"}}`,
+			Event{Outcome: Ignored, Send: send}},
+		"the next": {`{"tag":"x","headers":{"message-id":"` + id + `@shop.example"}}`,
+			Event{Outcome: Ignored, Send: send}},
+		"none of ours":    {`{"tag":"urn:uuid:` + id + `","headers":{"message-id":"<1@x>"}}`, Event{Outcome: Ignored}},
+		"not even an ID":  {`{"tag":"00000000-0000-0000-0000-000000000000"}`, Event{Outcome: Ignored}},
+		"one recipient":   {`{"to":"ana@example.com"}`, Event{Outcome: Ignored, To: "ana@example.com"}},
+		"seconds":         {`{"at":1772600767}`, Event{Outcome: Ignored, At: at}},
+		"seconds as text": {`{"at":"1772600767.5"}`, Event{Outcome: Ignored, At: at.Add(500 * time.Millisecond)}},
+		"another time":    {`{"when":"2026-03-04T06:06:07+01:00"}`, Event{Outcome: Ignored, At: at}},
+		"no time":         {`{"at":"yesterday"}`, Event{Outcome: Ignored}},
+		"a time too far":  {`{"at":1e300}`, Event{Outcome: Ignored}},
+		"codes in words": {`{"why":"smtp; 550 5.1.1 <ana@example.com>: no such user (1.2.3.4)"}`,
+			Event{Outcome: Ignored, Detail: "550 5.1.1"}},
 		"one word":         {`{"code":"","why":"HardBounce"}`, Event{Outcome: Ignored, Detail: "HardBounce"}},
 		"a sentence":       {`{"why":"ana@example.com is away"}`, Event{Outcome: Ignored}},
 		"an address":       {`{"why":"ana@example.com"}`, Event{Outcome: Ignored}},
@@ -75,7 +81,8 @@ func TestParseLists(t *testing.T) {
 	plain := general
 	plain.Shape.List = nil
 	for body, want := range map[string]string{
-		`{"kind":"a"}`: "a", `[{"kind":"c"},{"kind":"a"},{"kind":"b"}]`: "c a b", `[]`: "", `{"batch":{"kind":"a"}}`: "a",
+		`{"kind":"a"}`: "a", `[{"kind":"c"},{"kind":"a"},{"kind":"b"}]`: "c a b", `[]`: "",
+		`{"batch":{"kind":"a"}}`:                        "a",
 		`{"kind":"` + strings.Repeat(`[\"`, 100) + `"}`: strings.Repeat(`["`, 100), // brackets in a text
 	} {
 		source := plain
@@ -92,7 +99,8 @@ func TestParseLists(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
+		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`,
+		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
 		"[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
 	} {
 		for _, s := range []Source{general, plain} {
@@ -103,13 +111,15 @@ func TestParseLists(t *testing.T) {
 	}
 }
 
-// Whatever comes in: no panic, at most what a list may hold, nothing kept that could hold an address, and the same twice.
+// Whatever comes in: no panic, at most what a list may hold, nothing kept that could hold an
+// address, and the same twice.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		plain := general
 		plain.Shape.List = nil
-		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"), Signature: path("tag"),
-			Time: path("at")}}
+		fields := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("kind", "at"),
+			Signature: path("tag"),
+			Time:      path("at")}}
 		if fields.Verify(nil, body, now) {
 			t.Error("signed by chance")
 		}
@@ -123,8 +133,9 @@ func FuzzParse(f *testing.F) {
 				t.Error("not the same twice, or too many")
 			}
 			for _, e := range got {
-				if strings.ContainsAny(e.Detail, "@<>\r\n\x00") || len(e.Detail) > 40 || e.At.Year() > 9999 || e.Send == uuid.Nil &&
-					e.Send.String() == "" {
+				if strings.ContainsAny(e.Detail, "@<>\r\n\x00") || len(e.Detail) > 40 || e.At.Year() > 9999 ||
+					e.Send == uuid.Nil &&
+						e.Send.String() == "" {
 					t.Errorf("%+v", e)
 				}
 				if !slices.Contains([]Outcome{Ignored, Delivered, Bounced, Gone, Complained, OptedOut}, e.Outcome) {

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// Result is the result of Ingest: the kind under which the event was recorded, or why it was not recorded. After any Result the provider
-// need not repeat the event; after an error it should.
+// Result is the result of Ingest: the kind under which the event was recorded, or why it was not
+// recorded. After any Result the provider need not repeat the event; after an error it should.
 type Result string
 
 // The results of events that are not recorded.
@@ -32,7 +32,8 @@ const (
 
 // Results lists all results.
 var Results = []Result{
-	Result(store.ProviderDelivered), Result(store.ProviderBounced), Result(store.ProviderComplained), Result(store.ProviderOptedOut),
+	Result(store.ProviderDelivered), Result(store.ProviderBounced), Result(store.ProviderComplained),
+	Result(store.ProviderOptedOut),
 	Unrecorded, Unmapped, Repeated, UnknownMessage, OtherRecipient,
 }
 
@@ -42,12 +43,14 @@ var kinds = map[Outcome]store.ProviderEventKind{
 }
 
 // events are those of which apps are told, by kind.
-var events = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered, store.ProviderBounced: store.SendBounced}
+var events = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered,
+	store.ProviderBounced: store.SendBounced}
 
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs, tell ...store.NewEvent) (bool, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs,
+		tell ...store.NewEvent) (bool, error)
 }
 
 // Providers records the events that mail providers report.
@@ -59,8 +62,9 @@ type Providers struct {
 	Logger *slog.Logger
 }
 
-// Ingest records an event that an authenticated mail provider reports on a message that it accepted. It changes no send's status and
-// refunds nothing. A mailbox that does not exist, a complaint or an opt-out suppresses the recipient. Error: of the database.
+// Ingest records an event that an authenticated mail provider reports on a message that it
+// accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
+// complaint or an opt-out suppresses the recipient. Error: of the database.
 func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
 	kind, means := kinds[e.Outcome]
 	switch {
@@ -102,12 +106,13 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 		return Repeated, nil
 	}
 	s.Teller.Told(tell)
-	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind), "detail", e.Detail)
+	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
+		"detail", e.Detail)
 	return Result(kind), nil
 }
 
-// sameRecipient reports whether named, the recipient in a provider's event, is to. named may have the form "Name <address>"; an empty one
-// matches any recipient.
+// sameRecipient reports whether named, the recipient in a provider's event, is to. named may have
+// the form "Name <address>"; an empty one matches any recipient.
 func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
@@ -119,8 +124,9 @@ func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
 	return err == nil && s.Vault.AddressHash(other) == s.Vault.AddressHash(to)
 }
 
-// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce, the enhanced status code decides before
-// the provider's own classification: 5.7.x is a policy refusal and 4.x.x is temporary, so neither suppresses.
+// suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce,
+// the enhanced status code decides before the provider's own classification: 5.7.x is a policy
+// refusal and 4.x.x is temporary, so neither suppresses.
 func suppressionCause(e Event) store.Cause {
 	code := findEnhancedCode(e.Detail)
 	switch e.Outcome {
@@ -129,7 +135,8 @@ func suppressionCause(e Event) store.Cause {
 	case OptedOut:
 		return store.OptOut
 	case Bounced, Gone:
-		if delivery.IsNoMailboxCode(code) || e.Outcome == Gone && !strings.HasPrefix(code, "5.7.") && !strings.HasPrefix(code, "4.") {
+		if delivery.IsNoMailboxCode(code) || e.Outcome == Gone && !strings.HasPrefix(code, "5.7.") &&
+			!strings.HasPrefix(code, "4.") {
 			return store.HardBounce
 		}
 	}

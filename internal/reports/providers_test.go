@@ -13,7 +13,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// A bounce that comes later costs and frees nothing; what it says decides whether the recipient is suppressed.
+// A bounce that comes later costs and frees nothing; what it says decides whether the recipient is
+// suppressed.
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
@@ -38,7 +39,8 @@ func TestWhatAProviderTells(t *testing.T) {
 			r.Ingest(reports.Result(c.kind), told)
 			r.Ingest(reports.Repeated, told)
 			story, err := r.Store.Story(r.Context(), told.Send)
-			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" || story.Events[0].Kind != c.kind {
+			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" ||
+				story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
 			}
 			after := story.Send
@@ -49,7 +51,8 @@ func TestWhatAProviderTells(t *testing.T) {
 				continue
 			}
 			s := story.Suppressions[0]
-			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send, s.Until.Sub(s.Since), s.Detail)
+			r.WantLine(to, vtest.Line(c.want, told.Send, 30*24*time.Hour, c.detail), s.Cause, s.Send,
+				s.Until.Sub(s.Since), s.Detail)
 			r.WantStatus(r.SendTo(to), "failed suppressed")
 		}
 	})
@@ -62,7 +65,8 @@ func TestWhomAProviderMeans(t *testing.T) {
 			return reports.Event{Outcome: reports.Complained, Send: send, To: to}
 		}
 		id := r.SendID(vtest.Ana)
-		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>", "Ana <bo@example.com>"} {
+		for _, to := range []string{"bo@example.com", "noone", "ana.maria+x@example.com", "<>",
+			"Ana <bo@example.com>"} {
 			r.Ingest(reports.OtherRecipient, complaint(id, to))
 		}
 		r.Ingest(reports.UnknownMessage, complaint(uuid.Nil, ""))
@@ -97,13 +101,15 @@ func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	})
 }
 
-// A recipient whose address can't be read any more is neither compared nor suppressed; the event is kept.
+// A recipient whose address can't be read any more is neither compared nor suppressed; the event is
+// kept.
 func TestEventsOfUnknownRecipients(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
 		r.Settings.Vault.Ring = vtest.KeyRing(t, "k9:"+vtest.NewKey)
 		stranger := r.Replica(r.MailServer)
-		got, err := stranger.Providers.Ingest(r.Context(), "p", reports.Event{Send: id, Outcome: reports.Complained, To: "bo@example.com"})
+		got, err := stranger.Providers.Ingest(r.Context(), "p",
+			reports.Event{Send: id, Outcome: reports.Complained, To: "bo@example.com"})
 		r.WantLine("the result, suppressions", "complained <nil> 0", got, err, len(r.Suppressions()))
 	})
 }

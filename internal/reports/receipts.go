@@ -32,8 +32,9 @@ type carriers interface {
 	Asker(name string) (sms.Asker, bool)
 }
 
-// Receipts records the receipts of text messages, which carriers report or which are polled. The outbox writes each message that can be
-// polled to the database; the database gives each due poll to one replica.
+// Receipts records the receipts of text messages, which carriers report or which are polled. The
+// outbox writes each message that can be polled to the database; the database gives each due poll
+// to one replica.
 type Receipts struct {
 	Store    ReceiptStore
 	Carriers carriers // nil: none is polled
@@ -49,8 +50,8 @@ const (
 	pollTimeout     = time.Minute // for a whole batch; the carriers' own timeouts are shorter
 )
 
-// Record records a receipt in the send's status, and ends the polling for it. changed is false if the send has this or a better receipt
-// already, or if it did not go out. Error: of the database.
+// Record records a receipt in the send's status, and ends the polling for it. changed is false if
+// the send has this or a better receipt already, or if it did not go out. Error: of the database.
 func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
@@ -74,8 +75,10 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 	return changed, err
 }
 
-// RecordByCarrierID is Record by the carrier's own message ID. Error: fault.NotFound if no send waits for it.
-func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool, err error) {
+// RecordByCarrierID is Record by the carrier's own message ID. Error: fault.NotFound if no send
+// waits for it.
+func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
+	err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
 		return false, err
@@ -83,8 +86,8 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 	return r.Record(ctx, send, delivered)
 }
 
-// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs calls it; again is always false. Error:
-// of the database, when it reads the due polls.
+// Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
+// calls it; again is always false. Error: of the database, when it reads the due polls.
 func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -103,7 +106,8 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 	return false, polls.Wait()
 }
 
-// poll polls a carrier once for a message's receipt and records it. If there is none yet, the database has already set the next poll.
+// poll polls a carrier once for a message's receipt and records it. If there is none yet, the
+// database has already set the next poll.
 func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.inquiry(ctx, a)
 	asker, can := r.Carriers.Asker(a.Carrier)

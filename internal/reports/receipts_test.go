@@ -71,7 +71,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			case 1:
 				return sms.Report{}, false, nil
 			case 2:
-				return sms.Report{}, false, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 503}
+				return sms.Report{}, false, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+					Status: 503}
 			}
 			return sms.Report{Delivered: delivered}, true, nil
 		}}
@@ -81,7 +82,8 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			r.Want("inquiries at once", len(o.inquiries()), 0)
 			r.Sleep(3 * time.Minute)
 			q := o.inquiries()[0]
-			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.ID, q.To, q.Country)
+			r.WantLine("an inquiry", vtest.Line(a.View.Send.ID, "id-1", vtest.Mobile, "DE"), q.Send, q.ID,
+				q.To, q.Country)
 			r.WantStatus(a, want)
 			r.Sleep(10 * time.Minute)
 			r.Want("inquiries", len(o.inquiries()), 3)
@@ -92,19 +94,22 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 	}
 }
 
-// A carrier that told by itself is not asked; one that refuses for good, or whose recipient was erased, is asked no more.
+// A carrier that told by itself is not asked; one that refuses for good, or whose recipient was
+// erased, is asked no more.
 func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
 		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage}
 	}}
 	inquiring(t, o, func(r *vtest.Rig) {
 		told := r.Send(vtest.TextTo(vtest.Mobile))
-		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil || !changed ||
+		if changed, err := r.Svc.Receipts.RecordByCarrierID(r.Context(), "fake", "id-1", true); err != nil ||
+			!changed ||
 			r.Status(told) != "delivered" {
 			r.Errorf("%v, %v, %s", changed, err, r.Status(told))
 		}
 		for _, again := range []bool{true, false} {
-			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID), again); err != nil || changed ||
+			if changed, err := r.Svc.Receipts.Record(r.Context(), uuid.MustParse(told.View.Send.ID),
+				again); err != nil || changed ||
 				r.Status(told) != "delivered" {
 				r.Errorf("again %v: %v, %v, %s", again, changed, err, r.Status(told))
 			}
@@ -132,7 +137,8 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	})
 }
 
-// A message awaits a receipt of a carrier that cannot be asked if the carrier tells by its own ID, and else not.
+// A message awaits a receipt of a carrier that cannot be asked if the carrier tells by its own ID,
+// and else not.
 func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	for _, byID := range []bool{true, false} {
 		o := &oracle{mute: true, byID: byID}
@@ -145,7 +151,8 @@ func TestCarriersThatTellByTheirOwnID(t *testing.T) {
 	}
 }
 
-// Inquiries that hang hold up no message, and are never more than their bound; another replica does not make the same.
+// Inquiries that hang hold up no message, and are never more than their bound; another replica does
+// not make the same.
 func TestHangingInquiriesHoldUpNothing(t *testing.T) {
 	o := &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {

@@ -1,4 +1,5 @@
-// Package requestid carries the ID of an HTTP request from its header to each log line, the access line and the send's row.
+// Package requestid carries the ID of an HTTP request from its header to each log line, the access
+// line and the send's row.
 package requestid
 
 import (
@@ -10,14 +11,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of an ID that a client gives. 16 characters are more than any phone number has, so none becomes an ID.
+// Bounds of an ID that a client gives. 16 characters are more than any phone number has, so none
+// becomes an ID.
 const (
 	minLength = 16
 	maxLength = 64
 	maxNoted  = 128 // of one that is only noted
 )
 
-// request is the context of a request: what its log lines have in common. It is a context itself to save an allocation.
+// request is the context of a request: what its log lines have in common. It is a context itself to
+// save an allocation.
 type request struct {
 	context.Context
 	id, trace string
@@ -37,10 +40,11 @@ func (r *request) Value(name any) any {
 	return r.Context.Value(name)
 }
 
-// Begin returns a context with the request's ID: that of the header X-Request-Id or, without a valid one, the trace ID of the header
-// traceparent (W3C Trace Context, section 3.2), or else a new one, a UUID of version 7 (RFC 9562), whose time the console's search reads.
-// A header is valid if it has 16 to 64 letters, digits and "-", "_", ".". Another one is noted as client_request_id, if it is no number and
-// has at most 128 of these characters and "=", ";", ":", "/".
+// Begin returns a context with the request's ID: that of the header X-Request-Id or, without a
+// valid one, the trace ID of the header traceparent (W3C Trace Context, section 3.2), or else a new
+// one, a UUID of version 7 (RFC 9562), whose time the console's search reads. A header is valid if
+// it has 16 to 64 letters, digits and "-", "_", ".". Another one is noted as client_request_id, if
+// it is no number and has at most 128 of these characters and "=", ";", ":", "/".
 func Begin(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
 	r := &request{Context: ctx, id: header, trace: traceID(traceparent)}
 	switch {
@@ -62,7 +66,8 @@ func Valid(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnly(id, "-_.")
 }
 
-// harmless reports whether a text that is no valid ID may be logged: it is neither an e-mail address nor a number.
+// harmless reports whether a text that is no valid ID may be logged: it is neither an e-mail
+// address nor a number.
 func harmless(text string) bool {
 	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
 	return letter && len(text) <= maxNoted && hasOnly(text, "-_.=;:/")
@@ -80,8 +85,8 @@ func hasOnly(text, marks string) bool {
 	return true
 }
 
-// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. Of a future version it reads the fields of
-// version 00, as section 3.2.2 demands.
+// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. Of
+// a future version it reads the fields of version 00, as section 3.2.2 demands.
 func traceID(header string) string {
 	const whole = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	if len(header) < whole || header[2] != '-' || header[35] != '-' || header[52] != '-' {
@@ -95,8 +100,8 @@ func traceID(header string) string {
 	return trace
 }
 
-// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is all 0 is invalid but for version and
-// flags.
+// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is
+// all 0 is invalid but for version and flags.
 func isHex(s string) bool {
 	zero := len(s) > 2
 	for i := range len(s) {
@@ -117,7 +122,8 @@ func From(ctx context.Context) string {
 	return ""
 }
 
-// Note adds attributes to the request's access line. Without a request it does nothing. Never note a recipient or an ID that gives access.
+// Note adds attributes to the request's access line. Without a request it does nothing. Never note
+// a recipient or an ID that gives access.
 func Note(ctx context.Context, attrs ...slog.Attr) {
 	if r, ok := ctx.Value(key{}).(*request); ok {
 		r.mu.Lock()
@@ -137,7 +143,8 @@ func Notes(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// Logger returns a logger that adds the ID of the request, from the context, to each line, and its trace ID if that is another one.
+// Logger returns a logger that adds the ID of the request, from the context, to each line, and its
+// trace ID if that is another one.
 func Logger(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(handler); done {
 		return l

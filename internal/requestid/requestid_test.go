@@ -16,22 +16,28 @@ const (
 	parent = "00-" + trace + "-00f067aa0ba902b7-01"
 )
 
-// A well-formed ID is taken over, then that of the trace; else one is made, whose time can be read. No header writes anything else to the log.
+// A well-formed ID is taken over, then that of the trace; else one is made, whose time can be read.
+// No header writes anything else to the log.
 func TestIDIsTakenOverOrMade(t *testing.T) {
 	const made = "made"
 	for _, c := range []struct{ header, parent, want string }{
 		{"order-7f3a9c2e41b0", "", "order-7f3a9c2e41b0"}, {"order-7f3a9c2e41b0", parent, "order-7f3a9c2e41b0"},
 		{"0123456789abcdef", "", "0123456789abcdef"}, {strings.Repeat("x", 64), "", strings.Repeat("x", 64)},
 		{"", "", made}, {"short", "", made}, {"008613800138000", "", made}, {strings.Repeat("x", 65), "", made},
-		{"ana.maria@example.com", "", made}, {"two\nlines-7f3a9c2e41b0", "", made}, {"emoji-😀-7f3a9c2e41b0", "", made}, {"a b c d e f g h i j", "", made},
+		{"ana.maria@example.com", "", made}, {"two\nlines-7f3a9c2e41b0", "", made}, {"emoji-😀-7f3a9c2e41b0", "", made},
+		{"a b c d e f g h i j", "", made},
 		{"", parent, trace}, {"bad id", parent, trace}, {"", "cc-" + trace + "-00f067aa0ba902b7-01-more", trace},
-		{"", "ff-" + trace + "-00f067aa0ba902b7-01", made}, {"", parent + "-more", made}, {"", parent + "0", made}, {"", strings.ToUpper(parent), made},
-		{"", "00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01", made}, {"", "00-" + trace + "-0000000000000000-01", made},
-		{"", "00-" + trace[:31] + "\n-00f067aa0ba902b7-01", made}, {"", parent[:54], made}, {"", "00-" + trace + "-00f067aa0ba902b7-0x", made},
+		{"", "ff-" + trace + "-00f067aa0ba902b7-01", made}, {"", parent + "-more", made}, {"", parent + "0", made},
+		{"", strings.ToUpper(parent), made},
+		{"", "00-" + strings.Repeat("0", 32) + "-00f067aa0ba902b7-01", made},
+		{"", "00-" + trace + "-0000000000000000-01", made},
+		{"", "00-" + trace[:31] + "\n-00f067aa0ba902b7-01", made}, {"", parent[:54], made},
+		{"", "00-" + trace + "-00f067aa0ba902b7-0x", made},
 	} {
 		ctx, id := requestid.Begin(t.Context(), c.header, c.parent)
 		own, err := uuid.Parse(id)
-		if c.want == made && (err != nil || own.Version() != 7) || c.want != made && id != c.want || requestid.From(ctx) != id || !requestid.Valid(id) {
+		if c.want == made && (err != nil || own.Version() != 7) || c.want != made && id != c.want ||
+			requestid.From(ctx) != id || !requestid.Valid(id) {
 			t.Errorf("%q, %q: %q, want %s", c.header, c.parent, id, c.want)
 		}
 	}
@@ -55,7 +61,8 @@ func TestLines(t *testing.T) {
 	logger.Info("of no request")
 	requestid.Note(t.Context(), slog.String("app", "lost"))
 	requestid.Note(ctx, slog.String("app", "shop"))
-	if notes := requestid.Notes(ctx); strings.Contains(out.String(), "_id") || len(notes) != 1 || requestid.Notes(t.Context()) != nil {
+	if notes := requestid.Notes(ctx); strings.Contains(out.String(), "_id") || len(notes) != 1 ||
+		requestid.Notes(t.Context()) != nil {
 		t.Errorf("%s, %v", &out, notes)
 	}
 }

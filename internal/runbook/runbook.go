@@ -1,5 +1,5 @@
-// Package runbook names the sections of docs/runbooks.md. Each warning and error of the log has the attribute "see", which leads the person
-// who reads it to its section.
+// Package runbook names the sections of docs/runbooks.md. Each warning and error of the log has the
+// attribute "see", which leads the person who reads it to its section.
 package runbook
 
 import "log/slog"

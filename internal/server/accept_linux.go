@@ -11,9 +11,10 @@ import (
 // acceptWithin bounds how long EndAccepting waits.
 const acceptWithin = time.Second
 
-// EndAccepting stops listening on a port at a moment when each connection that the kernel has made is accepted, at most a second later. To
-// close the port would reset the others: a proxy that asks no /readyz, such as nginx, has sent its request by then, and answers 502. It
-// goes to another replica where a connection is refused. A handshake that is under way is still reset.
+// EndAccepting stops listening on a port at a moment when each connection that the kernel has made
+// is accepted, at most a second later. To close the port would reset the others: a proxy that asks
+// no /readyz, such as nginx, has sent its request by then, and answers 502. It goes to another
+// replica where a connection is refused. A handshake that is under way is still reset.
 func EndAccepting(l net.Listener) {
 	port, ok := l.(syscall.Conn)
 	if !ok {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A connection that the kernel has made is not reset: the port ends once it is accepted. Then others are refused.
+// A connection that the kernel has made is not reset: the port ends once it is accepted. Then
+// others are refused.
 func TestEndAccepting(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

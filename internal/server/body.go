@@ -18,9 +18,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem for another media type or charset,
-// unknown or duplicate names, wrong types, or data after the object, with the position if there is one; or echo's error for a body that is
-// too large.
+// ReadJSON decodes the body, one JSON object, into v. Names are case-sensitive. Error: a *Problem
+// for another media type or charset, unknown or duplicate names, wrong types, or data after the
+// object, with the position if there is one; or echo's error for a body that is too large.
 func ReadJSON(c echo.Context, v any) error {
 	media, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	charset := strings.ToLower(parameters["charset"]) // JSON is UTF-8 (RFC 8259 section 8.1), of which ASCII is a part
@@ -48,7 +48,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readProblem returns the problem of a body that could not be read: echo's 413 if it is too large, else a 400.
+// readProblem returns the problem of a body that could not be read: echo's 413 if it is too large,
+// else a 400.
 func readProblem(err error) error {
 	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return limit
@@ -56,13 +57,16 @@ func readProblem(err error) error {
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this byte. The place is added to the detail.
+// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this
+// byte. The place is added to the detail.
 func malformedJSON(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
-	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column), Extra: place(body, at, nil)}
+	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
+		Extra: place(body, at, nil)}
 }
 
-// place adds to a problem's members where in the body it is: position in bytes from 0, line and column from 1, columns in characters.
+// place adds to a problem's members where in the body it is: position in bytes from 0, line and
+// column from 1, columns in characters.
 func place(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}
@@ -89,7 +93,8 @@ func decodeProblem(err error, body []byte) error {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
-			Extra: place(body, syntax.ByteOffset, map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
+			Extra: place(body, syntax.ByteOffset,
+				map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
 		}
 	case syntax != nil:
 		return malformedJSON("The body is not valid JSON", body, syntax.ByteOffset)
@@ -99,7 +104,8 @@ func decodeProblem(err error, body []byte) error {
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
-			Extra: place(body, meaning.ByteOffset, map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
+			Extra: place(body, meaning.ByteOffset,
+				map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
 		}
 	}
 	return malformedJSON("The body could not be decoded", body, 0)
@@ -123,7 +129,8 @@ func jsonTypeName(t reflect.Type) string {
 	return "a " + t.Kind().String()
 }
 
-// truncateName cuts a name from a request to 64 characters, so that a response does not repeat a long text.
+// truncateName cuts a name from a request to 64 characters, so that a response does not repeat a
+// long text.
 func truncateName(name string) string {
 	if r := []rune(name); len(r) > 64 {
 		return string(r[:64]) + "…"
@@ -131,7 +138,8 @@ func truncateName(name string) string {
 	return name
 }
 
-// firstInvalidByte returns the position of the first byte that is not valid UTF-8; len(b) if there is none.
+// firstInvalidByte returns the position of the first byte that is not valid UTF-8; len(b) if there
+// is none.
 func firstInvalidByte(b []byte) int64 {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])

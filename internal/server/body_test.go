@@ -51,7 +51,8 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		{`{"rest":{"a":["b","b"],"b":"a","c":{"a":"a"}},"to":"to"}`, "application/json", "", "", nil},
 		{`{"keys":{"user":1}}`, "application/json", "invalid-field", "keys.user", int64(16)},
 		{`{"to":"\ud800"}`, "application/json", "malformed-json", "", int64(7)},
-		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field", strings.Repeat("x", 64) + "…", int64(1)},
+		{`{"` + strings.Repeat("x", 100) + `":1}`, "application/json", "unknown-field",
+			strings.Repeat("x", 64) + "…", int64(1)},
 	} {
 		_, err := readSample(c.body, c.media)
 		p := &Problem{}
@@ -59,7 +60,8 @@ func TestReadJSONSaysWhereAndWhat(t *testing.T) {
 		if errors.As(err, &p) {
 			field, _ = p.Extra["field"].(string)
 		}
-		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field || p.Extra["position"] != c.position {
+		if (err != nil) != (c.slug != "") || p.Kind.Slug != c.slug || field != c.field ||
+			p.Extra["position"] != c.position {
 			t.Errorf("%s: %v, %v, want %v", c.body, err, p.Extra, c)
 		}
 	}
@@ -85,7 +87,8 @@ func TestReadJSONSaysLineAndColumn(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the answer is a value or a problem of the caller's, never a panic and never a 500.
+// Whatever arrives, the answer is a value or a problem of the caller's, never a panic and never
+// a 500.
 func FuzzReadJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		_, err := readSample(body, "application/json")

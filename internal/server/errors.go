@@ -20,8 +20,9 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 	return &Problem{Kind: InvalidField, Detail: detail, Extra: map[string]any{"field": field, "reason": reason}}
 }
 
-// table maps errors to problems: the first function that does not return nil decides. An error without a match becomes a 500, and is
-// logged. Package console shows some of them as pages of its own.
+// table maps errors to problems: the first function that does not return nil decides. An error
+// without a match becomes a 500, and is logged. Package console shows some of them as pages of its
+// own.
 var table = []func(error) *Problem{
 	forType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
 	forType(func(e *verification.TooManyChecksError) *Problem {
@@ -40,7 +41,8 @@ var table = []func(error) *Problem{
 	}),
 	forError(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {
-		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) && !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) &&
+			!errors.Is(err, context.Canceled) {
 			return nil
 		}
 		uncertain := errors.Is(err, fault.Uncertain)
@@ -67,7 +69,8 @@ var table = []func(error) *Problem{
 // nothingDone returns the problem of a request that was refused before anything was done.
 func nothingDone(detail string, wait time.Duration) *Problem {
 	return &Problem{Kind: Unavailable, Detail: detail,
-		Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(wait))}}, Extra: map[string]any{"may_have_counted": false}}
+		Header: http.Header{"Retry-After": {strconv.Itoa(quota.Seconds(wait))}},
+		Extra:  map[string]any{"may_have_counted": false}}
 }
 
 // forType returns a row of the table for errors of one type.
@@ -80,8 +83,8 @@ func forType[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// forError returns a row of the table for one error. Each problem that the row returns shares its Header with the others, so no caller may
-// change it.
+// forError returns a row of the table for one error. Each problem that the row returns shares its
+// Header with the others, so no caller may change it.
 func forError(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {
@@ -94,7 +97,8 @@ func forError(target error, problem Problem) func(error) *Problem {
 
 // kindForStatus returns the most general kind for a status that echo or a middleware chose.
 func kindForStatus(status int) Kind {
-	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, MethodNotAllowed, TooLarge, UnsupportedMedia, TooManyAttempts, Unavailable} {
+	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, MethodNotAllowed, TooLarge, UnsupportedMedia,
+		TooManyAttempts, Unavailable} {
 		if k.Status == status {
 			return k
 		}

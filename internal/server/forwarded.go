@@ -15,8 +15,9 @@ import (
 	"sendcode/internal/runbook"
 )
 
-// clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For that is not a trusted proxy. If the
-// header has an invalid entry before that, the result is the peer's address; "" for a peer without one, as on a Unix socket.
+// clientIPExtractor returns an extractor of the client's address: the last hop in X-Forwarded-For
+// that is not a trusted proxy. If the header has an invalid entry before that, the result is the
+// peer's address; "" for a peer without one, as on a Unix socket.
 func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	return func(r *http.Request) string {
 		peer, _ := parseHop(r.RemoteAddr)
@@ -43,8 +44,8 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 	}
 }
 
-// parseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It
-// returns false for any other text.
+// parseHop parses an address that may have a port or brackets: 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], [2001:db8::1]:443. It returns false for any other text.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if with, err := netip.ParseAddrPort(text); err == nil {
@@ -64,8 +65,9 @@ func isTrusted(proxies []netip.Prefix, addr netip.Addr) bool {
 // remindAfter is the shortest time between two warnings on forwarding headers from untrusted peers.
 const remindAfter = time.Hour
 
-// warnOfForwarding is middleware that warns if a peer that is not among the proxies sends forwarding headers: it may be a proxy whose
-// address then stands for all its clients. The warning names the peer only if its address is private, since a public one may be a person's.
+// warnOfForwarding is middleware that warns if a peer that is not among the proxies sends
+// forwarding headers: it may be a proxy whose address then stands for all its clients. The warning
+// names the peer only if its address is private, since a public one may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
 	lines := LogThrottle{Every: remindAfter}
 	warn := func(c echo.Context) {
@@ -80,8 +82,9 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 		if peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() {
 			from = peer.String()
 		}
-		logger.Warn("X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
-			"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, runbook.Attack.See())
+		logger.Warn(
+			"X-Forwarded-For or Forwarded ignored: the peer is not in trusted_proxies; if it is your proxy, name it in "+
+				"SENDCODE_TRUSTED_PROXIES, or all clients count as one address", "peer", from, runbook.Attack.See())
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -93,8 +96,8 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 	}
 }
 
-// ClientIP returns the client's address for the rules on addresses: the peer's, or the one that a trusted proxy tells. It is the zero Addr
-// if there is none, as on a Unix socket.
+// ClientIP returns the client's address for the rules on addresses: the peer's, or the one that a
+// trusted proxy tells. It is the zero Addr if there is none, as on a Unix socket.
 func ClientIP(c echo.Context) netip.Addr {
 	ip, err := netip.ParseAddr(c.RealIP())
 	if err != nil {
@@ -103,16 +106,19 @@ func ClientIP(c echo.Context) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-// forwardedHeaders are the headers that proxies and content delivery networks add to requests, beside those of forwardedPrefix.
+// forwardedHeaders are the headers that proxies and content delivery networks add to requests,
+// beside those of forwardedPrefix.
 var forwardedHeaders = []string{
-	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip",
+	"Fastly-Client-Ip",
 	"Cdn-Loop", "X-Amzn-Trace-Id", "X-Envoy-External-Address",
 }
 
 const forwardedPrefix = "X-Forwarded-"
 
-// isForwarded reports whether a request shows that a proxy passed it on: by a header, or by HTTP/1.0, which old versions of nginx speak
-// with what is behind them. A proxy that adds no header can't be recognized.
+// isForwarded reports whether a request shows that a proxy passed it on: by a header, or by
+// HTTP/1.0, which old versions of nginx speak with what is behind them. A proxy that adds no header
+// can't be recognized.
 func isForwarded(r *http.Request) bool {
 	for name := range r.Header {
 		if strings.HasPrefix(name, forwardedPrefix) || slices.Contains(forwardedHeaders, name) {
@@ -122,14 +128,16 @@ func isForwarded(r *http.Request) bool {
 	return !r.ProtoAtLeast(1, 1)
 }
 
-// isLocal reports whether a request came straight from a program on this machine and for this machine: its peer and its Host are loopback,
-// so that no other site's name can be pointed here, and no proxy passed it on.
+// isLocal reports whether a request came straight from a program on this machine and for this
+// machine: its peer and its Host are loopback, so that no other site's name can be pointed here,
+// and no proxy passed it on.
 func isLocal(r *http.Request) bool {
 	peer, ok := parseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
 }
 
-// RequireLocal is middleware that answers 403 to requests that do not come straight from a program on this machine.
+// RequireLocal is middleware that answers 403 to requests that do not come straight from a program
+// on this machine.
 func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(isLocal, next) }
 
 // RequireDirect is middleware that answers 403 to requests that a proxy passed on.
@@ -140,8 +148,9 @@ func RequireDirect(next echo.HandlerFunc) echo.HandlerFunc {
 func refuseUnless(admits func(*http.Request) bool, next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !admits(c.Request()) {
-			return &Problem{Kind: Forbidden, Detail: "What is here needs no password, so it is closed to requests that came through a " +
-				"proxy, or for another host than this machine."}
+			return &Problem{Kind: Forbidden,
+				Detail: "What is here needs no password, so it is closed to requests that came through a " +
+					"proxy, or for another host than this machine."}
 		}
 		return next(c)
 	}

@@ -16,7 +16,8 @@ import (
 
 func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	out, now := &servertest.Text{}, time.Unix(1e9, 0)
-	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.NewJSONHandler(out, nil)),
+	watch := warnOfForwarding([]netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")},
+		slog.New(slog.NewJSONHandler(out, nil)),
 		func() time.Time { return now })
 	from := func(peer, header string) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -44,7 +45,8 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	}
 }
 
-// A proxy on this machine may be how the world gets here: what it passes on is not local, whichever sign it leaves.
+// A proxy on this machine may be how the world gets here: what it passes on is not local, whichever
+// sign it leaves.
 func TestRequestsOfThisMachine(t *testing.T) {
 	header := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -67,10 +69,12 @@ func TestRequestsOfThisMachine(t *testing.T) {
 		"only the scheme": {header("X-Forwarded-Proto", "http"), false, false},
 		"an empty header": {header("x-forwarded-host", ""), false, false},
 		"a CDN":           {header("CDN-Loop", "x"), false, false},
-		"HTTP/1.0":        {func(r *http.Request) { r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0 }, false, false},
+		"HTTP/1.0": {func(r *http.Request) { r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.0", 1, 0 },
+			false, false},
 	} {
 		for _, https := range []bool{false, true} {
-			e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: https, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+			e := New(Config{Logger: slog.New(slog.DiscardHandler), HTTPS: https,
+				TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 			scheme := func(c echo.Context) error { return c.String(http.StatusOK, c.Scheme()) }
 			e.GET("/scheme", scheme)
 			e.GET("/direct", scheme, RequireDirect)
@@ -81,7 +85,8 @@ func TestRequestsOfThisMachine(t *testing.T) {
 					c.change(r)
 				})
 			}
-			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(), map[bool]string{true: "http", false: "https"}[c.local && !https])
+			servertest.Same(t, name+", scheme", ask("/scheme").Body.String(),
+				map[bool]string{true: "http", false: "https"}[c.local && !https])
 			servertest.Same(t, name+", direct", ask("/direct").Code, map[bool]int{true: 200, false: 403}[c.direct])
 			servertest.Same(t, name+", local", ask("/local").Code, map[bool]int{true: 200, false: 403}[c.local])
 		}

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Reason is an error of a check with a stable word. "ready." and the word is the key of its sentence, which /readyz, the console and the alerts
-// have in common; it has no paths and secrets.
+// Reason is an error of a check with a stable word. "ready." and the word is the key of its
+// sentence, which /readyz, the console and the alerts have in common; it has no paths and secrets.
 type Reason struct {
 	Part    string // that is not well: database, keys, redis, mail, sms or sends
 	Word    string
@@ -40,8 +40,8 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// Recent runs a check in the background, at most once a second, and keeps its result: a part that hangs delays no answer. Safe for
-// concurrent use.
+// Recent runs a check in the background, at most once a second, and keeps its result: a part that
+// hangs delays no answer. Safe for concurrent use.
 type Recent struct {
 	Check func(context.Context) error // not with the caller's deadline
 
@@ -57,7 +57,8 @@ const (
 	RecentWait = 250 * time.Millisecond
 )
 
-// Get returns the result of the last check. If that began a second ago, it begins another one, and waits for it for RecentWait.
+// Get returns the result of the last check. If that began a second ago, it begins another one, and
+// waits for it for RecentWait.
 func (r *Recent) Get(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running == nil && time.Since(r.at) >= fresh {
@@ -98,10 +99,12 @@ type Health struct {
 	since map[string]time.Time // when it was first heard of what is not well, by word
 }
 
-// MarkStarted ends the 503 of /readyz: from now on it runs these checks. One that fails makes it "degraded", or 503 if its Reason says so.
+// MarkStarted ends the 503 of /readyz: from now on it runs these checks. One that fails makes it
+// "degraded", or 503 if its Reason says so.
 func (h *Health) MarkStarted(checks ...Check) { h.checks.Store(&checks) }
 
-// EndConnections returns a handler that, while the server stops, has every answer end its connection, so that proxies do not keep it.
+// EndConnections returns a handler that, while the server stops, has every answer end its
+// connection, so that proxies do not keep it.
 func (h *Health) EndConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.stopping.Load() {
@@ -120,10 +123,12 @@ func (h *Health) Register(e *echo.Echo) {
 	})
 }
 
-// MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more requests.
+// MarkStopping makes /readyz answer 503 from now on, so that a load balancer sends no more
+// requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// Reasons runs all checks at once, and returns why parts are not well; none while the service starts.
+// Reasons runs all checks at once, and returns why parts are not well; none while the service
+// starts.
 func (h *Health) Reasons(ctx context.Context) (all []Reason) {
 	checks := h.checks.Load()
 	if checks == nil {

@@ -22,10 +22,12 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, away, 200, "degraded: limiter_unreachable: " + redisText},
-		{"redis refuses", nil, &Reason{Word: "redis_no_permission", Err: broken}, 200, "degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
+		{"redis refuses", nil, &Reason{Word: "redis_no_permission", Err: broken}, 200,
+			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
 		{"database away", &Reason{Word: "log_full", Err: broken}, away, 200,
 			"degraded: log_full: The database has no room left to write.\ndegraded: limiter_unreachable: " + redisText},
-		{"database away here alone", &Reason{Word: "log_full", Also: "other_replica", Unready: true, Err: broken}, away, 503,
+		{"database away here alone", &Reason{Word: "log_full", Also: "other_replica", Unready: true, Err: broken}, away,
+			503,
 			"unavailable: log_full: The database has no room left to write. Another replica can write.\ndegraded: limiter_unreachable: " + redisText},
 	} {
 		e, _ := testServer(t)
@@ -34,7 +36,8 @@ func TestReadiness(t *testing.T) {
 		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
 			t.Errorf("at start: %d %s", starting.Code, starting.Body)
 		}
-		h.MarkStarted(func(context.Context) *Reason { return c.database }, func(context.Context) *Reason { return c.redis })
+		h.MarkStarted(func(context.Context) *Reason { return c.database },
+			func(context.Context) *Reason { return c.redis })
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code

@@ -7,8 +7,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// Kind is one kind of problem, explained at /problems/<slug>. Its slug, the last segment of a problem's type, is part of the API: clients
-// compare it.
+// Kind is one kind of problem, explained at /problems/<slug>. Its slug, the last segment of a
+// problem's type, is part of the API: clients compare it.
 type Kind struct {
 	Slug   string
 	Status int
@@ -32,13 +32,14 @@ func kind(k Kind) Kind {
 // sayOurs is what to show a person after a mistake of the caller or of the service.
 const sayOurs = "Something went wrong on our side. Please try again later."
 
-// The kinds of problems: the only list of them. docs/openapi.yaml names the slugs, and package texts has titles and details in other
-// languages; tests hold them together.
+// The kinds of problems: the only list of them. docs/openapi.yaml names the slugs, and package
+// texts has titles and details in other languages; tests hold them together.
 var (
 	MalformedJSON = kind(Kind{"malformed-json", http.StatusBadRequest, "Not valid JSON",
 		"The body is not one JSON object.",
 		"Send one JSON object in UTF-8 in which no name stands twice. `line` and `column` say where reading stopped (from 1; columns in " +
-			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.", sayOurs})
+			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.",
+		sayOurs})
 	UnknownField = kind(Kind{"unknown-field", http.StatusBadRequest, "Unknown field",
 		"The body has a field that this address does not know.",
 		"`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
@@ -90,10 +91,12 @@ var (
 		"Please confirm your address again."})
 	KeyReused = kind(Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
 		"This Idempotency-Key came with another request in the last 24 hours.",
-		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.", sayOurs})
+		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.",
+		sayOurs})
 	TooLarge = kind(Kind{"too-large", http.StatusRequestEntityTooLarge, "Body too large",
 		"The body is larger than 16 KiB.",
-		"Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.", sayOurs})
+		"Send a smaller body. Events of mail providers may have 1 MiB, receipts of carriers 256 KiB. Nothing was done.",
+		sayOurs})
 	UnsupportedMedia = kind(Kind{"unsupported-media-type", http.StatusUnsupportedMediaType, "Unsupported media type",
 		"The Content-Type of the body is not application/json in UTF-8.",
 		"Send `Content-Type: application/json`. Nothing was done.", sayOurs})

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// LogThrottle bounds the log lines that requests of strangers can cause: one line for each key every so often. Safe for concurrent use.
+// LogThrottle bounds the log lines that requests of strangers can cause: one line for each key
+// every so often. Safe for concurrent use.
 type LogThrottle struct {
 	Every time.Duration
 
@@ -21,8 +22,8 @@ type pending struct {
 	count int // since last
 }
 
-// Add counts an event. If due, the caller should log one line now, for n events since the last line; else none. Keys are a few fixed words,
-// never texts of a request: they are kept.
+// Add counts an event. If due, the caller should log one line now, for n events since the last
+// line; else none. Keys are a few fixed words, never texts of a request: they are kept.
 func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +40,8 @@ func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
-// takeHeld returns how many events were added since the last line, and resets their number. A key without any is forgotten.
+// takeHeld returns how many events were added since the last line, and resets their number. A key
+// without any is forgotten.
 func (s *LogThrottle) takeHeld(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +54,9 @@ func (s *LogThrottle) takeHeld(key string) int {
 	return p.count
 }
 
-// LimitErrors returns a logger that writes the same ERROR, by its message, error and stack, at most once a second. A line that also stands
-// for others since the one before has their number in "repeated".
+// LimitErrors returns a logger that writes the same ERROR, by its message, error and stack, at most
+// once a second. A line that also stands for others since the one before has their number in
+// "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
 	return slog.New(limitErrors{l.Handler(), &LogThrottle{Every: math.MaxInt64}}) // until flushed
 }

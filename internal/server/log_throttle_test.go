@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// A storm of one error is a line a second, which says how many it stands for; no error is lost, and other lines pass.
+// A storm of one error is a line a second, which says how many it stands for; no error is lost, and
+// other lines pass.
 func TestLimitErrors(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var out servertest.Text
@@ -51,8 +52,10 @@ func TestLimitErrors(t *testing.T) {
 		if n := len(lines("disk full")) - 400; n < 5 || n > 6 || stood != 400 {
 			t.Errorf("%d lines for %d of 400 errors", n, stood)
 		}
-		servertest.Same(t, "other lines", [3]int{len(lines("another")), len(lines("panic")), len(lines("careful"))}, [3]int{1, 2, 400})
+		servertest.Same(t, "other lines", [3]int{len(lines("another")), len(lines("panic")), len(lines("careful"))},
+			[3]int{1, 2, 400})
 		l.Error("request failed", "error", full)
-		servertest.Same(t, "the next storm begins at once", strings.Contains(lines("disk full")[len(lines("disk full"))-1], "repeated"), false)
+		servertest.Same(t, "the next storm begins at once",
+			strings.Contains(lines("disk full")[len(lines("disk full"))-1], "repeated"), false)
 	})
 }

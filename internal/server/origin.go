@@ -8,9 +8,10 @@ import (
 
 var crossOrigin = http.NewCrossOriginProtection()
 
-// RequireSameOrigin is middleware that answers 403 to a request that may change something and that another site makes a browser send, or
-// that does not show where it came from: browsers send Origin with every post, and since 2023 all send Sec-Fetch-Site. A program with a
-// bearer token, which no other site can have a browser add, needs neither.
+// RequireSameOrigin is middleware that answers 403 to a request that may change something and that
+// another site makes a browser send, or that does not show where it came from: browsers send Origin
+// with every post, and since 2023 all send Sec-Fetch-Site. A program with a bearer token, which no
+// other site can have a browser add, needs neither.
 func RequireSameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -46,7 +46,8 @@ func writePage(c echo.Context, status int, p problemPage) error {
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// serveProblemPage serves the page that explains a kind of problem, at the address in its member `type`.
+// serveProblemPage serves the page that explains a kind of problem, at the address in its member
+// `type`.
 func serveProblemPage(c echo.Context) error {
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Slug == c.Param("slug") })
 	if i < 0 {

@@ -26,13 +26,17 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Problem is an error response in application/problem+json (RFC 9457). It is an error, so that handlers can return it.
+// Problem is an error response in application/problem+json (RFC 9457). It is an error, so that
+// handlers can return it.
 type Problem struct {
-	Kind   Kind
-	Detail string         // an English sentence for the developer, "" for the kind's cause; it never repeats a value from the request
+	Kind Kind
+	// an English sentence for the developer, "" for the kind's cause; it never repeats a value from
+	// the request
+	Detail string
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
-	// Variant chooses the detail in other languages, where the kind has several; "" for that of the member reason, or of the kind.
+	// Variant chooses the detail in other languages, where the kind has several; "" for that of the
+	// member reason, or of the kind.
 	Variant string
 
 	base    string // address of the service, with which its type begins
@@ -41,7 +45,8 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// RetryLater returns the problem of a request that may be repeated after this many seconds, with Retry-After and retry_after.
+// RetryLater returns the problem of a request that may be repeated after this many seconds, with
+// Retry-After and retry_after.
 func RetryLater(kind Kind, detail string, seconds int) *Problem {
 	return &Problem{
 		Kind: kind, Detail: detail,
@@ -49,7 +54,8 @@ func RetryLater(kind Kind, detail string, seconds int) *Problem {
 	}
 }
 
-// MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2 requires of extensions.
+// MarshalJSON writes Extra as members of the problem object itself, as RFC 9457 section 3.2
+// requires of extensions.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	members := map[string]any{}
 	maps.Copy(members, p.Extra)
@@ -63,8 +69,9 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a page for a browser, and logs unexpected
-// errors. Without a public URL a problem's type begins with the address of the request.
+// errorHandler returns echo's error handler: it answers with the error's problem as JSON, or as a
+// page for a browser, and logs unexpected errors. Without a public URL a problem's type begins with
+// the address of the request.
 func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 	return func(err error, c echo.Context) {
 		if c.Response().Committed {
@@ -81,13 +88,15 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 // requestAddress returns the scheme and host for which a request came.
 func requestAddress(c echo.Context) string {
 	host := c.Request().Host
-	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" { // HTTP/1.0 needs no Host
+	// HTTP/1.0 needs no Host
+	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
 		host = local.String()
 	}
 	return c.Scheme() + "://" + host
 }
 
-// writeProblem answers with the problem: as a page if the client wants one, else as JSON with a type that begins with base.
+// writeProblem answers with the problem: as a page if the client wants one, else as JSON with a
+// type that begins with base.
 func writeProblem(c echo.Context, p *Problem, base string) error {
 	h := c.Response().Header()
 	for name, values := range p.Header {
@@ -118,8 +127,8 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem with title and detail in a language; English stays as it is. Where English has a detail of its own, other
-// languages have that of the slug or reason.
+// in returns the problem with title and detail in a language; English stays as it is. Where English
+// has a detail of its own, other languages have that of the slug or reason.
 func (p *Problem) in(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
@@ -147,20 +156,24 @@ func InWords(seconds int) string {
 	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
 }
 
-// placeholder matches a member's name in a translated detail, such as {blocked_by}; {wait} is the wait in words.
+// placeholder matches a member's name in a translated detail, such as {blocked_by}; {wait} is the
+// wait in words.
 var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after one.
+// retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after
+// one.
 const retryUnavailable = 2
 
-// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the address is not of the API.
+// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the address
+// is not of the API.
 func wantsHTML(c echo.Context) bool {
-	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") && strings.Contains(c.Request().Header.Get("Accept"), "text/html")
+	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") &&
+		strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
-// LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since the database or the limiter failed. It
-// logs nothing after the client hung up, which ends what it waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused
-// on purpose.
+// LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since
+// the database or the limiter failed. It logs nothing after the client hung up, which ends what it
+// waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return

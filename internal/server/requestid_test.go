@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/requestid"
 )
 
-// Every line that is written in a request's context has the request's ID: the access line, which has also what was noted, a failure's and
-// a panic's. The answer has it in its header and, a problem, in its body.
+// Every line that is written in a request's context has the request's ID: the access line, which
+// has also what was noted, a failure's and a panic's. The answer has it in its header and, a
+// problem, in its body.
 func TestLinesOfARequestHaveItsID(t *testing.T) {
 	var out bytes.Buffer
 	logger := requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil)))
@@ -44,7 +45,8 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 					App string
 					Msg string
 				}
-				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id || bytes.Count(line, []byte("request_id")) != 1 {
+				if err := json.Unmarshal(line, &l); err != nil || id == "" || l.ID != id ||
+					bytes.Count(line, []byte("request_id")) != 1 {
 					t.Errorf("%s: %s, want the ID %s once", path, line, id)
 				}
 				if want := l.Msg == "request" && path == "/v1/x"; want != (l.App == "shop") {
@@ -62,11 +64,12 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	}
 }
 
-// The access line tells the client's network, never its address, and the ID that the client gave if it became no request ID, unless that
-// may be a recipient or is long.
+// The access line tells the client's network, never its address, and the ID that the client gave if
+// it became no request ID, unless that may be a recipient or is long.
 func TestAccessLineTellsNetworkAndGivenID(t *testing.T) {
 	var out bytes.Buffer
-	e := New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)), TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	e := New(Config{Logger: slog.New(slog.NewJSONHandler(&out, nil)),
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	e.GET("/v1/x", func(c echo.Context) error { return c.NoContent(http.StatusNoContent) })
 	const root = "Root=1-67891233-abcdef012345678912345678"
 	for _, c := range []struct{ client, network, given, logged string }{

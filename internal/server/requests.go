@@ -11,13 +11,16 @@ import (
 	"sendcode/quota"
 )
 
-// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a minute. Refused requests are not counted.
-// It decides in this process, so that a flood costs neither Redis nor the database anything.
+// RequestLimiter bounds how many requests a network, an IPv4 address or an IPv6 /64, makes in a
+// minute. Refused requests are not counted. It decides in this process, so that a flood costs
+// neither Redis nor the database anything.
 //
-// It is a sliding window counter: of the previous minute, it counts the share that lies within the last 60 s. Memory is bounded: each of
-// two minutes holds maxNetworks networks, about 9 MB in all. When a minute is full, a new network is counted with its /24 or /48;
-// when there are too many of these too, it is admitted without a count. So attackers with that many networks stop no other client,
-// and the rules on sends still decide. All clients without an address, as on a Unix socket, share one count.
+// It is a sliding window counter: of the previous minute, it counts the share that lies within the
+// last 60 s. Memory is bounded: each of two minutes holds maxNetworks networks, about 9 MB in all.
+// When a minute is full, a new network is counted with its /24 or /48; when there are too many of
+// these too, it is admitted without a count. So attackers with that many networks stop no other
+// client, and the rules on sends still decide. All clients without an address, as on a Unix socket,
+// share one count.
 type RequestLimiter struct {
 	limit   atomic.Int64
 	logger  *slog.Logger
@@ -37,10 +40,12 @@ const (
 	maxNetworks = 50_000 // and the same number of wider ones
 )
 
-// NewRequestLimiter makes a limiter of limit requests in a minute; 0 admits all. It calls refused at each refusal.
+// NewRequestLimiter makes a limiter of limit requests in a minute; 0 admits all. It calls refused
+// at each refusal.
 func NewRequestLimiter(limit int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
-	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{}, before: map[netip.Prefix]int64{},
-		lines: LogThrottle{Every: window}, largest: maxNetworks}
+	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
+		before: map[netip.Prefix]int64{},
+		lines:  LogThrottle{Every: window}, largest: maxNetworks}
 	r.SetLimit(limit)
 	return r
 }
@@ -48,7 +53,8 @@ func NewRequestLimiter(limit int, logger *slog.Logger, refused func(), now func(
 // SetLimit changes the limit; counts stay.
 func (r *RequestLimiter) SetLimit(limit int) { r.limit.Store(int64(limit)) }
 
-// Admit counts a request from an address and returns true, or returns false and how long its network must wait.
+// Admit counts a request from an address and returns true, or returns false and how long its
+// network must wait.
 func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	limit := r.limit.Load()
 	if limit <= 0 {
@@ -85,8 +91,8 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	r.minute = minute
 }
 
-// networkFor returns the network in which an address is counted: its own or, if there is no room, a wider one; fits is false if that has
-// no room either.
+// networkFor returns the network in which an address is counted: its own or, if there is no room, a
+// wider one; fits is false if that has no room either.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.hasCount(narrow) || len(r.counts) < r.largest {
@@ -111,8 +117,8 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	return narrow, wide
 }
 
-// waitFor returns how long until one more request is admitted; 0: now. since is the time since the current minute began, before and count
-// are the requests of the previous and the current minute.
+// waitFor returns how long until one more request is admitted; 0: now. since is the time since the
+// current minute began, before and count are the requests of the previous and the current minute.
 func waitFor(before, count, limit int64, since time.Duration) time.Duration {
 	free := func(n, room int64) time.Duration { // how far into a minute n of the one before count as no more than room
 		if n <= room {
@@ -136,8 +142,10 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	}
 }
 
-// RequestRefused returns the 429 problem of a request that RequestLimiter.Admit refused with this wait.
+// RequestRefused returns the 429 problem of a request that RequestLimiter.Admit refused with this
+// wait.
 func RequestRefused(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".", seconds)
+	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".",
+		seconds)
 }

@@ -20,7 +20,8 @@ type requestRig struct {
 
 func limited(limit int) *requestRig {
 	r := &requestRig{at: time.Unix(0, 0).Add(1000 * time.Hour)}
-	r.RequestLimiter = NewRequestLimiter(limit, slog.New(slog.NewTextHandler(&r.log, nil)), func() { r.refused++ }, func() time.Time { return r.at })
+	r.RequestLimiter = NewRequestLimiter(limit, slog.New(slog.NewTextHandler(&r.log, nil)), func() { r.refused++ },
+		func() time.Time { return r.at })
 	return r
 }
 
@@ -43,7 +44,8 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 		ip string
 		in int
 	}{
-		{"192.0.2.2", 300}, {"::ffff:192.0.2.1", 0}, {"2001:db8::1", 300}, {"2001:db8:0:0:ffff::2%eth0", 0}, {"2001:db8:0:1::1", 300},
+		{"192.0.2.2", 300}, {"::ffff:192.0.2.1", 0}, {"2001:db8::1", 300}, {"2001:db8:0:0:ffff::2%eth0", 0},
+		{"2001:db8:0:1::1", 300},
 	} {
 		servertest.Same(t, c.ip, r.from(c.ip, 301), c.in)
 	}
@@ -51,7 +53,8 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
 }
 
-// The wait that is told is true: one more is let in exactly then, whenever the requests came, and not a moment before.
+// The wait that is told is true: one more is let in exactly then, whenever the requests came, and
+// not a moment before.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, window - 1} {
@@ -72,7 +75,8 @@ func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	}
 }
 
-// In no 60 s that begin with a rush are more let in than the limit, give or take what came unevenly; after a pause all are.
+// In no 60 s that begin with a rush are more let in than the limit, give or take what came
+// unevenly; after a pause all are.
 func TestRequestsSlide(t *testing.T) {
 	r := limited(300)
 	r.at = r.at.Add(59 * time.Second)
@@ -95,7 +99,8 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	for i := range 100 {
 		r.from(address(i), 1)
 	}
-	servertest.Same(t, "let in of two networks in one /24, counted together", r.from(address(200), 2)+r.from(address(201), 2), 3)
+	servertest.Same(t, "let in of two networks in one /24, counted together",
+		r.from(address(200), 2)+r.from(address(201), 2), 3)
 	servertest.Same(t, "let in of a network with a count of its own", r.from(address(0), 5), 2)
 	r.at = r.at.Add(window)
 	for i := range 100_000 {
@@ -113,7 +118,8 @@ func TestRefusedRequestsAreLoggedOnceAMinute(t *testing.T) {
 		r.from("192.0.2.77", 10)
 		r.at = r.at.Add(time.Second)
 	}
-	if lines := strings.Count(r.log.String(), "\n"); lines < 2 || lines > 3 || strings.Contains(r.log.String(), "192.0.2.77") || !strings.Contains(r.log.String(), "192.0.2.0/24") {
+	if lines := strings.Count(r.log.String(), "\n"); lines < 2 || lines > 3 ||
+		strings.Contains(r.log.String(), "192.0.2.77") || !strings.Contains(r.log.String(), "192.0.2.0/24") {
 		t.Errorf("%d lines: %s", lines, r.log.String())
 	}
 }

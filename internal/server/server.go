@@ -1,5 +1,6 @@
-// Package server makes the echo instance of all handlers: with the common middleware, the client's address, and the table from errors to
-// statuses. Handlers return errors; they become problems (RFC 9457) or, for a browser, a page.
+// Package server makes the echo instance of all handlers: with the common middleware, the client's
+// address, and the table from errors to statuses. Handlers return errors; they become problems
+// (RFC 9457) or, for a browser, a page.
 //
 // Package app makes one; packages api, page and console register their routes on it.
 package server
@@ -34,18 +35,21 @@ const (
 type Config struct {
 	Logger         *slog.Logger
 	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is trusted; empty: none
-	// Served is called after each request but those of probes and metrics, with the route's template or "none". It must not block. May be nil.
+	// Served is called after each request but those of probes and metrics, with the route's
+	// template or "none". It must not block. May be nil.
 	Served    func(route string, status int, took time.Duration)
 	PublicURL string // address of the service for its clients, without a slash at its end; "": that of each request
 	HTTPS     bool   // browsers must use TLS: cookies are Secure, also in requests that come straight from this machine
 }
 
-// New makes an echo instance with the common middleware and the pages that explain problems, without other routes.
+// New makes an echo instance with the common middleware and the pages that explain problems,
+// without other routes.
 func New(c Config) *echo.Echo {
 	c.Logger = requestid.Logger(c.Logger)
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
-	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops the body.
+	// HEAD is answered as GET (RFC 9110, section 9.1): the same handler runs, and net/http drops
+	// the body.
 	e.OnAddRouteHandler = func(_ string, r echo.Route, handler echo.HandlerFunc, middleware []echo.MiddlewareFunc) {
 		if r.Method == http.MethodGet {
 			e.HEAD(r.Path, handler, middleware...)
@@ -55,7 +59,8 @@ func New(c Config) *echo.Echo {
 	if len(c.TrustedProxies) > 0 {
 		e.IPExtractor = clientIPExtractor(c.TrustedProxies)
 	}
-	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so nothing that a client sends makes it http.
+	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so
+	// nothing that a client sends makes it http.
 	e.SchemeExtractor = func(r *http.Request) string {
 		if c.HTTPS || !isLocal(r) {
 			return "https"
@@ -70,8 +75,9 @@ func New(c Config) *echo.Echo {
 	return e
 }
 
-// Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api sets body limits of their own: one report
-// has many events, and a hook all that the server knows of a person.
+// Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api
+// sets body limits of their own: one report has many events, and a hook all that the server knows
+// of a person.
 const (
 	EventsPath   = "/v1/events/"
 	ReceiptsPath = "/v1/receipts/"
@@ -80,20 +86,23 @@ const (
 
 func hasOwnLimit(c echo.Context) bool {
 	path := c.Request().URL.Path
-	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath) || strings.HasPrefix(path, HooksPath)
+	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
+		strings.HasPrefix(path, HooksPath)
 }
 
 // NewHTTPServer returns an HTTP server with timeouts for the handler. It does not listen.
 func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnContext: withConn, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ConnContext: withConn,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 }
 
-// accessLog logs one line for each request, with the route's template and not the path, which may have secret IDs, with the client's /24 or
-// /48, as the database of sends keeps it, and with what was noted (requestid.Note): app, key, send. A request whose
-// client has left goes no further; see errLeft.
+// accessLog logs one line for each request, with the route's template and not the path, which may
+// have secret IDs, with the client's /24 or /48, as the database of sends keeps it, and with what
+// was noted (requestid.Note): app, key, send. A request whose client has left goes no further; see
+// errLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -116,7 +125,8 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 			if !logger.Enabled(ctx, level) {
 				return nil
 			}
-			line := append(make([]slog.Attr, 0, 9), slog.String("method", c.Request().Method), slog.String("route", c.Path()),
+			line := append(make([]slog.Attr, 0, 9), slog.String("method", c.Request().Method),
+				slog.String("route", c.Path()),
 				slog.Int("status", c.Response().Status), slog.Int64("took_ms", took.Milliseconds()))
 			if _, network := networksOf(ClientIP(c)); network.IsValid() {
 				line = append(line, slog.String("network", network.String()))
@@ -133,10 +143,12 @@ const contentSecurityPolicy = "Content-Security-Policy"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
-// AllowSource adds a source to a directive of this response's Content-Security-Policy. The directive must be one that allows 'self'.
+// AllowSource adds a source to a directive of this response's Content-Security-Policy. The
+// directive must be one that allows 'self'.
 func AllowSource(c echo.Context, directive, source string) {
 	h := c.Response().Header()
-	h.Set(contentSecurityPolicy, strings.Replace(h.Get(contentSecurityPolicy), directive+" 'self'", directive+" 'self' "+source, 1))
+	h.Set(contentSecurityPolicy, strings.Replace(h.Get(contentSecurityPolicy), directive+" 'self'",
+		directive+" 'self' "+source, 1))
 }
 
 func securityHeaders() echo.MiddlewareFunc {
@@ -152,7 +164,9 @@ func securityHeaders() echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			h := c.Response().Header()
-			for name, values := range headers { // the slices are shared: Set replaces them, and Add copies them since they have no spare capacity
+			// the slices are shared: Set replaces them, and Add copies them since they have no
+			// spare capacity
+			for name, values := range headers {
 				h[name] = values
 			}
 			return next(c)
@@ -160,12 +174,14 @@ func securityHeaders() echo.MiddlewareFunc {
 	}
 }
 
-// recoverPanics is middleware that turns a panic into a 500 and logs its stack, but not its value, which may hold secrets.
+// recoverPanics is middleware that turns a panic into a 500 and logs its stack, but not its value,
+// which may hold secrets.
 func recoverPanics(logger *slog.Logger) echo.MiddlewareFunc {
 	return middleware.RecoverWithConfig(middleware.RecoverConfig{
 		DisablePrintStack: true,
 		LogErrorFunc: func(c echo.Context, _ error, stack []byte) error {
-			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack), runbook.Defect.See())
+			logger.ErrorContext(c.Request().Context(), "panic", "route", c.Path(), "stack", string(stack),
+				runbook.Defect.See())
 			return echo.ErrInternalServerError
 		},
 	})

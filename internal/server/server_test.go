@@ -54,9 +54,12 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		{fmt.Errorf("outer: %w", fault.Invalid("to", "", "")), 422, "invalid-field", `"field":"to"`, ""},
 		{fmt.Errorf("outer: %w", fault.Unavailable), 503, "unavailable", `"may_have_counted":false`, "2"},
 		{fmt.Errorf("outer: %w", fault.Uncertain), 503, "unavailable", `"may_have_counted":true`, "2"},
-		{&verification.HeldError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable", "before 2001-09-09T01:46:40Z", "2"},
-		{&verification.TooManyChecksError{RetryAfter: 59*time.Second + time.Microsecond}, 429, "too-many-checks", `"retry_after":60`, "60"},
-		{&verification.TooManyChecksError{RetryAfter: time.Microsecond, Send: true}, 429, "too-many-checks", "can be sent in 1 s.", "1"},
+		{&verification.HeldError{Until: time.Unix(1e9, 0), RetryAfter: 1500 * time.Millisecond}, 503, "unavailable",
+			"before 2001-09-09T01:46:40Z", "2"},
+		{&verification.TooManyChecksError{RetryAfter: 59*time.Second + time.Microsecond}, 429, "too-many-checks",
+			`"retry_after":60`, "60"},
+		{&verification.TooManyChecksError{RetryAfter: time.Microsecond, Send: true}, 429, "too-many-checks",
+			"can be sent in 1 s.", "1"},
 		{verification.ErrBusy, 409, "conflict", "", "1"},
 		{echo.ErrMethodNotAllowed, 405, "method-not-allowed", "", ""},
 		{echo.ErrStatusRequestEntityTooLarge, 413, "too-large", "", ""},
@@ -73,7 +76,8 @@ func TestErrorsBecomeProblems(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 			t.Fatal(err)
 		}
-		if w.Code != c.status || p.Status != c.status || p.Type != "https://example.com/problems/"+c.slug || p.Title == "" || p.Detail == "" || !strings.Contains(w.Body.String(), c.more) ||
+		if w.Code != c.status || p.Status != c.status || p.Type != "https://example.com/problems/"+c.slug ||
+			p.Title == "" || p.Detail == "" || !strings.Contains(w.Body.String(), c.more) ||
 			strings.Contains(w.Body.String(), "secret") {
 			t.Errorf("%v: %d %s", c.err, w.Code, w.Body)
 		}
@@ -88,7 +92,8 @@ func TestEveryKindIsExplained(t *testing.T) {
 	for _, k := range Kinds() {
 		w := get(e, "/problems/"+k.Slug)
 		for _, part := range []string{k.Title, k.Cause, k.Remedy, k.Say, k.Slug, strconv.Itoa(k.Status)} {
-			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(Code(part))) || strings.Contains(w.Body.String(), "`") {
+			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(Code(part))) ||
+				strings.Contains(w.Body.String(), "`") {
 				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
 			}
 		}
@@ -96,7 +101,8 @@ func TestEveryKindIsExplained(t *testing.T) {
 	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
 }
 
-// The type of a problem is absolute: with the service's public address or, where none is configured, with the one that was asked.
+// The type of a problem is absolute: with the service's public address or, where none is
+// configured, with the one that was asked.
 func TestTypesOfProblems(t *testing.T) {
 	local := func(r *http.Request) { r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000" }
 	for name, c := range map[string]struct {
@@ -112,7 +118,8 @@ func TestTypesOfProblems(t *testing.T) {
 			r.Header.Set("X-Forwarded-For", "198.51.100.1")
 		}, "https://codes.example/problems/not-found"},
 		"without Host": {"", func(r *http.Request) {
-			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.9:80"))))
+			*r = *r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+				net.TCPAddrFromAddrPort(netip.MustParseAddrPort("192.0.2.9:80"))))
 			r.Host = ""
 		}, "https://192.0.2.9:80/problems/not-found"},
 	} {
@@ -156,11 +163,14 @@ func TestClientIP(t *testing.T) {
 		{"loopback is no proxy", "127.0.0.1:1234", "198.51.100.1", "127.0.0.1", nil},
 		{"a private neighbour", "10.0.0.1:1", "198.51.100.1", "10.0.0.1", []string{"192.0.2.0/24"}},
 		{"a forged first hop", "192.0.2.4:1234", "10.0.0.1, 198.51.100.1", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1", []string{"192.0.2.0/24"}},
+		{"private hops are not trusted", "192.0.2.4:1234", "198.51.100.1, 10.0.0.1", "10.0.0.1",
+			[]string{"192.0.2.0/24"}},
 		{"two proxies", "192.0.2.4:1234", "198.51.100.1, 192.0.2.5", "198.51.100.1", []string{"192.0.2.0/24"}},
-		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1", []string{"192.0.2.0/24"}},
+		{"brackets and a port", "192.0.2.4:1234", "1.1.1.1, [2001:db8::1]:443", "2001:db8::1",
+			[]string{"192.0.2.0/24"}},
 		{"brackets", "192.0.2.4:1234", "[2001:db8::1]", "2001:db8::1", []string{"192.0.2.0/24"}},
-		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1", []string{"192.0.2.0/24"}},
+		{"a proxy with a port", "192.0.2.4:1234", "198.51.100.1:80, 192.0.2.5:81", "198.51.100.1",
+			[]string{"192.0.2.0/24"}},
 		{"no address", "192.0.2.4:1234", "198.51.100.1, unknown", "192.0.2.4", []string{"192.0.2.0/24"}},
 		{"v6 proxy", "[2001:db8::1]:1234", "2001:db8:9::1", "2001:db8:9::1", []string{"2001:db8::/64"}},
 		{"mapped", "[::ffff:203.0.113.9]:1234", "", "203.0.113.9", nil},

@@ -8,14 +8,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// BearerToken returns the token of the Authorization header; false if the header is missing or of another scheme, whose case does not
-// matter (RFC 9110 section 11.1).
+// BearerToken returns the token of the Authorization header; false if the header is missing or of
+// another scheme, whose case does not matter (RFC 9110 section 11.1).
 func BearerToken(c echo.Context) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(c.Request().Header.Get(echo.HeaderAuthorization), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// RequireToken is middleware that admits only requests with this bearer token; others get 401. It compares in constant time.
+// RequireToken is middleware that admits only requests with this bearer token; others get 401. It
+// compares in constant time.
 func RequireToken(token string) echo.MiddlewareFunc {
 	want := sha256.Sum256([]byte(token))
 	return func(next echo.HandlerFunc) echo.HandlerFunc {

@@ -26,7 +26,8 @@ type Authority struct {
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	a := &Authority{File: filepath.Join(t.TempDir(), "ca.pem"), serial: 1}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
 		NotAfter: time.Now().Add(24 * time.Hour)}
 	var err error
 	a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -39,7 +40,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for 127.0.0.1, another one each time, and returns the files of it and of its key.
+// Issue makes a certificate for 127.0.0.1, another one each time, and returns the files of it and
+// of its key.
 func (a *Authority) Issue(t testing.TB) (certificate, key string) {
 	t.Helper()
 	a.serial++

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Patience is how long tests wait for what will happen. A quiet machine needs at most 15 s, for the takeover of a send.
+// Patience is how long tests wait for what will happen. A quiet machine needs at most 15 s, for the
+// takeover of a send.
 const Patience = 5 * time.Minute
 
 const (
@@ -16,7 +17,8 @@ const (
 	probeInterval = 10 * time.Millisecond
 )
 
-// Await waits until done returns true, and ends the test after [Patience]. It calls done every 20 ms.
+// Await waits until done returns true, and ends the test after [Patience]. It calls done every 20
+// ms.
 func Await(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	poll := time.NewTicker(20 * time.Millisecond)

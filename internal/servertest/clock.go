@@ -14,8 +14,9 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Redis has no setting for its clock and nothing between it and us can change what its scripts read. libfaketime can't
-// either: Redis's allocator, jemalloc, asks for the time while the library still starts. So this shim is compiled.
+// Redis has no setting for its clock and nothing between it and us can change what its scripts
+// read. libfaketime can't either: Redis's allocator, jemalloc, asks for the time while the library
+// still starts. So this shim is compiled.
 //
 //go:embed shim/clock.c
 var clockShim []byte
@@ -33,7 +34,8 @@ func (c *Clock) Set(offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// RedisWithClock starts a private Redis for one test with a wall clock that the test can set, which needs Linux, whose loader preloads.
+// RedisWithClock starts a private Redis for one test with a wall clock that the test can set, which
+// needs Linux, whose loader preloads.
 func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -45,7 +47,8 @@ func RedisWithClock(t testing.TB, args ...string) (*RedisServer, *Clock) {
 	source, library := filepath.Join(s.place.dir, "clock.c"), filepath.Join(s.place.dir, "clock.so")
 	clock := &Clock{filepath.Join(s.place.dir, "clock")}
 	need(t, errors.Join(os.WriteFile(source, clockShim, 0o600), os.WriteFile(clock.file, make([]byte, 8), 0o600)))
-	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", "-o", library,
+		source).CombinedOutput(); err != nil {
 		t.Fatalf("the clock was not compiled: %v: %s", err, out)
 	}
 	s.env = []string{"LD_PRELOAD=" + library, "SENDCODE_TEST_CLOCK=" + clock.file}

@@ -58,8 +58,8 @@ func newPgDataCache(bin string, o owner) (*pgDataCache, error) {
 	return &pgDataCache{bin: bin, owner: o, dir: dir}, os.MkdirAll(filepath.Dir(dir), 0o700)
 }
 
-// copyTo copies the data directory to the empty directory dst of the owner. It first makes it if it is missing, and waits for other
-// processes that do so.
+// copyTo copies the data directory to the empty directory dst of the owner. It first makes it if it
+// is missing, and waits for other processes that do so.
 func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
 	lock := flock.New(c.dir + lockSuffix)
 	const poll = 50 * time.Millisecond
@@ -75,8 +75,8 @@ func (c *pgDataCache) copyTo(ctx context.Context, dst string) error {
 	return copyTree(c.dir, dst, c.owner)
 }
 
-// build initializes a data directory in a temporary directory of the owner and copies it to the cache, where perhaps only this user may
-// write. It gets its name when it is whole.
+// build initializes a data directory in a temporary directory of the owner and copies it to the
+// cache, where perhaps only this user may write. It gets its name when it is whole.
 func (c *pgDataCache) build(ctx context.Context) (err error) {
 	p, err := claim()
 	if err != nil {

@@ -16,8 +16,9 @@ type Disk struct {
 	Dir string
 }
 
-// OnSmallDisk runs a test on a file system of so many bytes of its own. Where this user may not mount one, the test runs again in a process
-// with namespaces of its own (user_namespaces(7)), in which it may. Where even that is forbidden, the test is skipped, but fails in CI.
+// OnSmallDisk runs a test on a file system of so many bytes of its own. Where this user may not
+// mount one, the test runs again in a process with namespaces of its own (user_namespaces(7)), in
+// which it may. Where even that is forbidden, the test is skipped, but fails in CI.
 func OnSmallDisk(t *testing.T, size int, test func(*Disk)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sendcode-disk-") // not t.TempDir, which no other user may enter

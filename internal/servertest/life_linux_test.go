@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // for ever
 }
 
-// Servers die with the process that started them, and the next place that is claimed removes their directories.
+// Servers die with the process that started them, and the next place that is claimed removes their
+// directories.
 func TestKilledParentLeavesNoChild(t *testing.T) {
 	Redis(t) // these skip where there is none
 	Postgres(t)
@@ -61,14 +62,16 @@ func TestKilledParentLeavesNoChild(t *testing.T) {
 	}
 	Redis(t) // a new place sweeps the old ones, unless another process is at it
 	for name, dir := range dirs {
-		Await(t, "the end of the directory "+name, func() bool { // or the place has become another's, with a new directory
+		// or the place has become another's, with a new directory
+		Await(t, "the end of the directory "+name, func() bool {
 			now, err := os.Stat(name)
 			return os.IsNotExist(err) || err == nil && !os.SameFile(dir, now)
 		})
 	}
 }
 
-// gone says whether a process has ended: by the letter of proc(5), a dead one that was not waited for is Z.
+// gone says whether a process has ended: by the letter of proc(5), a dead one that was not waited
+// for is Z.
 func gone(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || stat[bytes.LastIndexByte(stat, ')')+2] == 'Z'

@@ -12,8 +12,9 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// NodeModules returns the node_modules of a folder with a package.json and a package-lock.json. npm brings them once for each lock file, into
-// the user's folder for caches. Without npm or its packages the test is skipped; in CI it fails.
+// NodeModules returns the node_modules of a folder with a package.json and a package-lock.json. npm
+// brings them once for each lock file, into the user's folder for caches. Without npm or its
+// packages the test is skipped; in CI it fails.
 func NodeModules(t testing.TB, source string) string {
 	t.Helper()
 	modules, err := nodeModules(t, source)
@@ -48,7 +49,8 @@ func nodeModules(t testing.TB, source string) (modules string, err error) {
 	if err := os.CopyFS(kept, os.DirFS(source)); err != nil && !os.IsExist(err) {
 		return "", err
 	}
-	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	bring := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--loglevel=error")
 	bring.Dir = kept
 	if said, err := bring.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w of %s: %w: %s", errNoModules, source, err, said)

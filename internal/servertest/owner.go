@@ -43,7 +43,8 @@ func (o owner) give(path string) error {
 	return os.Chown(path, int(o.credential.Uid), int(o.credential.Gid))
 }
 
-// command runs in dir as the owner. Its environment has no PG variables of the caller, and its messages are in English.
+// command runs in dir as the owner. Its environment has no PG variables of the caller, and its
+// messages are in English.
 func (o owner) command(dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir

@@ -20,21 +20,24 @@ import (
 // PgBouncerServer is a private PgBouncer in front of a private Postgres.
 type PgBouncerServer struct{ server }
 
-// PgBouncer starts a private PgBouncer for one test, and closes it afterwards. All is as it comes but for settings, each
-// name=value. It lets in the role of [PostgresServer.URL] and the superuser.
+// PgBouncer starts a private PgBouncer for one test, and closes it afterwards. All is as it comes
+// but for settings, each name=value. It lets in the role of [PostgresServer.URL] and the superuser.
 func PgBouncer(t testing.TB, postgres *PostgresServer, settings ...string) *PgBouncerServer {
 	t.Helper()
 	program := found(t, locate.PgBouncer)
 	place, err := claim()
 	need(t, err)
 	ini, users := filepath.Join(place.dir, "pgbouncer.ini"), filepath.Join(place.dir, "users.txt")
-	text := fmt.Sprintf("[databases]\n* = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n%s\n",
+	text := fmt.Sprintf(
+		"[databases]\n* = host=127.0.0.1 port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\nauth_type = trust\nauth_file = %s\n%s\n",
 		postgres.place.port, place.port, users, strings.Join(settings, "\n"))
 	need(t, errors.Join(
-		os.WriteFile(users, []byte(`"`+role+"\" \"\"\n\"postgres\" \"\"\n"), 0o600), os.WriteFile(ini, []byte(text), 0o600),
+		os.WriteFile(users, []byte(`"`+role+"\" \"\"\n\"postgres\" \"\"\n"), 0o600),
+		os.WriteFile(ini, []byte(text), 0o600),
 		postgres.owner.give(place.dir), postgres.owner.give(users), postgres.owner.give(ini)))
 	s := &PgBouncerServer{server{place: place, last: syscall.SIGKILL}}
-	s.command = func() *exec.Cmd { return postgres.owner.command(place.dir, program, ini) } // it refuses root, as Postgres does
+	// it refuses root, as Postgres does
+	s.command = func() *exec.Cmd { return postgres.owner.command(place.dir, program, ini) }
 	s.probe = func(ctx context.Context) error {
 		config, err := pgx.ParseConfig(s.Through(postgres.URL()))
 		if err != nil {

@@ -74,8 +74,9 @@ func (p *place) take() (bool, error) {
 	return true, nil
 }
 
-// free reports whether a port can be listened on. Meanwhile no child process is started: until it runs its program it has a copy of each
-// socket, and the port would stay taken although this process closed it.
+// free reports whether a port can be listened on. Meanwhile no child process is started: until it
+// runs its program it has a copy of each socket, and the port would stay taken although this
+// process closed it.
 func free(addr string) bool {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -83,7 +84,8 @@ func free(addr string) bool {
 	return err == nil && l.Close() == nil
 }
 
-// AwaitFree waits until a port that this process has closed can be listened on again: a child process may still have a copy of the socket.
+// AwaitFree waits until a port that this process has closed can be listened on again: a child
+// process may still have a copy of the socket.
 func AwaitFree(t testing.TB, addr string) {
 	t.Helper()
 	Await(t, "the port "+addr, func() bool { return free(addr) })

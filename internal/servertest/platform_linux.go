@@ -30,7 +30,8 @@ func mount(dir string, size int) error {
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
 
-// mayMount starts a process in a user and a mount namespace of its own, with the same users, since Postgres refuses root.
+// mayMount starts a process in a user and a mount namespace of its own, with the same users, since
+// Postgres refuses root.
 func mayMount() *syscall.SysProcAttr {
 	const capSysAdmin, all = 21, 1 << 16 // capabilities(7); the users of most systems
 	users, groups := []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}},

@@ -27,13 +27,15 @@ type PostgresServer struct {
 	shared    bool // by tests that each remove their databases
 }
 
-// Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it afterwards.
+// Postgres starts a private Postgres for one test, as [StartPostgres] does, and closes it
+// afterwards.
 func Postgres(t testing.TB, settings ...string) *PostgresServer {
 	t.Helper()
 	return PostgresIn(t, fastTempDir(), settings...)
 }
 
-// PostgresIn is Postgres with the cluster in a directory of parent, which every user must be able to reach.
+// PostgresIn is Postgres with the cluster in a directory of parent, which every user must be able
+// to reach.
 func PostgresIn(t testing.TB, parent string, settings ...string) *PostgresServer {
 	t.Helper()
 	s, err := startPostgres(t.Context(), parent, settings)
@@ -62,8 +64,8 @@ func startPostgres(ctx context.Context, parent string, settings []string) (*Post
 	if err != nil {
 		return nil, err
 	}
-	// SIGQUIT, since killed without a word it would leave its own children behind for a while, and then not start again; they get the signal
-	// from it and it waits for them.
+	// SIGQUIT, since killed without a word it would leave its own children behind for a while, and
+	// then not start again; they get the signal from it and it waits for them.
 	s := &PostgresServer{server: server{place: place, last: syscall.SIGQUIT}, bin: bin, owner: o}
 	s.probe = s.ping
 	s.command = func() *exec.Cmd { return o.command(place.dir, filepath.Join(bin, "postgres"), s.args(settings)...) }
@@ -104,14 +106,15 @@ func (s *PostgresServer) CreateDatabase(ctx context.Context) (url string, err er
 	return s.createDatabase(ctx, "template0") // it never has connections, which copying requires
 }
 
-// NewDatabase makes a further empty database on the same server and returns its URL. On a shared server it goes with the test.
+// NewDatabase makes a further empty database on the same server and returns its URL. On a shared
+// server it goes with the test.
 func (s *PostgresServer) NewDatabase(t testing.TB) string {
 	t.Helper()
 	return s.made(t, "template0")
 }
 
-// Copy makes a further database with all that is in that of url, which must have no connection, and returns its URL. On a shared
-// server it goes with the test.
+// Copy makes a further database with all that is in that of url, which must have no connection, and
+// returns its URL. On a shared server it goes with the test.
 func (s *PostgresServer) Copy(t testing.TB, url string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -136,7 +139,8 @@ func (s *PostgresServer) createDatabase(ctx context.Context, template string) (u
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	name := database + strconv.FormatInt(s.databases.Add(1), 10)
-	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+" STRATEGY FILE_COPY"); err != nil {
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+name+" TEMPLATE "+pgx.Identifier{template}.Sanitize()+
+		" STRATEGY FILE_COPY"); err != nil {
 		return "", err
 	}
 	return s.url(role, name), nil
@@ -180,7 +184,8 @@ func (s *PostgresServer) ping(ctx context.Context) error {
 	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
-// Script runs a shell script in a directory, with Postgres's programs in its PATH and these variables.
+// Script runs a shell script in a directory, with Postgres's programs in its PATH and these
+// variables.
 func (s *PostgresServer) Script(t testing.TB, dir, script string, environ ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script)

@@ -19,8 +19,8 @@ type Process struct {
 	err  error // of Wait; set before done is closed
 }
 
-// Run starts cmd as a child that dies with this process. It has a process group of its own, so that a Ctrl-C in the terminal ends the
-// parent first. The caller must not read cmd's fields afterwards.
+// Run starts cmd as a child that dies with this process. It has a process group of its own, so that
+// a Ctrl-C in the terminal ends the parent first. The caller must not read cmd's fields afterwards.
 func Run(cmd *exec.Cmd) (*Process, error) {
 	return run(cmd, syscall.SIGKILL)
 }
@@ -34,7 +34,8 @@ func run(cmd *exec.Cmd, lastSignal syscall.Signal) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel counts the thread that forked as the parent: it has to live as long as the child.
+		// The kernel counts the thread that forked as the parent: it has to live as long as the
+		// child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -89,5 +90,6 @@ func failed(program string, cause error, log string) error {
 	text, _ := os.ReadFile(log)
 	tail := strings.Split(strings.TrimSpace(string(text)), "\n")
 	tail = tail[max(0, len(tail)-lines):]
-	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", filepath.Base(program), cause, strings.Join(tail, "\n"))
+	return fmt.Errorf("%s did not start: %w; the end of its log:\n%s", filepath.Base(program), cause,
+		strings.Join(tail, "\n"))
 }

@@ -20,8 +20,8 @@ import (
 // PrometheusServer scrapes what a test runs.
 type PrometheusServer struct{ *server }
 
-// Prometheus starts a Prometheus for one test that scrapes /metrics of targets (host:port) every two seconds as the job sendcode, and closes
-// it afterwards.
+// Prometheus starts a Prometheus for one test that scrapes /metrics of targets (host:port) every
+// two seconds as the job sendcode, and closes it afterwards.
 func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 	t.Helper()
 	program := found(t, locate.Prometheus)
@@ -32,7 +32,8 @@ func Prometheus(t testing.TB, targets ...string) *PrometheusServer {
 		"  - {job_name: sendcode, static_configs: [{targets: [\"%s\"]}]}\n", strings.Join(targets, `", "`)), 0o600))
 	s := &server{place: place, last: syscall.SIGKILL}
 	s.command = func() *exec.Cmd {
-		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(place.dir, "data"), "--web.listen-address="+place.addr())
+		return exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(place.dir, "data"),
+			"--web.listen-address="+place.addr())
 	}
 	s.probe = func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+place.addr()+"/-/ready", nil)

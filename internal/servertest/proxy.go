@@ -28,7 +28,8 @@ var (
 		[]string{":443 ssl crt /etc/haproxy/codes.pem", "127.0.0.1:PORT"}}
 	Nginx = ReverseProxy{locate.Nginx, "nginx.conf", []string{"-e", "stderr", "-g", "daemon off; pid DIR/pid;", "-c"},
 		[]string{"listen 443 ssl;", "listen 127.0.0.1:PORT;", "        ssl_certificate     /etc/nginx/codes.pem;\n", "",
-			"        ssl_certificate_key /etc/nginx/codes.key;\n", "", "http {", "http {\n    access_log off;\n    client_body_temp_path DIR/1;\n" +
+			"        ssl_certificate_key /etc/nginx/codes.key;\n", "", "http {",
+			"http {\n    access_log off;\n    client_body_temp_path DIR/1;\n" +
 				"    proxy_temp_path DIR/2;\n    fastcgi_temp_path DIR/3;\n    uwsgi_temp_path DIR/4;\n    scgi_temp_path DIR/5;\n"}}
 	Caddy = ReverseProxy{locate.Caddy, "Caddyfile", []string{"run", "--adapter", "caddyfile", "--config"},
 		[]string{"codes.example {", "{\n\tadmin off\n}\nhttp://127.0.0.1:PORT {"}}
@@ -40,8 +41,8 @@ func (p ReverseProxy) With(old, new string) ReverseProxy {
 	return p
 }
 
-// Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as operators copy it, and closes it
-// afterwards. It returns the base URL.
+// Proxy starts a reverse proxy in front of two replicas for one test, with the file in deploy as
+// operators copy it, and closes it afterwards. It returns the base URL.
 func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) string {
 	t.Helper()
 	program := found(t, p.Part)
@@ -52,7 +53,8 @@ func Proxy(t testing.TB, p ReverseProxy, deploy string, replicas [2]string) stri
 	_, port, err := net.SplitHostPort(place.addr())
 	need(t, err)
 	config := string(text)
-	for _, edit := range append([][2]string{{"10.0.0.11:8080", replicas[0]}, {"10.0.0.12:8080", replicas[1]}}, pairs(p.edits)...) {
+	for _, edit := range append([][2]string{{"10.0.0.11:8080", replicas[0]}, {"10.0.0.12:8080", replicas[1]}},
+		pairs(p.edits)...) {
 		if !strings.Contains(config, edit[0]) {
 			t.Fatalf("%s has no %q", p.Config, edit[0])
 		}

@@ -93,7 +93,8 @@ func (c *RedisCluster) join(ctx context.Context) error {
 		}
 	}
 	for _, node := range c.Nodes {
-		if err := await(ctx, node.process, func(ctx context.Context) error { return node.sees(ctx, masters) }); err != nil {
+		if err := await(ctx, node.process,
+			func(ctx context.Context) error { return node.sees(ctx, masters) }); err != nil {
 			return fmt.Errorf("the cluster does not come together: %w", err)
 		}
 	}

@@ -20,8 +20,9 @@ import (
 // name main.
 type SentinelServer struct{ server }
 
-// Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It returns when the Sentinel knows a replica
-// that is in step. It promotes that at the command SENTINEL FAILOVER alone, however long the machine lets the primary wait.
+// Sentinel starts a Sentinel over the primary at addr for one test, and closes it afterwards. It
+// returns when the Sentinel knows a replica that is in step. It promotes that at the command
+// SENTINEL FAILOVER alone, however long the machine lets the primary wait.
 func Sentinel(t testing.TB, addr string) *SentinelServer {
 	t.Helper()
 	program := found(t, locate.Redis)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// server is a program in a place of its own that can be stopped and started again. Its methods may be called from any goroutine; each does
-// nothing where the server is already as asked.
+// server is a program in a place of its own that can be stopped and started again. Its methods may
+// be called from any goroutine; each does nothing where the server is already as asked.
 type server struct {
 	place   *place
 	command func() *exec.Cmd
@@ -42,7 +42,8 @@ func (s *server) PID() int {
 	return s.process.PID()
 }
 
-// Start starts a stopped (or ended) server again, on the same port and directory, and returns when it answers.
+// Start starts a stopped (or ended) server again, on the same port and directory, and returns when
+// it answers.
 func (s *server) Start() error { return s.start(context.Background()) }
 
 func (s *server) start(ctx context.Context) error {
@@ -51,7 +52,8 @@ func (s *server) start(ctx context.Context) error {
 	if s.process != nil && s.process.running() {
 		return nil
 	}
-	log, err := os.OpenFile(s.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // a server started again goes on in it
+	// a server started again goes on in it
+	log, err := os.OpenFile(s.place.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -69,7 +71,8 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the server at once, as a crash does, and waits for its end: what is not on disk is lost, clients are cut off.
+// Stop ends the server at once, as a crash does, and waits for its end: what is not on disk is
+// lost, clients are cut off.
 func (s *server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// SharedPostgres is one server for all tests of a package that neither stop it nor change its settings. Each of them
-// works in a database of its own. The server starts when the first test asks for it. TestMain must Close it.
+// SharedPostgres is one server for all tests of a package that neither stop it nor change its
+// settings. Each of them works in a database of its own. The server starts when the first test asks
+// for it. TestMain must Close it.
 type SharedPostgres struct {
 	mu        sync.Mutex
 	server    *PostgresServer
@@ -19,7 +20,8 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server == nil {
-		server, err := StartPostgres(t.Context(), "autovacuum=off") // a plan depends on statistics: they come where a test says ANALYZE
+		// a plan depends on statistics: they come where a test says ANALYZE
+		server, err := StartPostgres(t.Context(), "autovacuum=off")
 		need(t, err)
 		server.shared = true
 		s.server, s.templates = server, map[string]string{}
@@ -27,8 +29,8 @@ func (s *SharedPostgres) Server(t testing.TB) *PostgresServer {
 	return s.server
 }
 
-// Copy makes a database with all that the template of that name has, and returns its URL. The first test that asks for the
-// template fills it, and leaves no connection to it.
+// Copy makes a database with all that the template of that name has, and returns its URL. The first
+// test that asks for the template fills it, and leaves no connection to it.
 func (s *SharedPostgres) Copy(t testing.TB, template string, fill func(url string)) string {
 	t.Helper()
 	server := s.Server(t)

@@ -41,8 +41,8 @@ func FreePort(t testing.TB) int {
 	return p.port
 }
 
-// need ends the test unless err is nil: skipped where a part is not installed or a disk may not be mounted,
-// but in CI a skip would hide that nothing was tested, so there it fails.
+// need ends the test unless err is nil: skipped where a part is not installed or a disk may not be
+// mounted, but in CI a skip would hide that nothing was tested, so there it fails.
 func need(t testing.TB, err error) {
 	t.Helper()
 	var missing *locate.Missing
@@ -63,7 +63,8 @@ func closed(t testing.TB, err error) {
 	}
 }
 
-// SkipUnderRace skips a test that counts allocations: the race detector makes some of its own, and empties pools at random.
+// SkipUnderRace skips a test that counts allocations: the race detector makes some of its own, and
+// empties pools at random.
 func SkipUnderRace(t testing.TB) {
 	t.Helper()
 	if raced {

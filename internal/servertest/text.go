@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Text keeps what several write at once, such as logs, for others to read meanwhile. The zero value is empty.
+// Text keeps what several write at once, such as logs, for others to read meanwhile. The zero value
+// is empty.
 type Text struct {
 	mu sync.Mutex
 	b  strings.Builder

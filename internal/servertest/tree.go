@@ -12,5 +12,8 @@ func copyTree(src, dst string, o owner) error {
 	if err := os.CopyFS(dst, os.DirFS(src)); err != nil || o.credential == nil {
 		return err
 	}
-	return filepath.WalkDir(dst, func(path string, _ fs.DirEntry, err error) error { return errors.Join(err, o.give(path)) })
+	return filepath.WalkDir(dst, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err,
+			o.give(path))
+	})
 }

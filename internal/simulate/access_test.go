@@ -29,7 +29,8 @@ const (
 	cutTooFar      // the replica died, and the call had an effect
 )
 
-// turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else happens at that instant.
+// turn waits until a call may go on: for its latency, and while its replica is frozen. Nothing else
+// happens at that instant.
 func (r *Replica) turn(ctx context.Context, label string, slow bool) fate {
 	if r.isDead() {
 		return cut
@@ -111,7 +112,8 @@ func (r *Replica) access(ctx context.Context, method string, at sqlitetest.Stage
 	}
 }
 
-// underCommit returns a channel that is closed when the current commit has ended; nil if there is none.
+// underCommit returns a channel that is closed when the current commit has ended; nil if there is
+// none.
 func (w *world) underCommit() chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +167,8 @@ func (r *Replica) commit(ctx context.Context, method string) (fault sqlitetest.F
 // clockName names the limiter's clock.
 const clockName = "redis"
 
-// reach lets a call of the limiter through at its turn. What happened and was not heard is ErrUnavailable to its caller.
+// reach lets a call of the limiter through at its turn. What happened and was not heard is
+// ErrUnavailable to its caller.
 func (r *Replica) reach(ctx context.Context, name string, call func() error) error {
 	w := r.world
 	f := r.turn(ctx, "limiter "+name, w.wrong(LimiterSlow))
@@ -242,8 +245,8 @@ func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
 	return sms.Receipt{Provider: "carrier.example", Code: "202"}, err
 }
 
-// deliver delivers a message to the simulated provider, with random faults. Error: a *delivery.Error; with the class Unknown, the message
-// has arrived.
+// deliver delivers a message to the simulated provider, with random faults. Error: a
+// *delivery.Error; with the class Unknown, the message has arrived.
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
 	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
@@ -306,10 +309,12 @@ func (h receiver) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f == cutTooFar || w.wrong(HookDeaf) {
 		return nil, io.ErrUnexpectedEOF
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(nil)),
+		Request: r}, nil
 }
 
-// recordWebhook records a received webhook event, and reports a violation if the same ID came with another content.
+// recordWebhook records a received webhook event, and reports a violation if the same ID came with
+// another content.
 func (w *world) recordWebhook(id, body string) {
 	_, _ = w.posted.Write([]byte(body + "\n"))
 	w.mu.Lock()
@@ -322,7 +327,8 @@ func (w *world) recordWebhook(id, body string) {
 	}
 }
 
-// hook has the fields of an event that oracles read, without the masked address, which may be erased between two attempts.
+// hook has the fields of an event that oracles read, without the masked address, which may be
+// erased between two attempts.
 type hook struct {
 	Type string
 	Data struct {

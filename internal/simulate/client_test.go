@@ -28,7 +28,8 @@ type person struct {
 }
 
 func newPerson(i int) *person {
-	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i), holds: map[actor]string{}}
+	p := &person{index: i, channel: recipient.Email, to: fmt.Sprintf("canary.person%d@example.com", i),
+		holds: map[actor]string{}}
 	if i%3 == 2 {
 		p.channel, p.to = recipient.SMS, fmt.Sprintf("+49151234567%02d", i)
 	}
@@ -113,7 +114,8 @@ type outgoing struct {
 
 // do makes a request, and records it with its answer.
 func (w *world) do(e Event, kind string, by actor, p *person, o outgoing) *request {
-	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to, key: o.header["Idempotency-Key"]}
+	q := &request{event: e, kind: kind, by: by, person: p, began: time.Now(), to: p.to,
+		key: o.header["Idempotency-Key"]}
 	r := w.replica(e.Replica)
 	if to, ok := o.body["to"].(string); ok {
 		q.to = to
@@ -179,17 +181,20 @@ func (w *world) troubled(r *Replica) [2]bool {
 	return [2]bool{db, w.wrong(LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls)}
 }
 
-// afterOutage reports whether within a tick before the limiter was away, or the database, which is read before the limiter gets anything.
+// afterOutage reports whether within a tick before the limiter was away, or the database, which is
+// read before the limiter gets anything.
 func (w *world) afterOutage(at time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, DatabaseAway, DatabaseSlow}, func(k Kind) bool {
-		return at.Before(w.lasts[k].Add(w.tick() + 5*time.Second))
-	})
+	return slices.ContainsFunc([]Kind{LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, DatabaseAway, DatabaseSlow},
+		func(k Kind) bool {
+			return at.Before(w.lasts[k].Add(w.tick() + 5*time.Second))
+		})
 }
 
-// tick is the interval of an outbox. It is longer than in the service, since most looks find nothing; a lease is twice as long, so that no
-// replica misses an outage that is longer than a lease.
+// tick is the interval of an outbox. It is longer than in the service, since most looks find
+// nothing; a lease is twice as long, so that no replica misses an outage that is longer than a
+// lease.
 func (w *world) tick() time.Duration {
 	if w.plan.Span == long {
 		return 6 * time.Minute
@@ -287,7 +292,8 @@ func (w *world) check(e Event, by actor, p *person, code string, ip string) *req
 		return nil
 	}
 	w.touch(p)
-	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check", body: map[string]any{"code": code}, ip: ip})
+	q := w.do(e, checking, by, p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/check",
+		body: map[string]any{"code": code}, ip: ip})
 	w.touch(p)
 	q.code, q.right, q.verification = code, code == right, id
 	if q.body.Known != "" {

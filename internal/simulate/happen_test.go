@@ -61,8 +61,8 @@ func (w *world) act(e Event, p *person) {
 	}
 }
 
-// guess enters the event's nth wrong code. Until the right one is known it is almost never right: of letters, or of digits if the code has
-// digits.
+// guess enters the event's nth wrong code. Until the right one is known it is almost never right:
+// of letters, or of digits if the code has digits.
 func (w *world) guess(e Event, n int, by actor, p *person, ip string) {
 	if right := w.codeOf(w.held(p, by)); right != "" {
 		w.check(e, by, p, codetest.Wrong(right, e.ID+n), ip)
@@ -93,7 +93,8 @@ func (w *world) repeat(e Event, p *person) {
 	other := e
 	other.Replica++
 	again := w.send(other, backEnd, p, outgoing{header: header()})
-	if again.answered && again.status == http.StatusConflict || !again.answered || again.status == http.StatusServiceUnavailable {
+	if again.answered && again.status == http.StatusConflict || !again.answered ||
+		again.status == http.StatusServiceUnavailable {
 		time.Sleep(20 * time.Second) // longer than the lease of a key
 		again = w.send(other, backEnd, p, outgoing{header: header()})
 	}
@@ -110,12 +111,14 @@ func (w *world) cancel(e Event, p *person) {
 	if id == "" {
 		return
 	}
-	q := w.do(e, canceling, e.actor(), p, outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/cancel", ip: ipOf(e.actor(), p.index)})
+	q := w.do(e, canceling, e.actor(), p,
+		outgoing{method: http.MethodPost, path: "/v1/verifications/" + id + "/cancel", ip: ipOf(e.actor(), p.index)})
 	q.verification = id
 }
 
-// waitAsTold asks until it is refused, waits, and must be admitted then. If the database was slow when an earlier send began, it may refuse
-// once more, for the timeout of its call at most (docs/PROMISES.md); that wait must be true.
+// waitAsTold asks until it is refused, waits, and must be admitted then. If the database was slow
+// when an earlier send began, it may refuse once more, for the timeout of its call at most
+// (docs/PROMISES.md); that wait must be true.
 func (w *world) waitAsTold(e Event, p *person) {
 	for range 4 {
 		before := w.state(p)
@@ -129,7 +132,8 @@ func (w *world) waitAsTold(e Event, p *person) {
 			return
 		}
 		again, calm := w.waitOnce(e, p, q, before)
-		if calm && again.refused() && w.databaseWasSlow(p, again) && again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
+		if calm && again.refused() && w.databaseWasSlow(p, again) &&
+			again.body.RetryAfter <= int(store.CallTimeout.Seconds()) {
 			w.count("waited as told, and the database's stall more")
 			before = w.state(p)
 			q = again
@@ -139,12 +143,14 @@ func (w *world) waitAsTold(e Event, p *person) {
 			w.broke("told wait", "person %d was told to wait %d ms, waited, and was refused by %s for %d s more",
 				p.index, q.body.RetryAfterMS, again.body.BlockedBy, again.body.RetryAfter)
 		}
-		w.count(map[bool]string{true: "waited as told", false: "waited as told, and something happened meanwhile"}[calm])
+		w.count(map[bool]string{true: "waited as told",
+			false: "waited as told, and something happened meanwhile"}[calm])
 		return
 	}
 }
 
-// waitOnce waits as an answer says and asks again. calm: nothing else has happened to the person since before.
+// waitOnce waits as an answer says and asks again. calm: nothing else has happened to the person
+// since before.
 func (w *world) waitOnce(e Event, p *person, told *request, before moment) (again *request, calm bool) {
 	time.Sleep(time.Duration(told.body.RetryAfterMS) * time.Millisecond)
 	calm = !w.anyTrouble()
@@ -158,9 +164,11 @@ func (q *request) refused() bool {
 	return q.answered && q.status == http.StatusTooManyRequests && q.body.problem() == "quota-exceeded"
 }
 
-// databaseWasSlow reports whether the database or the limiter was in trouble while a send of the person began, within the refusing rule's window.
+// databaseWasSlow reports whether the database or the limiter was in trouble while a send of the
+// person began, within the refusing rule's window.
 func (w *world) databaseWasSlow(p *person, refused *request) bool {
-	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}[refused.body.BlockedBy]
+	window := map[string]time.Duration{"minute": time.Minute, "hour": time.Hour,
+		"day": 24 * time.Hour}[refused.body.BlockedBy]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(w.requests, func(q *request) bool {
@@ -186,7 +194,8 @@ func (w *world) anyTrouble() bool {
 	return false
 }
 
-// attack lets a stranger's browser ask for the person's codes and guess, in verifications of its own. Then the person needs a code.
+// attack lets a stranger's browser ask for the person's codes and guess, in verifications of its
+// own. Then the person needs a code.
 func (w *world) attack(e Event, p *person) {
 	ip := ipOf(stranger, e.ID)
 	for range e.N {
@@ -204,15 +213,17 @@ func (w *world) attack(e Event, p *person) {
 	}
 }
 
-// exhaust lets strangers' browsers, from a network each, ask for a recipient's codes until a long wait is told. Its back end's next code is
-// due within a minute, from the places that are kept, unless the policies changed, or a fault may have cost places.
+// exhaust lets strangers' browsers, from a network each, ask for a recipient's codes until a long
+// wait is told. Its back end's next code is due within a minute, from the places that are kept,
+// unless the policies changed, or a fault may have cost places.
 func (w *world) exhaust(e Event) {
 	victim := newPerson(200 + e.ID)
 	victim.channel, victim.to = "email", fmt.Sprintf("victim%d@example.net", e.ID)
 	policies := 0
 	w.locked(func() { w.others, policies = append(w.others, victim), len(w.policies) })
 	for n := range 12 {
-		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() && q.body.RetryAfter > 60 {
+		if q := w.send(e, stranger, victim, outgoing{ip: ipOf(stranger, 3000+20*e.ID+n)}); q.refused() &&
+			q.body.RetryAfter > 60 {
 			break
 		}
 		time.Sleep(61 * time.Second)
@@ -232,7 +243,8 @@ func (w *world) exhaust(e Event) {
 	}
 	time.Sleep(time.Duration(first.body.RetryAfterMS) * time.Millisecond)
 	if last := w.send(e, backEnd, victim, outgoing{}); (first.body.RetryAfter > 60 || last.refused()) && calm() {
-		w.broke("attackers stop no one else", "strangers used up the places of a recipient, and its back end had to wait for %d s", first.body.RetryAfter)
+		w.broke("attackers stop no one else",
+			"strangers used up the places of a recipient, and its back end had to wait for %d s", first.body.RetryAfter)
 	}
 }
 
@@ -263,7 +275,8 @@ func (w *world) administer(e Event, p *person) {
 		w.broke("surface", "an administrator's request was refused: %v", err)
 		return
 	}
-	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated", Reason: "ticket 7"}
+	act := store.AuditEntry{ID: uuid.Must(uuid.NewV7()), Who: "mei", Role: "operator", What: "simulated",
+		Reason: "ticket 7"}
 	begun := time.Now()
 	w.touch(p)
 	if e.Kind == Reset {
@@ -286,7 +299,8 @@ type administered struct {
 	done         bool // by the answer to the administrator
 }
 
-// newPolicy puts other policies in force, at each replica a little later; or other purposes for a while, at one replica or at all.
+// newPolicy puts other policies in force, at each replica a little later; or other purposes for a
+// while, at one replica or at all.
 func (w *world) newPolicy(e Event) {
 	if !w.changing.TryLock() {
 		return
@@ -354,7 +368,8 @@ func (w *world) disturb(e Event) (fault bool) {
 		w.setClock(0)
 	case DatabaseClockStep: // leases end at once, as after a crash
 		w.locked(func() {
-			w.databaseAhead, w.databaseStepped, w.crashes, w.crashed = w.databaseAhead+e.For, true, w.crashes+1, append(w.crashed, time.Now())
+			w.databaseAhead, w.databaseStepped, w.crashes, w.crashed = w.databaseAhead+e.For, true, w.crashes+1,
+				append(w.crashed, time.Now())
 		})
 	case CommitFails, CommitUnheard, CommitVague:
 		w.locked(func() { r.commits = append(r.commits, slices.Repeat([]Event{e}, e.N)...) })

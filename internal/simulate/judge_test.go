@@ -43,14 +43,17 @@ func (w *world) judge() {
 	l.asSeen()
 }
 
-// asSeen has the history checker judge what was answered and what arrived. Its rules do not change, and it knows one clock.
+// asSeen has the history checker judge what was answered and what arrived. Its rules do not change,
+// and it knows one clock.
 func (l *ledger) asSeen() {
-	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding || slices.ContainsFunc(l.plan.Events, func(e Event) bool {
-		return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
-	}) {
+	if !l.stepped.IsZero() || l.databaseStepped || l.plan.Split || l.plan.Folding ||
+		slices.ContainsFunc(l.plan.Events, func(e Event) bool {
+			return slices.Contains([]Kind{NewPolicy, Remap, OtherFile, Erase}, e.Kind)
+		}) {
 		return
 	}
-	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance, FewerLeft: l.crashes > 0 || l.movedWrites > 0}
+	h := history.History{Crashes: l.crashed, Slack: l.tick() + 5*time.Second, Skew: tolerance,
+		FewerLeft: l.crashes > 0 || l.movedWrites > 0}
 	for _, r := range policySet(l.plan, 0).Purposes["default"].Policy.Rules {
 		if r.Scope == quota.Recipient {
 			h.Rules = append(h.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
@@ -59,21 +62,26 @@ func (l *ledger) asSeen() {
 	kinds := map[string]history.Kind{sending: history.Send, checking: history.Check}
 	for _, q := range l.requests {
 		h.Requests = append(h.Requests, history.Request{
-			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status, Header: q.header, Body: q.raw,
+			Kind: cmp.Or(kinds[q.kind], history.Look), Recipient: q.to, Begin: q.began, End: q.ended, Status: q.status,
+			Header: q.header, Body: q.raw,
 			Key: q.key, Verification: q.verification, Code: q.code,
-			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known || l.unrecorded(q), // a known browser waits less than others
+			// a known browser waits less than others
+			Browser: q.by != backEnd, MayLack: q.afterOutage || q.known || l.unrecorded(q),
 		})
 	}
 	for _, a := range l.acts {
 		h.FewerLeft = h.FewerLeft || !a.done
-		h.Requests = append(h.Requests, history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began, End: a.ended.Add(h.Slack)})
+		h.Requests = append(h.Requests,
+			history.Request{Kind: history.Reset, Recipient: a.person.to, Begin: a.began, End: a.ended.Add(h.Slack)})
 	}
 	for _, row := range l.sends {
-		text, err := json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status, "reason": row.Reason, "at": row.LoggedAt}}})
+		text, err := json.Marshal(map[string]any{"sends": []any{map[string]any{"id": row.ID, "status": row.Status,
+			"reason": row.Reason, "at": row.LoggedAt}}})
 		if err != nil {
 			l.Fatal(err)
 		}
-		h.Requests = append(h.Requests, history.Request{Kind: history.Look, Begin: time.Now(), End: time.Now(), Status: http.StatusOK, Body: text})
+		h.Requests = append(h.Requests,
+			history.Request{Kind: history.Look, Begin: time.Now(), End: time.Now(), Status: http.StatusOK, Body: text})
 	}
 	for _, m := range l.mails {
 		h.Messages = append(h.Messages, history.Message{Recipient: m.to, Code: m.code, ID: m.messageID, At: m.at})
@@ -84,7 +92,8 @@ func (l *ledger) asSeen() {
 	}
 }
 
-// unrecorded reports whether a process may have died before it recorded a send in the limiter that the database admitted alone.
+// unrecorded reports whether a process may have died before it recorded a send in the limiter that
+// the database admitted alone.
 func (l *ledger) unrecorded(q *request) bool {
 	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.Row) bool {
 		return l.of[row.Recipient] == q.person && row.Clock == store.DatabaseClock && row.LoggedAt.Before(q.ended)
@@ -93,7 +102,8 @@ func (l *ledger) unrecorded(q *request) bool {
 
 func (w *world) ledger() *ledger {
 	l := &ledger{
-		world: w, of: map[recipient.Hash]*person{}, verification: map[string]store.Verification{}, byID: map[string]store.Row{},
+		world: w, of: map[recipient.Hash]*person{}, verification: map[string]store.Verification{},
+		byID:   map[string]store.Row{},
 		resets: map[*person][]administered{}, erase: map[*person][]administered{},
 	}
 	for _, p := range append(slices.Clone(w.people), w.others...) {
@@ -147,13 +157,14 @@ func (l *ledger) counted(row store.Row, at time.Time) bool {
 	case row.Counts || l.databaseStepped: // then no instants tell what came first
 		return row.Counts
 	case row.Forgiven: // by a reset, at one of these instants
-		return (row.Status != store.Failed || row.FinishedAt.After(at)) && !slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
+		return (row.Status != store.Failed || row.FinishedAt.After(at)) &&
+			!slices.ContainsFunc(l.resets[l.of[row.Recipient]], func(a administered) bool { return !a.began.After(at) })
 	}
 	return row.FinishedAt.After(at)
 }
 
-// age returns how long before an instant a send was admitted, by the limiter's clock or else by the database's. After a step of the limiter's
-// clock only the database's is valid.
+// age returns how long before an instant a send was admitted, by the limiter's clock or else by the
+// database's. After a step of the limiter's clock only the database's is valid.
 func (l *ledger) age(row store.Row, of store.Row, at time.Time) time.Duration {
 	switch {
 	case l.steppedBy(at) || l.databaseStepped:
@@ -167,11 +178,13 @@ func (l *ledger) age(row store.Row, of store.Row, at time.Time) time.Duration {
 // steppedBy reports whether the limiter's clock was set up to an instant.
 func (w *world) steppedBy(at time.Time) bool { return !w.stepped.IsZero() && !w.stepped.After(at) }
 
-// tolerance is how far the database follows the limiter's clock ahead of its own (PROMISES.md, "What may fail").
+// tolerance is how far the database follows the limiter's clock ahead of its own (PROMISES.md,
+// "What may fail").
 const tolerance = time.Second
 
-// neverOverThePolicy is promise 1. If the limiter lost what it counted between two sends, the database decided alone, by its own instants: where it
-// was slow, these are later than the limiter's.
+// neverOverThePolicy is promise 1. If the limiter lost what it counted between two sends, the
+// database decided alone, by its own instants: where it was slow, these are later than the
+// limiter's.
 func (l *ledger) neverOverThePolicy() {
 	for i, row := range l.sends {
 		at := row.LoggedAt
@@ -181,12 +194,17 @@ func (l *ledger) neverOverThePolicy() {
 		for rule, limit := range l.limitsAt(row.LoggedAt) {
 			n := 0
 			for _, before := range l.sends[:i] {
-				later := l.databaseStepped && before.ID.Time() > row.ID.Time() // the database's clock was set back between them
+				// the database's clock was set back between them
+				later := l.databaseStepped && before.ID.Time() > row.ID.Time()
 				age := l.age(before, row, at)
-				if slices.ContainsFunc(l.lost, func(t time.Time) bool { return t.After(before.TakenAt) && t.Before(row.TakenAt) }) {
+				if slices.ContainsFunc(l.lost, func(t time.Time) bool {
+					return t.After(before.TakenAt) &&
+						t.Before(row.TakenAt)
+				}) {
 					age = row.LoggedAt.Sub(before.LoggedAt)
 				}
-				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && age < rule-tolerance && l.counted(before, row.LoggedAt) {
+				if !later && l.shares(before, row.Recipient, row.Purpose, row.LoggedAt) && age < rule-tolerance &&
+					l.counted(before, row.LoggedAt) {
 					n++
 				}
 			}
@@ -200,10 +218,12 @@ func (l *ledger) neverOverThePolicy() {
 
 // shares reports whether a row was of a bucket by all policies that were in force at an instant.
 func (l *ledger) shares(row store.Row, of recipient.Hash, purpose string, at time.Time) bool {
-	return row.Recipient == of && (row.Purpose == purpose || !slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
+	return row.Recipient == of && (row.Purpose == purpose ||
+		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
 }
 
-// limitsAt returns the loosest limits by window that were in force then, or during a request of then.
+// limitsAt returns the loosest limits by window that were in force then, or during a request of
+// then.
 func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	limits := map[time.Duration]int{}
 	for _, number := range l.inForce(at) {
@@ -216,7 +236,8 @@ func (l *ledger) limitsAt(at time.Time) map[time.Duration]int {
 	return limits
 }
 
-// inForce returns the numbers of the policies that were in force at an instant, or during a request of then.
+// inForce returns the numbers of the policies that were in force at an instant, or during a request
+// of then.
 func (l *ledger) inForce(at time.Time) (numbers []int) {
 	for _, p := range l.policies {
 		ended := !p.to.IsZero() && p.to.Before(at.Add(-4*time.Minute)) // longer than a process is frozen
@@ -280,7 +301,8 @@ func (l *ledger) doubles() {
 		case f.messageID != m.messageID || f.code != m.code:
 			l.broke("never silently doubled", "two messages of %s differ in Message-ID or code", m.send)
 		case m.after == 0:
-			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send, clock(f.at.Sub(l.begin)), clock(m.at.Sub(l.begin)))
+			l.broke("never silently doubled", "%s arrived twice, at %s and %s, and nothing had crashed", m.send,
+				clock(f.at.Sub(l.begin)), clock(m.at.Sub(l.begin)))
 		case !row.InDoubt:
 			l.broke("never silently doubled", "%s arrived twice, and its row is not in doubt", m.send)
 		case f.unheard && f.after == m.after:
@@ -320,13 +342,16 @@ func (l *ledger) checks() {
 			l.broke("guessing", "the right code was called wrong for %s", q.verification)
 		}
 		if q.right && q.body.problem() == "too-many-checks" && wrong[by][q.person] < 20 {
-			l.broke("attackers stop no one else", "person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
+			l.broke("attackers stop no one else",
+				"person %d's right code was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[by][q.person])
 		}
 	}
 	for _, q := range l.requests {
-		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" && wrong[backEnd][q.person] < 20 {
-			l.broke("attackers stop no one else", "person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
+		if q.kind == sending && q.by == backEnd && q.answered && q.body.problem() == "too-many-checks" &&
+			wrong[backEnd][q.person] < 20 {
+			l.broke("attackers stop no one else",
+				"person %d's back end was refused at %s: too many checks, after at most %d wrong ones",
 				q.person.index, clock(q.ended.Sub(l.begin)), wrong[backEnd][q.person])
 		}
 	}
@@ -352,7 +377,8 @@ func (l *ledger) available() {
 		case q.status != http.StatusServiceUnavailable:
 			l.broke("surface", "%s was answered %d", q.kind, q.status)
 		case l.troubles == 0:
-			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind, clock(q.ended.Sub(l.begin)))
+			l.broke("available", "%s was answered 503 at %s, and nothing was wrong", q.kind,
+				clock(q.ended.Sub(l.begin)))
 		}
 	}
 }

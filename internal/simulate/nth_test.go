@@ -10,27 +10,33 @@ import (
 
 // journeys are short plans without trouble.
 var journeys = map[string][]simulate.Event{
-	"send":          {{Kind: simulate.SendByBackEnd}},
-	"waited send":   {{Kind: simulate.SendByBackEnd, Wait: true}},
-	"browser":       {{Kind: simulate.SendByBrowser}, {Kind: simulate.Resend, Browser: true, At: 61 * time.Second}},
-	"text message":  {{Kind: simulate.SendByBackEnd, Person: 2}},
-	"resend":        {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Resend, At: 61 * time.Second}},
-	"repetition":    {{Kind: simulate.Repeat, N: 1}},
-	"check":         {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Guess, N: 1, At: 2 * time.Second}, {Kind: simulate.Check, At: 4 * time.Second}},
-	"refusal, look": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.SendByBackEnd, At: 10 * time.Second}, {Kind: simulate.Look, At: 20 * time.Second}},
+	"send":         {{Kind: simulate.SendByBackEnd}},
+	"waited send":  {{Kind: simulate.SendByBackEnd, Wait: true}},
+	"browser":      {{Kind: simulate.SendByBrowser}, {Kind: simulate.Resend, Browser: true, At: 61 * time.Second}},
+	"text message": {{Kind: simulate.SendByBackEnd, Person: 2}},
+	"resend":       {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Resend, At: 61 * time.Second}},
+	"repetition":   {{Kind: simulate.Repeat, N: 1}},
+	"check": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Guess, N: 1, At: 2 * time.Second},
+		{Kind: simulate.Check, At: 4 * time.Second}},
+	"refusal, look": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.SendByBackEnd, At: 10 * time.Second},
+		{Kind: simulate.Look, At: 20 * time.Second}},
 	"refund": {
-		{Kind: simulate.ServerRefuses, For: 20 * time.Second}, {Kind: simulate.SendByBackEnd, At: time.Second}, {Kind: simulate.SendByBackEnd, At: 25 * time.Second},
+		{Kind: simulate.ServerRefuses, For: 20 * time.Second}, {Kind: simulate.SendByBackEnd, At: time.Second},
+		{Kind: simulate.SendByBackEnd, At: 25 * time.Second},
 	},
-	"expiry": {{Kind: simulate.ServerBusy, For: 6 * time.Minute}, {Kind: simulate.SendByBackEnd, At: time.Second}, {Kind: simulate.SendByBackEnd, At: 7 * time.Minute}},
+	"expiry": {{Kind: simulate.ServerBusy, For: 6 * time.Minute}, {Kind: simulate.SendByBackEnd, At: time.Second},
+		{Kind: simulate.SendByBackEnd, At: 7 * time.Minute}},
 	"cancel": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Cancel, At: 5 * time.Second}},
-	"reset":  {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Reset, At: 5 * time.Second}, {Kind: simulate.SendByBackEnd, At: 15 * time.Second}},
+	"reset": {{Kind: simulate.SendByBackEnd}, {Kind: simulate.Reset, At: 5 * time.Second},
+		{Kind: simulate.SendByBackEnd, At: 15 * time.Second}},
 	"erasure": {
 		{Kind: simulate.SendByBackEnd}, {Kind: simulate.Erase, At: 5 * time.Second},
 	},
 }
 
-// The nth call to the database, the limiter or the mail server fails, for every n of each journey: n grows until the journey ends without the fault
-// having been met, as in SQLite's loops of failures (sqlite.org/testing.html, section 3).
+// The nth call to the database, the limiter or the mail server fails, for every n of each journey:
+// n grows until the journey ends without the fault having been met, as in SQLite's loops of
+// failures (sqlite.org/testing.html, section 3).
 func TestEveryCallFailsOnce(t *testing.T) {
 	for name, events := range journeys {
 		t.Run(name, func(t *testing.T) {

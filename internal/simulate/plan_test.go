@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Kind is what happens, as a sentence. {at} is the event's replica, {for} how long it lasts, {n} its N.
+// Kind is what happens, as a sentence. {at} is the event's replica, {for} how long it lasts, {n}
+// its N.
 type Kind string
 
 // What people, back ends and strangers do.
@@ -65,30 +66,36 @@ const (
 
 var (
 	ordinary = []Kind{
-		SendByBackEnd, SendByBackEnd, SendByBackEnd, SendByBrowser, SendByBrowser, Resend, Resend, Repeat, HangUp, Check, Check, Check, Check, Guess,
+		SendByBackEnd, SendByBackEnd, SendByBackEnd, SendByBrowser, SendByBrowser, Resend, Resend, Repeat, HangUp,
+		Check, Check, Check, Check, Guess,
 		Cancel, Look, Look, WaitAsTold,
 	}
 	unusual = []Kind{Attack, Exhaust, Flood, Reset, Erase, NewPolicy, Remap, OtherFile}
 	faults  = []Kind{
-		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight, OtherClock, DatabaseClockStep, DatabaseAway, DatabaseSlow, CommitFails, CommitUnheard, CommitVague,
+		Flush, FailOver, LimiterAway, LimiterSlow, LimiterDeaf, LimiterStalls, ClockStep, ClockStep, ClockRight,
+		OtherClock, DatabaseClockStep, DatabaseAway, DatabaseSlow, CommitFails, CommitUnheard, CommitVague,
 		CallFails, CallUnheard, CallVague,
 		ServerRefuses, ServerBusy, ServerStalls, ServerDrops, Kill, Freeze, HookFails, HookDeaf,
 	}
 )
 
 // committed are methods of the database whose commits may go wrong.
-var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Check", "Check", "Claim", "Release", "Refunded", "AppEventEnded"}
+var committed = []string{"", "", "Begin", "Begin", "Finish", "Finish", "Postpone", "TakeOver", "Renew", "Check",
+	"Check", "Claim", "Release", "Refunded", "AppEventEnded"}
 
-// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit of the database, the limiter, a mail server
-// or carrier.
+// CallFaults are the ways in which a single call fails, by what is called: a statement or a commit
+// of the database, the limiter, a mail server or carrier.
 var CallFaults = map[string][]Kind{
-	"database": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard}, "server": {CallFails, CallUnheard},
+	"database": {CallFails}, "commit": {CallFails, CallUnheard, CallVague}, "limiter": {CallFails, CallUnheard},
+	"server": {CallFails, CallUnheard},
 }
 
-// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards a caller waits as told.
+// Failing is a plan in which, of all calls of one part, the nth alone fails. Afterwards a caller
+// waits as told.
 func Failing(events []Event, fault Kind, part string, n int) Plan {
 	p := Plan{Seed: 1, Replicas: 1, Span: events[len(events)-1].At + 35*time.Second}
-	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events, []Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
+	p.Events = slices.Concat([]Event{{Kind: fault, Method: part, N: n}}, events,
+		[]Event{{Kind: WaitAsTold, At: p.Span + time.Minute}})
 	for i := range p.Events {
 		p.Events[i].ID = i
 	}
@@ -110,8 +117,10 @@ type Plan struct {
 	Span     time.Duration
 	Failures bool // a rule on failed sends is in force
 	Split    bool // the purposes have a policy each at first
-	Folding  bool // people use two spellings of their mailbox, and each start of a replica draws whether they count as one
-	Events   []Event
+	// people use two spellings of their mailbox, and each start of a replica draws whether they
+	// count as one
+	Folding bool
+	Events  []Event
 }
 
 // Event is one thing that happens.
@@ -159,14 +168,16 @@ func NewPlan(seed uint64, replicas int) Plan {
 
 // add draws an event. Most come in bursts around few instants, so that they meet.
 func (p *Plan) add(r *rand.Rand, k Kind) {
-	e := Event{ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0, Wait: r.IntN(6) == 0, N: 1 + r.IntN(5)}
+	e := Event{ID: len(p.Events), Kind: k, Person: r.IntN(people), Replica: r.IntN(p.Replicas), Browser: r.IntN(3) == 0,
+		Wait: r.IntN(6) == 0, N: 1 + r.IntN(5)}
 	e.At = time.Duration(r.Int64N(int64(p.Span)))
 	if r.IntN(3) > 0 {
 		burst := p.Span / 8 * time.Duration(r.IntN(8))
 		e.At = burst + time.Duration(r.Int64N(int64(20*time.Second)))
 		e.Person = r.IntN(2) + 2*r.IntN(2)*r.IntN(2)
 	}
-	e.For = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 20 * time.Second, 3 * time.Minute}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
+	e.For = []time.Duration{time.Second, 5 * time.Second, 20 * time.Second, 20 * time.Second,
+		3 * time.Minute}[r.IntN(5)] + time.Duration(r.Int64N(int64(time.Second)))
 	switch k {
 	case Attack:
 		e.N = 4
@@ -181,9 +192,11 @@ func (p *Plan) add(r *rand.Rand, k Kind) {
 	case CallFails, CallUnheard:
 		e.Method, e.N = []string{"commit", "limiter", "server", "database"}[r.IntN(len(CallFaults))], 1+r.IntN(50)
 	case ClockStep, OtherClock:
-		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second, 900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
+		e.For = []time.Duration{-25 * time.Hour, -time.Hour, -5 * time.Minute, -time.Minute, -time.Second,
+			900 * time.Millisecond, time.Minute, 2 * time.Hour, 25 * time.Hour}[r.IntN(9)]
 	case DatabaseClockStep:
-		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute, time.Hour}[r.IntN(6)]
+		e.For = []time.Duration{-5 * time.Minute, -time.Minute, -time.Second, time.Second, time.Minute,
+			time.Hour}[r.IntN(6)]
 	}
 	p.Events = append(p.Events, e)
 }
@@ -198,7 +211,8 @@ func (e Event) String() string {
 		method = " in " + e.Method
 	}
 	return strings.NewReplacer(
-		"{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica), "{n}", fmt.Sprint(e.N),
+		"{person}", person, "{actor}", person+"'s "+actor, "{at}", fmt.Sprintf(" (replica %d)", e.Replica), "{n}",
+		fmt.Sprint(e.N),
 		"{for}", e.For.Round(time.Millisecond).String(), "{replica}", fmt.Sprint(e.Replica), "{method}", method,
 	).Replace(string(e.Kind))
 }

@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Bugs that were found by attacks and are mended: put back, one of 300 worlds finds each. Seeds of before the first that does are left out.
+// Bugs that were found by attacks and are mended: put back, one of 300 worlds finds each. Seeds of
+// before the first that does are left out.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(*simulate.Replica)
@@ -92,8 +93,9 @@ type neverSettles struct{ core.Database }
 
 func (l neverSettles) Ping(context.Context) error { return fault.Unavailable }
 
-// One seed gives one course of events. What happens within a millisecond is compared in any order: requests that share a statement get
-// their answers at one instant. Freezes are left out: a process that wakes has several timers ready, and select chooses among them at random.
+// One seed gives one course of events. What happens within a millisecond is compared in any order:
+// requests that share a statement get their answers at one instant. Freezes are left out: a process
+// that wakes has several timers ready, and select chooses among them at random.
 func TestSameStory(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		p := simulate.NewPlan(seed, 0)
@@ -106,7 +108,8 @@ func TestSameStory(t *testing.T) {
 			next := run()
 			for i, line := range first {
 				if i >= len(next) || next[i] != line {
-					t.Errorf("seed %d differs at step %d of %d:\n%s\n%s", seed, i, len(first), line, next[min(i, len(next)-1)])
+					t.Errorf("seed %d differs at step %d of %d:\n%s\n%s", seed, i, len(first), line,
+						next[min(i, len(next)-1)])
 					break
 				}
 			}

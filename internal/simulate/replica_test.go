@@ -64,7 +64,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A number of policies that worlds change between says by its bits which limits there are, and whether each purpose has a policy of its own.
+// A number of policies that worlds change between says by its bits which limits there are, and
+// whether each purpose has a policy of its own.
 const otherLimits, split = 1, 2
 
 // policySet returns the policies of a number.
@@ -79,7 +80,8 @@ func policySet(p Plan, number int) policy.Set {
 		rules = append(rules, quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 3, Window: time.Hour})
 	}
 	shared := policy.Purpose{
-		Name: "default", Policy: quota.Policy{Name: "default", Rules: rules}, Shares: []string{"default", "login"}, TTL: 5 * time.Minute,
+		Name: "default", Policy: quota.Policy{Name: "default", Rules: rules}, Shares: []string{"default", "login"},
+		TTL:        5 * time.Minute,
 		CodeLength: 8, Alphabet: code.Unambiguous, Reserve: map[string]int{"hour": 1, "day": 2},
 	}
 	login := shared
@@ -90,8 +92,9 @@ func policySet(p Plan, number int) policy.Set {
 	checks := verificationtest.Checks
 	checks.App.Limit = 15
 	return policy.Set{
-		Purposes: map[string]policy.Purpose{"default": shared, "login": login}, Apps: map[string]policy.App{app: {Title: "Shop"}},
-		Checks: checks, Numbers: policy.Numbers{Everywhere: true},
+		Purposes: map[string]policy.Purpose{"default": shared, "login": login},
+		Apps:     map[string]policy.App{app: {Title: "Shop"}},
+		Checks:   checks, Numbers: policy.Numbers{Everywhere: true},
 		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
 	}
 }
@@ -109,7 +112,8 @@ func (w *world) policySet(number int) policy.Set {
 
 // start starts the replica of an index. life numbers its lives.
 func (w *world) start(index, life int) *Replica {
-	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}), died: make(chan struct{})}
+	r := &Replica{world: w, index: index, name: fmt.Sprintf("r%d.%d", index, life), stopped: make(chan struct{}),
+		died: make(chan struct{})}
 	r.db = w.db.Replica()
 	r.db.SetHook(r.access)
 	logger := w.logger(r.name)
@@ -123,7 +127,8 @@ func (w *world) start(index, life int) *Replica {
 		return time.Duration(waits.Int64N(int64(d)))
 	}
 	r.Parts = core.Parts{
-		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r}, Logger: logger, Now: now,
+		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
+		Logger: logger, Now: now,
 		Random: random, Transport: receiver{r},
 	}
 	if w.options.Break != nil {
@@ -131,10 +136,11 @@ func (w *world) start(index, life int) *Replica {
 	}
 	tick, hookTick := w.tick(), w.tick()+oddly(waits)
 	settings := verificationtest.Settings{
-		Set:      w.policySet(w.policies[len(w.policies)-1].number),
-		Vault:    keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
-		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook", Secrets: [][]byte{make([]byte, 32)}}}},
-		JobTick:  10 * tick,
+		Set:   w.policySet(w.policies[len(w.policies)-1].number),
+		Vault: keys.Vault{IndexKey: []byte("a simulated index key of 32 bytes or more"), Ring: ring()},
+		Webhooks: webhook.Settings{Endpoints: map[string]webhook.Endpoint{app: {URL: "https://shop.example/hook",
+			Secrets: [][]byte{make([]byte, 32)}}}},
+		JobTick: 10 * tick,
 	}
 	if w.plan.Folding && source(w.plan.Seed, "folding "+r.name).IntN(2) == 0 {
 		settings.Vault.Folding = recipient.Folding{"example.com": {PlusTags: true}}
@@ -158,7 +164,8 @@ func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 func apiKeys() api.Keys {
 	return api.Keys{
 		{App: app, ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secretKey))},
-		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)), Origins: []string{origin}},
+		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)),
+			Origins: []string{origin}},
 	}
 }
 

@@ -1,14 +1,18 @@
-// Package simulate runs whole worlds by seed: two or three replicas of the service (use cases, outbox, jobs, webhooks, HTTP handlers)
-// over one database and one limiter, with the people and back ends that use them, the strangers that misuse them, and what may go wrong
-// around them. Time is virtual (testing/synctest), so hours pass in milliseconds.
+// Package simulate runs whole worlds by seed: two or three replicas of the service (use cases,
+// outbox, jobs, webhooks, HTTP handlers) over one database and one limiter, with the people and
+// back ends that use them, the strangers that misuse them, and what may go wrong around them. Time
+// is virtual (testing/synctest), so hours pass in milliseconds.
 //
-// A seed gives a Plan: what happens from outside, and when. It also gives each call of the database, the limiter, a mail server, a carrier
-// and a webhook a latency of its own, in nanoseconds. No two calls go on at the same instant, so the seed alone decides their order,
-// and one seed gives one course of events. The database is SQLite in memory; a call may also wait between its statements and its commit.
+// A seed gives a Plan: what happens from outside, and when. It also gives each call of the
+// database, the limiter, a mail server, a carrier and a webhook a latency of its own, in
+// nanoseconds. No two calls go on at the same instant, so the seed alone decides their order, and
+// one seed gives one course of events. The database is SQLite in memory; a call may also wait
+// between its statements and its commit.
 //
-// After the plan everything is repaired, what is left is given time to end, and oracles compare what was answered, delivered, logged
-// and told with what sendcode promises (docs/PROMISES.md). The plan of a world that broke a promise is shrunk to the events that
-// matter and told in sentences. The way of working is that of deterministic simulation testing, as FoundationDB describes it
+// After the plan everything is repaired, what is left is given time to end, and oracles compare
+// what was answered, delivered, logged and told with what sendcode promises (docs/PROMISES.md). The
+// plan of a world that broke a promise is shrunk to the events that matter and told in sentences.
+// The way of working is that of deterministic simulation testing, as FoundationDB describes it
 // (Zhou et al., SIGMOD 2021, section 4).
 //
 // Where a promise ends, so does its oracle:
@@ -40,14 +44,16 @@ var (
 	seeds    = flag.Int("simulate.seeds", 300, "how many worlds")
 	from     = flag.Uint64("simulate.from", 1, "the first seed")
 	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
-	progress = flag.String("simulate.progress", "", "a file that remembers what is done, so that a run can go on; several processes may share it")
-	part     = flag.Int("simulate.part", 0, "of this process among simulate.parts")
-	parts    = flag.Int("simulate.parts", 1, "how many processes share the work")
+	progress = flag.String("simulate.progress", "",
+		"a file that remembers what is done, so that a run can go on; several processes may share it")
+	part  = flag.Int("simulate.part", 0, "of this process among simulate.parts")
+	parts = flag.Int("simulate.parts", 1, "how many processes share the work")
 )
 
 // TestWorlds runs worlds, each of which keeps every promise.
 func TestWorlds(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(800)) // a world lives for some milliseconds, and what it leaves is small
+	// a world lives for some milliseconds, and what it leaves is small
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	if raced && *progress == "" {
 		*seeds = min(*seeds, 20) // the detector makes a world some ten times slower
 	}

@@ -27,7 +27,8 @@ func (l *ledger) toldWaits() {
 			if told.Scope != "recipient" || told.Name == "carrier" {
 				continue
 			}
-			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining, time.Duration(told.RetryAfter)*time.Second)
+			l.toldRule(q, told.Name, told.Limit, time.Duration(told.Window)*time.Second, told.Remaining,
+				time.Duration(told.RetryAfter)*time.Second)
 		}
 	}
 }
@@ -40,7 +41,8 @@ func (l *ledger) purpose(q *request) string {
 	return cmp.Or(l.verification[q.verification].Purpose, "default")
 }
 
-// countedFor returns the recipient of whom a request is told: of the verification that it names, or as its replica counts the address.
+// countedFor returns the recipient of whom a request is told: of the verification that it names, or
+// as its replica counts the address.
 func (l *ledger) countedFor(q *request) recipient.Hash {
 	if v, named := l.verification[q.verification]; named {
 		return v.Recipient
@@ -75,8 +77,9 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 	}
 }
 
-// writtenLate reports whether the database may have written a send later than the limiter took it. After a step of the limiter's clock these two
-// instants are not comparable: then it reports whether the database was in trouble while the person asked for a code just before.
+// writtenLate reports whether the database may have written a send later than the limiter took it.
+// After a step of the limiter's clock these two instants are not comparable: then it reports
+// whether the database was in trouble while the person asked for a code just before.
 func (l *ledger) writtenLate(p *person, row store.Row) bool {
 	if !l.steppedBy(row.LoggedAt) {
 		return row.LoggedAt.Sub(row.TakenAt) > tolerance
@@ -87,22 +90,26 @@ func (l *ledger) writtenLate(p *person, row store.Row) bool {
 	})
 }
 
-// mayLack reports whether a limiter that was away may lack a send: the send's process adds it within a tick, unless it died or does not
-// know that the row was written.
+// mayLack reports whether a limiter that was away may lack a send: the send's process adds it
+// within a tick, unless it died or does not know that the row was written.
 func (l *ledger) mayLack(q *request, row store.Row, own bool) bool {
 	if row.Clock != store.DatabaseClock || own {
 		return false
 	}
-	unheard := row.InDoubt && q.began.Sub(row.LoggedAt) < 4*l.tick() // until another takes it over, which a lease is for
+	// until another takes it over, which a lease is for
+	unheard := row.InDoubt && q.began.Sub(row.LoggedAt) < 4*l.tick()
 	return q.afterOutage || l.crashes > 0 || unheard
 }
 
 func (l *ledger) resetDuring(q *request) bool {
-	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool { return a.began.Before(q.ended) && a.ended.After(q.began) || !a.done })
+	return slices.ContainsFunc(l.resets[q.person], func(a administered) bool {
+		return a.began.Before(q.ended) &&
+			a.ended.After(q.began) || !a.done
+	})
 }
 
-// exactRefunds is promise 4: in the end the limiter counts what the database counts. A crash between the gates may cost a place, and a
-// failover what it lost; nothing may give one away.
+// exactRefunds is promise 4: in the end the limiter counts what the database counts. A crash
+// between the gates may cost a place, and a failover what it lost; nothing may give one away.
 func (l *ledger) exactRefunds() {
 	for _, p := range l.people {
 		q := p.last
@@ -117,7 +124,8 @@ func (l *ledger) exactRefunds() {
 			window := time.Duration(told.Window) * time.Second
 			surely, atMost := 0, 0
 			for _, row := range l.sends {
-				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) || !l.counted(row, q.ended) {
+				if row.Recipient != q.counted || !l.shares(row, row.Recipient, l.purpose(q), q.ended) ||
+					!l.counted(row, q.ended) {
 					continue
 				}
 				if l.age(row, store.Row{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
@@ -130,10 +138,12 @@ func (l *ledger) exactRefunds() {
 			used := told.Limit - told.Remaining
 			undone := slices.ContainsFunc(l.resets[p], func(a administered) bool { return !a.done })
 			if !undone && l.crashes == 0 && l.movedWrites == 0 && used > min(told.Limit, atMost) {
-				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used, told.Name, atMost)
+				l.broke("refunds", "in the end person %d has used %d of %s, and %d sends count", p.index, used,
+					told.Name, atMost)
 			}
 			if used < min(told.Limit, surely) {
-				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used, told.Name, surely)
+				l.broke("refunds", "in the end person %d has used %d of %s, though %d sends count", p.index, used,
+					told.Name, surely)
 			}
 		}
 	}
@@ -155,7 +165,8 @@ func (l *ledger) webhooks() {
 		pending[e.SendID] = e.Attempt > 3
 	}
 	for _, row := range l.sends {
-		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !told[key] && !pending[row.ID] && row.Reason != store.ReasonErased {
+		if key := fmt.Sprintf("send.%s %s", row.Status, row.ID); !row.Status.InFlight() && !told[key] &&
+			!pending[row.ID] && row.Reason != store.ReasonErased {
 			l.broke("webhooks", "nothing was told of %s", key)
 		}
 	}
@@ -181,16 +192,19 @@ func (l *ledger) erased() {
 				if l.of[row.Recipient] != p || !row.LoggedAt.Before(a.began) {
 					continue
 				}
-				if row.To != store.Erased || v.CreatedAt.Before(a.began) && (len(v.Sealed) > 0 || v.To != store.Erased) {
-					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index, clock(a.ended.Sub(l.begin)), row.ID)
+				if row.To != store.Erased || v.CreatedAt.Before(a.began) &&
+					(len(v.Sealed) > 0 || v.To != store.Erased) {
+					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index,
+						clock(a.ended.Sub(l.begin)), row.ID)
 				}
 			}
 		}
 	}
 }
 
-// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one world of ten, in the database's file. Only codes
-// of letters are looked for, since six digits occur in any number.
+// sinks is promise 5: no code and no address in a log line, an answer or an event, nor, in one
+// world of ten, in the database's file. Only codes of letters are looked for, since six digits
+// occur in any number.
 func (l *ledger) sinks() {
 	sinks := map[string]string{"log": l.logged.String(), "answers": l.answers.String(), "webhooks": l.posted.String()}
 	if l.plan.Seed%10 == 0 {

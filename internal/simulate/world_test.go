@@ -71,7 +71,8 @@ type inForce struct {
 func newWorld(t *testing.T, p Plan, o Options) *world {
 	w := &world{
 		T: t, plan: p, options: o, begin: time.Now(), logged: &servertest.Text{}, posted: &servertest.Text{},
-		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{}, verifications: map[string]string{}, answers: &servertest.Text{},
+		lasts: map[Kind]time.Time{}, calls: map[string]int{}, counts: map[string]int{}, hooks: map[string]string{},
+		verifications: map[string]string{}, answers: &servertest.Text{},
 	}
 	w.redis, w.db = verificationtest.NewFakeRedis(clockName), sqlitetest.Open(t, w.databaseNow)
 	w.policies = []inForce{{from: w.begin}}
@@ -87,7 +88,8 @@ func newWorld(t *testing.T, p Plan, o Options) *world {
 	return w
 }
 
-// settle is how long everything has at the end, without any trouble: longer than a code lives and a lockout of commits lasts.
+// settle is how long everything has at the end, without any trouble: longer than a code lives and a
+// lockout of commits lasts.
 const settle = 9 * time.Minute
 
 // play runs the plan, repairs everything, lets it end, and asks the oracles.
@@ -193,7 +195,8 @@ func (w *world) wrong(faults ...Kind) bool {
 	return slices.ContainsFunc(faults, func(k Kind) bool { return until(w.lasts[k]) })
 }
 
-// callFails is what becomes of a call of a part; "": nothing goes wrong. Only calls within the span of the plan are counted.
+// callFails is what becomes of a call of a part; "": nothing goes wrong. Only calls within the span
+// of the plan are counted.
 func (w *world) callFails(part string) (how Kind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -205,7 +208,8 @@ func (w *world) callFails(part string) (how Kind) {
 		if e.N--; e.N == 0 && how == "" {
 			how = e.Kind
 			w.failed, w.troubles = w.failed+1, w.troubles+1
-			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway, "limiter": LimiterAway}[part]] = time.Now()
+			w.lasts[map[string]Kind{"database": DatabaseAway, "commit": DatabaseAway,
+				"limiter": LimiterAway}[part]] = time.Now()
 			w.counts[string(how)+": "+part]++
 		}
 	}
@@ -301,7 +305,8 @@ func (r Result) Story() string {
 
 func clock(d time.Duration) string {
 	d = d.Round(time.Millisecond)
-	return fmt.Sprintf("%d:%02d:%02d.%03d", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second, d%time.Second/time.Millisecond)
+	return fmt.Sprintf("%d:%02d:%02d.%03d", d/time.Hour, d%time.Hour/time.Minute, d%time.Minute/time.Second,
+		d%time.Second/time.Millisecond)
 }
 
 // source is a stream of random numbers of its own for each label.

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Approved are the templates that a carrier has approved, by purpose and language: template ID by BCP 47 tag. The purpose
-// "default" serves every other one.
+// Approved are the templates that a carrier has approved, by purpose and language: template ID by
+// BCP 47 tag. The purpose "default" serves every other one.
 type Approved map[string]map[string]string
 
 const (
@@ -19,8 +19,9 @@ const (
 	defaultLanguage = "en"
 )
 
-// find returns the ID of a template. It takes the first that there is: in the language, for the purpose and then for the default purpose;
-// in English, in the same order; in any language, in the same order. "" if there is none.
+// find returns the ID of a template. It takes the first that there is: in the language, for the
+// purpose and then for the default purpose; in English, in the same order; in any language, in the
+// same order. "" if there is none.
 func (a Approved) find(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -37,8 +38,8 @@ func (a Approved) find(purpose, language string) string {
 	return ""
 }
 
-// Account has the settings that carriers with approved templates and signed requests have in common; the Config of such a carrier embeds
-// it.
+// Account has the settings that carriers with approved templates and signed requests have in
+// common; the Config of such a carrier embeds it.
 type Account struct {
 	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`
@@ -97,7 +98,8 @@ func (a Account) NeedsSecret() bool { return true }
 // Polled implements Settings.
 func (a Account) Polled() bool { return bool(a.Poll) }
 
-// ReportsPerAccount returns true: the address for receipts is entered in the console of the account, once for all messages.
+// ReportsPerAccount returns true: the address for receipts is entered in the console of the
+// account, once for all messages.
 func (a Account) ReportsPerAccount() bool { return true }
 
 // What an approved template may take, in its order.

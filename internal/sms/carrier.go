@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The package of a carrier implements Settings and Carrier, and those other interfaces of this file that the carrier's API allows.
+// The package of a carrier implements Settings and Carrier, and those other interfaces of this file
+// that the carrier's API allows.
 
 // Setup is what every carrier is opened with.
 type Setup struct {
@@ -25,8 +26,8 @@ func (s Setup) Time() time.Time {
 	return s.Now()
 }
 
-// Settings are the part of the configuration that one type of carrier has for itself: a pointer to a struct, whose fields have
-// yaml tags.
+// Settings are the part of the configuration that one type of carrier has for itself: a pointer to
+// a struct, whose fields have yaml tags.
 type Settings interface {
 	// Check returns the problem with the settings, by key.
 	Check() map[string]error
@@ -38,25 +39,30 @@ type Settings interface {
 	Open(s Setup) Carrier
 }
 
-// SenderSettings are Settings of a carrier that may need a sender of ours. `sendcode doctor` warns if it needs one and has none.
+// SenderSettings are Settings of a carrier that may need a sender of ours. `sendcode doctor` warns
+// if it needs one and has none.
 type SenderSettings interface{ NeedsSender() bool }
 
-// CallbackSettings are Settings whose requests may contain the address for receipts. If they do, sms.public_url must be set.
+// CallbackSettings are Settings whose requests may contain the address for receipts. If they do,
+// sms.public_url must be set.
 type CallbackSettings interface{ NeedsCallback() bool }
 
-// ReportsPerAccount is implemented by the Settings of a carrier in whose console the address for receipts is entered, once for the account.
+// ReportsPerAccount is implemented by the Settings of a carrier in whose console the address for
+// receipts is entered, once for the account.
 type ReportsPerAccount interface{ ReportsPerAccount() bool }
 
-// Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the rest.
+// Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the
+// rest.
 type Carrier interface {
 	Name() string
 	Send(ctx context.Context, m Message) (Receipt, *Error)
 }
 
-// Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which the caller has checked; send is the
-// send that the address names, or "".
+// Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which
+// the caller has checked; send is the send that the address names, or "".
 type Reporter interface {
-	// Reports reads receipts and returns them with the reply that the carrier expects. Errors: ErrForged, ErrReport.
+	// Reports reads receipts and returns them with the reply that the carrier expects. Errors:
+	// ErrForged, ErrReport.
 	Reports(in Incoming, send string) (reports []Report, reply string, err error)
 }
 
@@ -65,7 +71,8 @@ type reporterByID interface{ ReportsByID() bool }
 
 // Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
 type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is an [*Error]; asking again is harmless.
+	// Ask asks once. False: nothing final is known yet. The error is an [*Error]; asking again is
+	// harmless.
 	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
 }
 

@@ -27,10 +27,12 @@ func NewClient(s Setup) *Client {
 // Name implements Carrier.
 func (x *Client) Name() string { return x.Setup.Name }
 
-// Attempt makes one request to send a message. read takes from the response the carrier's ID of the message, the carrier's result code,
-// and the failure, which is nil if the carrier accepted the message. The receipt has ID and code also if read returns a failure, and is
-// empty if no whole response came.
-func (x *Client) Attempt(ctx context.Context, r exchange.Request, read func(exchange.Response) (id, code string, fail *Error)) (Receipt, *Error) {
+// Attempt makes one request to send a message. read takes from the response the carrier's ID of the
+// message, the carrier's result code, and the failure, which is nil if the carrier accepted the
+// message. The receipt has ID and code also if read returns a failure, and is empty if no whole
+// response came.
+func (x *Client) Attempt(ctx context.Context, r exchange.Request,
+	read func(exchange.Response) (id, code string, fail *Error)) (Receipt, *Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
 		return Receipt{}, fail
@@ -39,7 +41,8 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request, read func(exch
 	return Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))}, fail
 }
 
-// URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes cross no network in the clear.
+// URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes
+// cross no network in the clear.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -53,7 +56,8 @@ func URLProblem(text string) string {
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// NoteEndpointProblem sets wrong["endpoint"] to the problem with an endpoint, if one is given and anything is.
+// NoteEndpointProblem sets wrong["endpoint"] to the problem with an endpoint, if one is given and
+// anything is.
 func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -79,13 +83,14 @@ var (
 	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut, badNumber: true}
 )
 
-// VerdictLimited returns the verdict that the carrier takes no messages for this recipient until hold is over.
+// VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
+// hold is over.
 func VerdictLimited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
 }
 
-// ErrorByCode returns the error of a message that was not accepted, by its code in the table. A code that is not there is Unknown with a
-// status of 5xx other than 503, else VerdictPerNumber.
+// ErrorByCode returns the error of a message that was not accepted, by its code in the table. A
+// code that is not there is Unknown with a status of 5xx other than 503, else VerdictPerNumber.
 func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *Error {
 	v, known := table[code]
 	switch {
@@ -98,10 +103,12 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *Er
 	return v.ToError(a, code)
 }
 
-// ToError returns the error of a message with this verdict. A temporary one has the wait that the answer asks for; it is not PerNumber if
-// the status says that it is about our account or the carrier.
+// ToError returns the error of a message with this verdict. A temporary one has the wait that the
+// answer asks for; it is not PerNumber if the status says that it is about our account or the
+// carrier.
 func (v Verdict) ToError(a exchange.Response, code string) *Error {
-	e := &Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code), Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
+	e := &Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code),
+		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
 		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(statusesOfAccount, a.Status)
@@ -110,4 +117,5 @@ func (v Verdict) ToError(a exchange.Response, code string) *Error {
 }
 
 // statusesOfAccount refuse all our requests, whatever their number and code.
-var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusTooManyRequests}
+var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
+	http.StatusProxyAuthRequired, http.StatusTooManyRequests}

@@ -8,20 +8,25 @@ import (
 
 // Message is one text message, rendered completely before anything is dialled.
 type Message struct {
-	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it as that.
+	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it
+	// as that.
 	ID string
 	// App is the tenant that it is sent for.
 	App string
-	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the reserves of spend caps, and a failure that may
-	// be about its number alone is not held against the carrier.
+	// Stranger says that a browser asked for it, or a back end for a stranger: it may not use the
+	// reserves of spend caps, and a failure that may be about its number alone is not held against
+	// the carrier.
 	Stranger bool
 	// To is the number in E.164 form, with its plus; Country its region, as in "DE".
 	To, Country string
-	// Prefix is the calling code of To with at most three digits. Failures that may be about a number count once for each prefix.
+	// Prefix is the calling code of To with at most three digits. Failures that may be about a
+	// number count once for each prefix.
 	Prefix string
-	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's own choice.
+	// Sender is what the message comes from: a number, a short code or a name; empty: the carrier's
+	// own choice.
 	Sender string
-	// Text is what the person reads. Carriers with templates of their own take Code and Minutes instead.
+	// Text is what the person reads. Carriers with templates of their own take Code and Minutes
+	// instead.
 	Text string
 	// Segments is what the text takes on the air.
 	Segments int
@@ -75,10 +80,12 @@ const (
 	ReasonSpend = "spend_cap"
 )
 
-// Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status that of HTTP.
+// Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status
+// that of HTTP.
 type Error = delivery.Error
 
 const errTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
 
-// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named no ttl.
+// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named
+// no ttl.
 const ErrMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")

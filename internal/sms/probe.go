@@ -16,8 +16,9 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says so, and, if the API has a harmless
-// request, that it takes our signature and knows the templates. It returns a sentence without secrets; "" with an error.
+// Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says
+// so, and, if the API has a harmless request, that it takes our signature and knows the templates.
+// It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
@@ -44,14 +45,16 @@ const (
 	ErrUndocumented    = delivery.SafeText("the carrier answers something else than is documented")
 )
 
-// connect tries a connection to the endpoint, as Send would make it, closes it, and returns the host.
+// connect tries a connection to the endpoint, as Send would make it, closes it, and returns the
+// host.
 func connect(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return "", exchange.ErrMessage
 	}
 	host = u.Hostname()
-	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
+	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp",
+		net.JoinHostPort(host, cmp.Or(u.Port(), u.Scheme)))
 	if _, unknown := errors.AsType[*net.DNSError](err); unknown {
 		return host, fmt.Errorf("%s: %w", host, errResolve)
 	}
@@ -59,7 +62,8 @@ func connect(ctx context.Context, endpoint string) (host string, err error) {
 		return host, fmt.Errorf("%s: %w", host, errNoReach)
 	}
 	defer func() { _ = conn.Close() }()
-	if u.Scheme == "https" && tls.Client(conn, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx) != nil {
+	if u.Scheme == "https" && tls.Client(conn,
+		&tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}).HandshakeContext(ctx) != nil {
 		return host, fmt.Errorf("%s: %w", host, errNoTLS)
 	}
 	return host, nil

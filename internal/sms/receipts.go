@@ -18,7 +18,8 @@ type Incoming struct {
 	Body   []byte
 }
 
-// Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are left out.
+// Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are
+// left out.
 type Report struct {
 	Send      string // ID of the send, as the message had it; empty: it is told by ID
 	Delivered bool   // else it is certain that it did not arrive
@@ -54,7 +55,8 @@ func (c *Carriers) Asker(name string) (Asker, bool) {
 	return asker, ok && r.Polled
 }
 
-// ToldByID reports whether the carrier of a name sends receipts to us that name messages by the carrier's own IDs.
+// ToldByID reports whether the carrier of a name sends receipts to us that name messages by the
+// carrier's own IDs.
 func (c *Carriers) ToldByID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(reporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
@@ -67,17 +69,21 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	case fail != nil:
 		return a, fail
 	case a.Status != http.StatusOK:
-		return a, &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, RetryAfter: exchange.RetryAfter(a)}
+		return a, &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			RetryAfter: exchange.RetryAfter(a)}
 	}
 	return a, nil
 }
 
-// UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses it.
+// UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses
+// it.
 func UnreadableError(a exchange.Response, code string) error {
-	return &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code), Err: exchange.ErrAnswer}
+	return &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+		Code: exchange.SafeCode(code), Err: exchange.ErrAnswer}
 }
 
-// ReportByStatus returns the report that a carrier's status word stands for; false if the word is in neither list, and so not final.
+// ReportByStatus returns the report that a carrier's status word stands for; false if the word is
+// in neither list, and so not final.
 func ReportByStatus(send, word string, delivered, undelivered []string) (Report, bool) {
 	switch {
 	case slices.Contains(delivered, word):

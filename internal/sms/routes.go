@@ -15,7 +15,8 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of numbers, with their "+"; none: all
-	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where none is named.
+	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where
+	// none is named.
 	Prices map[string]int64
 	// Polled: the carrier is polled for receipts, if it is an Asker.
 	Polled       bool
@@ -35,21 +36,26 @@ func (r Route) costOf(m Message) int64 {
 type Options struct {
 	Sender  string            // what they come from; empty: the carrier's choice
 	Senders map[string]string // the same by country
-	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are given none.
+	// Callback returns the URL to which a carrier sends the receipt of a send; nil: carriers are
+	// given none.
 	Callback func(carrier, send string) string
-	// Reserve reserves the cost of a message before the message is offered to a carrier, and returns a function that releases the cost again.
-	// If it fails, the carrier is skipped; the error is the message's if no other carrier takes the number, or each fails to reserve. May be
+	// Reserve reserves the cost of a message before the message is offered to a carrier, and
+	// returns a function that releases the cost again. If it fails, the carrier is skipped; the
+	// error is the message's if no other carrier takes the number, or each fails to reserve. May be
 	// nil.
 	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
-	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call Carriers. May be nil.
+	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call
+	// Carriers. May be nil.
 	Watch func(delivery.Health)
-	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier accepted the message. It must not block. May be nil.
+	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier
+	// accepted the message. It must not block. May be nil.
 	Tried func(ctx context.Context, carrier string, fail *Error, took time.Duration)
 }
 
-// Carriers are routes in order of preference, each behind a circuit breaker: one that fails three times in a row, or half of
-// ten times and more within a minute, is set aside, and tried again by one message every five seconds. An answer that may be about one
-// number counts as a failure once for each prefix of numbers, and not if the message is for a stranger.
+// Carriers are routes in order of preference, each behind a circuit breaker: one that fails three
+// times in a row, or half of ten times and more within a minute, is set aside, and tried again by
+// one message every five seconds. An answer that may be about one number counts as a failure once
+// for each prefix of numbers, and not if the message is for a stranger.
 type Carriers struct {
 	Options
 	routes []*route
@@ -64,7 +70,8 @@ type route struct {
 }
 
 const (
-	// rememberFor is longer than the minute over which a breaker counts, which so counts each prefix at most once.
+	// rememberFor is longer than the minute over which a breaker counts, which so counts each
+	// prefix at most once.
 	rememberFor   = 2 * time.Minute
 	maxRemembered = 64
 )
@@ -88,9 +95,10 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other. It goes on only from a Temporary failure, after which the message
-// was certainly not accepted: what was rejected or may have been accepted is never offered to another carrier. Receipt and
-// error are the last tried one's, Took is the whole.
+// Send offers the message to one carrier after the other. It goes on only from a Temporary failure,
+// after which the message was certainly not accepted: what was rejected or may have been accepted
+// is never offered to another carrier. Receipt and error are the last tried one's, Took is the
+// whole.
 func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 	began := time.Now()
 	m.Sender = c.Sender
@@ -158,12 +166,14 @@ func (c *Carriers) sendBy(ctx context.Context, r *route, m Message) (Receipt, *E
 }
 
 func (r *route) acceptsNumber(number string) bool {
-	return len(r.Prefixes) == 0 || slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
+	return len(r.Prefixes) == 0 ||
+		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
 
-// breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier is at fault; nil, if it did its work;
-// ErrNoVerdict, if the outcome tells nothing about it, as an answer that may be about the number: strangers choose theirs, and a caller has
-// many of one prefix.
+// breakerVerdict returns the verdict on the carrier for its circuit breaker: fail, if the carrier
+// is at fault; nil, if it did its work; ErrNoVerdict, if the outcome tells nothing about it, as an
+// answer that may be about the number: strangers choose theirs, and a caller has many of one
+// prefix.
 func (r *route) breakerVerdict(ctx context.Context, m Message, fail *Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
@@ -176,8 +186,8 @@ func (r *route) breakerVerdict(ctx context.Context, m Message, fail *Error) erro
 	return fail
 }
 
-// failsFirst reports whether a failure is the first that counts of its prefix within rememberFor, and remembers it. It reports false while
-// maxRemembered prefixes are remembered.
+// failsFirst reports whether a failure is the first that counts of its prefix within rememberFor,
+// and remembers it. It reports false while maxRemembered prefixes are remembered.
 func (r *route) failsFirst(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,8 +210,8 @@ func (c *Carriers) routeByName(name string) *route {
 	return &route{}
 }
 
-// Suspended reports whether every carrier of some numbers is set aside, so that their messages wait; lasts: whether for some numbers no carrier
-// would even try a message now.
+// Suspended reports whether every carrier of some numbers is set aside, so that their messages
+// wait; lasts: whether for some numbers no carrier would even try a message now.
 func (c *Carriers) Suspended() (suspended, lasts bool) {
 	suspended = c.noneFor(func(r *route) bool { return r.breaker.Health().Up })
 	return suspended, suspended && c.noneFor(func(r *route) bool { return r.breaker.Admits() > 0 })
@@ -215,7 +225,10 @@ func (c *Carriers) noneFor(usable func(*route) bool) bool {
 			prefixes = []string{""}
 		}
 		for _, prefix := range prefixes { // as the shortest number that begins with it
-			if !slices.ContainsFunc(c.routes, func(other *route) bool { return other.acceptsNumber(prefix) && usable(other) }) {
+			if !slices.ContainsFunc(c.routes, func(other *route) bool {
+				return other.acceptsNumber(prefix) &&
+					usable(other)
+			}) {
 				return true
 			}
 		}
@@ -223,8 +236,8 @@ func (c *Carriers) noneFor(usable func(*route) bool) bool {
 	return false
 }
 
-// Admits returns how many messages would be tried now: delivery.AnyNumber while a carrier is up, else one for each carrier that a message may
-// try.
+// Admits returns how many messages would be tried now: delivery.AnyNumber while a carrier is up,
+// else one for each carrier that a message may try.
 func (c *Carriers) Admits() (n int) {
 	for _, r := range c.routes {
 		if n += min(r.breaker.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {

@@ -40,14 +40,16 @@ func failing(class delivery.Class) *Error {
 	return &Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
-// Only what was certainly not accepted is offered to the next carrier, and what comes while the first is set aside.
+// Only what was certainly not accepted is offered to the next carrier, and what comes while the
+// first is set aside.
 func TestFailover(t *testing.T) {
 	const n = delivery.FaultsInRow
 	for name, c := range map[string]struct {
 		fail          *Error
 		first, second int // how many of n+1 messages they get
 	}{
-		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0}, "unknown": {failing(delivery.Unknown), n, 1},
+		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0},
+		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
 		"limit":     {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, n + 1, 0},
 	} {
@@ -56,7 +58,8 @@ func TestFailover(t *testing.T) {
 		for range n + 1 {
 			asked := len(second.got)
 			receipt, err := all.Send(t.Context(), sample)
-			if went := len(second.got) > asked; went && (err != nil || receipt.Provider != "second") || !went && (err == nil) != (c.fail == nil) {
+			if went := len(second.got) > asked; went && (err != nil || receipt.Provider != "second") ||
+				!went && (err == nil) != (c.fail == nil) {
 				t.Errorf("%s: %v, %v", name, receipt, err)
 			}
 		}
@@ -68,7 +71,8 @@ func TestFailover(t *testing.T) {
 
 func TestRoutesByPrefix(t *testing.T) {
 	china, rest := &scripted{name: "china"}, &scripted{name: "rest"}
-	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}}, {Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
+	all := NewCarriers([]Route{{Carrier: china, Prefixes: []string{"+86", "+852"}},
+		{Carrier: rest, Prefixes: []string{"+1", "+49"}}}, Options{
 		Sender: "Shop", Senders: map[string]string{"DE": "12345", "CN": ""},
 		Callback: func(carrier, send string) string { return "https://x/" + carrier + "/" + send },
 	})
@@ -77,14 +81,16 @@ func TestRoutesByPrefix(t *testing.T) {
 		carrier *scripted
 		sender  string
 	}{
-		"+8613812345678": {"CN", china, ""}, "+85261234567": {"HK", china, "Shop"}, "+4915112345678": {"DE", rest, "12345"},
-		"+12025550123": {"US", rest, "Shop"},
+		"+8613812345678": {"CN", china, ""}, "+85261234567": {"HK", china, "Shop"},
+		"+4915112345678": {"DE", rest, "12345"},
+		"+12025550123":   {"US", rest, "Shop"},
 	} {
 		receipt, err := all.Send(t.Context(), Message{ID: "s", To: to, Country: c.country})
 		if err != nil || receipt.Provider != c.carrier.name {
 			t.Fatalf("%s: %+v, %v", to, receipt, err)
 		}
-		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender || m.Callback != "https://x/"+c.carrier.name+"/s" {
+		if m := c.carrier.got[len(c.carrier.got)-1]; m.To != to || m.Sender != c.sender ||
+			m.Callback != "https://x/"+c.carrier.name+"/s" {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -132,7 +138,8 @@ func TestSuspended(t *testing.T) {
 // A suspension lasts until a message would be tried again, for all numbers.
 func TestHowLongASuspensionLasts(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}}, {Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
+		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
+			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
 		suspend := func(n int) {
 			for range delivery.FaultsInRow {
 				report, _ := all.routes[n].breaker.Allow()
@@ -160,8 +167,8 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 	})
 }
 
-// A carrier that refuses numbers does its work; one that times out does not, though its messages go nowhere else, and neither does one that
-// fails half of the time.
+// A carrier that refuses numbers does its work; one that times out does not, though its messages go
+// nowhere else, and neither does one that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 	fails := func(class delivery.Class) []*Error {
 		return slices.Repeat([]*Error{failing(class)}, delivery.FaultsInRow)
@@ -192,9 +199,10 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 // noRoute is a temporary failure that may be about the message's number alone.
 var noRoute = &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
 
-// What may be about one number sets no carrier aside: neither by one prefix, however often and between which successes, nor by messages
-// for strangers, who choose their numbers. Numbers of as many prefixes as set a carrier aside do, and what is said of the account does at
-// once. Each prefix counts again after two minutes.
+// What may be about one number sets no carrier aside: neither by one prefix, however often and
+// between which successes, nor by messages for strangers, who choose their numbers. Numbers of as
+// many prefixes as set a carrier aside do, and what is said of the account does at once. Each
+// prefix counts again after two minutes.
 func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	by := func(fail *Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
@@ -227,7 +235,8 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
 		"one prefix, again and again":   {slices.Repeat([]step{failed, soon}, 2*delivery.FaultsInRow), true},
 		"one prefix, later":             {slices.Repeat([]step{failed, later}, delivery.FaultsInRow+1), true},
-		"prefixes that failed before":   {slices.Concat(own(2, noRoute, false), []step{later}, own(delivery.FaultsInRow, noRoute, false)), false},
+		"prefixes that failed before": {slices.Concat(own(2, noRoute, false), []step{later},
+			own(delivery.FaultsInRow, noRoute, false)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
@@ -260,7 +269,8 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	})
 }
 
-// The cost is set aside before a carrier hears of a message, and taken back only when it certainly did not accept it.
+// The cost is set aside before a carrier hears of a message, and taken back only when it certainly
+// did not accept it.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome *Error
@@ -268,15 +278,16 @@ func TestCosts(t *testing.T) {
 	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
 		"temporary": {failing(delivery.Temporary), 1}} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
-		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}}, Options{
-			Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
-				if len(carrier.got) >= len(costs)+1 {
-					t.Errorf("%s: the carrier knew first", name)
-				}
-				costs = append(costs, cost)
-				return func() { back++ }, nil
-			},
-		})
+		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}},
+			Options{
+				Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+					if len(carrier.got) >= len(costs)+1 {
+						t.Errorf("%s: the carrier knew first", name)
+					}
+					costs = append(costs, cost)
+					return func() { back++ }, nil
+				},
+			})
 		_, _ = all.Send(t.Context(), Message{To: "+49", Country: "DE", Segments: 2})
 		_, _ = all.Send(t.Context(), Message{To: "+33", Country: "FR"})
 		if !slices.Equal(costs, []int64{150_000, 100_000}) || back != 2*c.back {
@@ -285,8 +296,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing while it is not known whether another
-// carrier takes the message later: it is away, or the ledger is. No cap is held against a carrier.
+// What no cap has room for goes nowhere, but a cheaper carrier may take it. A cap ends nothing
+// while it is not known whether another carrier takes the message later: it is away, or the ledger
+// is. No cap is held against a carrier.
 func TestCapsStopMessages(t *testing.T) {
 	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
 	unknown := &Error{Class: delivery.Temporary, Stage: StageBudget}
@@ -295,11 +307,13 @@ func TestCapsStopMessages(t *testing.T) {
 		want         delivery.Class
 		asked        int // the cheap one, of as many times and one more as set it aside
 	}{
-		"the cheap one takes it":           {nil, nil, "", delivery.FaultsInRow + 1},
-		"no room for either":               {over, nil, delivery.Rejected, 0},
-		"the cheap one is away":            {nil, failing(delivery.Temporary), delivery.Temporary, delivery.FaultsInRow},
-		"the ledger of the cheap one is":   {unknown, nil, delivery.Temporary, 0},
-		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected, delivery.FaultsInRow + 1},
+		"the cheap one takes it": {nil, nil, "", delivery.FaultsInRow + 1},
+		"no room for either":     {over, nil, delivery.Rejected, 0},
+		"the cheap one is away": {nil, failing(delivery.Temporary), delivery.Temporary,
+			delivery.FaultsInRow},
+		"the ledger of the cheap one is": {unknown, nil, delivery.Temporary, 0},
+		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected,
+			delivery.FaultsInRow + 1},
 	} {
 		for _, cheapFirst := range []bool{true, false} {
 			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
@@ -307,26 +321,31 @@ func TestCapsStopMessages(t *testing.T) {
 			if !cheapFirst {
 				slices.Reverse(routes)
 			}
-			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(),
+				*Error) {
 				if cost > 50 {
 					return nil, over
 				}
 				return func() {}, c.unpaid
 			}})
 			for range delivery.FaultsInRow + 1 {
-				if e := send(all); (e == nil) != (c.want == "") || e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpend) {
+				if e := send(all); (e == nil) != (c.want == "") ||
+					e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpend) {
 					t.Errorf("%s, first %v: %v", name, cheapFirst, e)
 				}
 			}
 			if up := all.routeByName("cheap").breaker.Health().Up; len(cheap.got) != c.asked || len(dear.got) != 0 ||
-				up == (c.want == delivery.Temporary && c.unpaid == nil) || !all.routeByName("dear").breaker.Health().Up {
-				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got), all.Health())
+				up == (c.want == delivery.Temporary && c.unpaid == nil) ||
+				!all.routeByName("dear").breaker.Health().Up {
+				t.Errorf("%s, first %v: asked %d and %d times, %+v", name, cheapFirst, len(cheap.got), len(dear.got),
+					all.Health())
 			}
 		}
 	}
 }
 
-// Carriers admit any number while one of them is up, and one message for each that is tried while all are suspended.
+// Carriers admit any number while one of them is up, and one message for each that is tried while
+// all are suspended.
 func TestHowManyCarriersAdmit(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		first, second := &scripted{name: "first", fail: failing(delivery.Temporary)}, &scripted{name: "second"}

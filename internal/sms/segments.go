@@ -18,14 +18,14 @@ const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ
 // gsmExtension is its table behind the escape; each counts two.
 const gsmExtension = "\f^{}\\[~]|€"
 
-// Unicode reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one character beyond that, such as a backtick or a
-// curly quote, makes the whole text UCS-2.
+// Unicode reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one
+// character beyond that, such as a backtick or a curly quote, makes the whole text UCS-2.
 func Unicode(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(gsmAlphabet+gsmExtension, r) })
 }
 
-// Segments returns how many segments a text takes on the air (3GPP TS 23.038 sections 6.1 and 6.2.1). A character of two units is not cut
-// in two: the segment before it ends one unit early.
+// Segments returns how many segments a text takes on the air (3GPP TS 23.038 sections 6.1 and
+// 6.2.1). A character of two units is not cut in two: the segment before it ends one unit early.
 func Segments(text string) (segments int) {
 	single, part, width := singleGSM, partGSM, unitsGSM
 	if Unicode(text) {

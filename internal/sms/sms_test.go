@@ -15,7 +15,8 @@ import (
 func TestApprovedTemplates(t *testing.T) {
 	a := Approved{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
 	for _, c := range []struct{ purpose, language, want string }{
-		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"}, {"other", "de", "e"},
+		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"},
+		{"other", "de", "e"},
 	} {
 		if got := a.find(c.purpose, c.language); got != c.want {
 			t.Errorf("%s %s: %q", c.purpose, c.language, got)
@@ -76,7 +77,8 @@ func (p *probed) Ask(context.Context, Inquiry) (Report, bool, error) {
 
 func TestWhoCanBeAsked(t *testing.T) {
 	silent, listed := &probed{scripted: scripted{name: "silent"}}, &probed{scripted: scripted{name: "listed"}}
-	routes := []Route{{Carrier: silent}, {Carrier: listed, Polled: true}, {Carrier: &scripted{name: "mute"}, Polled: true}}
+	routes := []Route{{Carrier: silent}, {Carrier: listed, Polled: true},
+		{Carrier: &scripted{name: "mute"}, Polled: true}}
 	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
 		if _, ok := all.Asker(name); ok != want {
@@ -98,8 +100,10 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
-	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS, "https://unknown.invalid": errResolve} {
-		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) || got != "" {
+	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS,
+		"https://unknown.invalid": errResolve} {
+		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) ||
+			got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)
 		}
 	}

@@ -1,11 +1,14 @@
-// Package sns verifies the messages of a topic of Amazon SNS, which posts them to subscribers over HTTPS, and confirms a subscription
+// Package sns verifies the messages of a topic of Amazon SNS, which posts them to subscribers over
+// HTTPS, and confirms a subscription
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
-// A message names the certificate that its signature is verified with. So the address of the certificate is pinned to SNS's host in the
-// topic's region, and the certificate itself has to be one of SNS's and lead to an authority that the system trusts.
+// A message names the certificate that its signature is verified with. So the address of the
+// certificate is pinned to SNS's host in the topic's region, and the certificate itself has to be
+// one of SNS's and lead to an authority that the system trusts.
 //
-// Signatures of version 1 are over SHA-1, of which collisions can be made, and mail servers write parts of what SES reports. They are
-// refused; a topic signs by version 2 once its attribute SignatureVersion is 2.
+// Signatures of version 1 are over SHA-1, of which collisions can be made, and mail servers write
+// parts of what SES reports. They are refused; a topic signs by version 2 once its attribute
+// SignatureVersion is 2.
 package sns
 
 import (
@@ -38,15 +41,16 @@ type Message struct {
 	token string // confirms the subscription
 }
 
-// The bounds of a message's time. SNS repeats a message for at most an hour (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html);
-// clocks may differ by five minutes.
+// The bounds of a message's time. SNS repeats a message for at most an hour
+// (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html); clocks may differ by five
+// minutes.
 const (
 	clocksApart = 5 * time.Minute
 	maxAge      = time.Hour + clocksApart
 )
 
-// ErrForged: a message is not of the topic, too old, or not signed by SNS. Errors that wrap it say what was wrong, without any text of the
-// message.
+// ErrForged: a message is not of the topic, too old, or not signed by SNS. Errors that wrap it say
+// what was wrong, without any text of the message.
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature: a message has a signature of version 1. It wraps ErrForged.
@@ -66,13 +70,14 @@ var signed = map[Kind][]string{
 	UnsubscribeConfirmation:  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 }
 
-var arnPattern = regexp.MustCompile(`^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]):[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
+var arnPattern = regexp.MustCompile(
+	`^arn:(aws|aws-cn|aws-us-gov):sns:([a-z]{2}(?:-[a-z]+)+-[0-9]):[0-9]{12}:[A-Za-z0-9_-]{1,256}$`)
 
 // IsTopic reports whether the text is the ARN of a topic that can post to us. A FIFO topic can't.
 func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 
-// Verify verifies a message and returns what it says. Errors: ErrForged; others if the certificate can't be read now, so that SNS should
-// send the message again.
+// Verify verifies a message and returns what it says. Errors: ErrForged; others if the certificate
+// can't be read now, so that SNS should send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
 	m, err := parse(body)
 	if err != nil {
@@ -103,8 +108,8 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: Kind(m["Type"]), Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parse returns the members of a message that are texts. Only Message may have several lines: in another member they could stand for
-// members that were not signed so.
+// parse returns the members of a message that are texts. Only Message may have several lines: in
+// another member they could stand for members that were not signed so.
 func parse(body []byte) (map[string]string, error) {
 	var members map[string]any
 	if json.Unmarshal(body, &members) != nil {

@@ -38,16 +38,20 @@ func TestVerify(t *testing.T) {
 	a := snstest.New(t)
 	topic := a.Subscriber()
 	for name, m := range map[string]map[string]string{
-		"a notification": snstest.Notification("{\"a\":\"1\n2\"}\n", now), "with a subject": with(snstest.Notification("hi", now), "Subject", "About it"),
-		"an hour old": snstest.Notification("hi", now.Add(-65*time.Minute)), "ahead": snstest.Notification("hi", now.Add(5*time.Minute)),
-		"a subscription": snstest.Confirmation("SubscriptionConfirmation", "abc", now), "its end": snstest.Confirmation("UnsubscribeConfirmation", "abc", now),
+		"a notification": snstest.Notification("{\"a\":\"1\n2\"}\n", now),
+		"with a subject": with(snstest.Notification("hi", now), "Subject", "About it"),
+		"an hour old":    snstest.Notification("hi", now.Add(-65*time.Minute)),
+		"ahead":          snstest.Notification("hi", now.Add(5*time.Minute)),
+		"a subscription": snstest.Confirmation("SubscriptionConfirmation", "abc", now),
+		"its end":        snstest.Confirmation("UnsubscribeConfirmation", "abc", now),
 	} {
 		got, err := topic.Verify(t.Context(), a.Sign(m), now)
 		if err != nil || string(got.Kind) != m["Type"] || got.Text != m["Message"] {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	servertest.Same(t, "asked for", fmt.Sprint(a.Asked()), "[sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem crt.example/issuer.cer]")
+	servertest.Same(t, "asked for", fmt.Sprint(a.Asked()),
+		"[sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem crt.example/issuer.cer]")
 }
 
 // What is forged is refused, and what needs no certificate for that has none read.
@@ -57,20 +61,31 @@ func TestForged(t *testing.T) {
 	elsewhere := func(address string) map[string]string { return with(good, "SigningCertURL", address) }
 	for name, m := range map[string]map[string]string{
 		"another topic": with(good, "TopicArn", snstest.Topic+"-2"), "no topic": with(good, "TopicArn", ""),
-		"too old": snstest.Notification("hi", now.Add(-65*time.Minute-time.Millisecond)), "too far ahead": snstest.Notification("hi", now.Add(5*time.Minute+time.Second)),
-		"no time": with(good, "Timestamp", ""), "another type": with(good, "Type", "Publication"), "version 1": with(good, "SignatureVersion", "1"),
+		"too old":       snstest.Notification("hi", now.Add(-65*time.Minute-time.Millisecond)),
+		"too far ahead": snstest.Notification("hi", now.Add(5*time.Minute+time.Second)),
+		"no time":       with(good, "Timestamp", ""), "another type": with(good, "Type", "Publication"),
+		"version 1": with(good, "SignatureVersion", "1"),
 		"version 3": with(good, "SignatureVersion", "3"), "two lines": with(good, "MessageId", "1\nTimestamp\n2"),
-		"another host":    elsewhere("https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0.pem"),
-		"another region":  elsewhere("https://sns.eu-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"another service": elsewhere("https://s3.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"in the clear":    elsewhere("http://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"a port":          elsewhere("https://sns.eu-west-1.amazonaws.com:8443/SimpleNotificationService-0123456789abcdef.pem"),
-		"an account":      elsewhere("https://x@sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
-		"another path":    elsewhere("https://sns.eu-west-1.amazonaws.com/?Action=x&y=.pem"), "above": elsewhere("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0/../x.pem"),
-		"a query": elsewhere("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem?x"), "nowhere": elsewhere(""),
+		"another host": elsewhere("https://sns.eu-west-1.amazonaws.com.example/SimpleNotificationService-0.pem"),
+		"another region": elsewhere(
+			"https://sns.eu-west-2.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
+		"another service": elsewhere(
+			"https://s3.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
+		"in the clear": elsewhere(
+			"http://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
+		"a port": elsewhere(
+			"https://sns.eu-west-1.amazonaws.com:8443/SimpleNotificationService-0123456789abcdef.pem"),
+		"an account": elsewhere(
+			"https://x@sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem"),
+		"another path": elsewhere("https://sns.eu-west-1.amazonaws.com/?Action=x&y=.pem"),
+		"above":        elsewhere("https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0/../x.pem"),
+		"a query": elsewhere(
+			"https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0123456789abcdef.pem?x"),
+		"nowhere": elsewhere(""),
 	} {
 		_, err := a.Subscriber().Verify(t.Context(), a.Sign(m), now)
-		if !errors.Is(err, sns.ErrForged) || errors.Is(err, sns.ErrOldSignature) != (name == "version 1") || len(a.Asked()) != 0 {
+		if !errors.Is(err, sns.ErrForged) || errors.Is(err, sns.ErrOldSignature) != (name == "version 1") ||
+			len(a.Asked()) != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -81,13 +96,15 @@ func TestForged(t *testing.T) {
 	}
 	topic := a.Subscriber()
 	for name, body := range map[string]string{
-		"another text":             strings.Replace(string(a.Sign(good)), `"hi"`, `"ho"`, 1),
-		"another ID":               strings.Replace(string(a.Sign(good)), "22b80b92", "22b80b93", 1),
-		"another time":             strings.Replace(string(a.Sign(good)), "05:06:07.000", "05:06:07.001", 1),
-		"a subject":                strings.Replace(string(a.Sign(good)), `{`, `{"Subject":"x",`, 1),
-		"no subject":               strings.Replace(string(a.Sign(with(good, "Subject", "x"))), `"Subject":"x",`, "", 1),
-		"another token":            strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1),
-		"another type":             strings.Replace(string(a.Sign(asks)), `"SubscriptionConfirmation"`, `"UnsubscribeConfirmation"`, 1),
+		"another text": strings.Replace(string(a.Sign(good)), `"hi"`, `"ho"`, 1),
+		"another ID":   strings.Replace(string(a.Sign(good)), "22b80b92", "22b80b93", 1),
+		"another time": strings.Replace(string(a.Sign(good)), "05:06:07.000", "05:06:07.001", 1),
+		"a subject":    strings.Replace(string(a.Sign(good)), `{`, `{"Subject":"x",`, 1),
+		"no subject": strings.Replace(string(a.Sign(with(good, "Subject", "x"))),
+			`"Subject":"x",`, "", 1),
+		"another token": strings.Replace(string(a.Sign(asks)), `"abc"`, `"abd"`, 1),
+		"another type": strings.Replace(string(a.Sign(asks)), `"SubscriptionConfirmation"`,
+			`"UnsubscribeConfirmation"`, 1),
 		"members in other letters": strings.Replace(string(a.Sign(good)), `"Message":"hi"`, `"message":"hi"`, 1),
 	} {
 		if _, err := topic.Verify(t.Context(), []byte(body), now); !errors.Is(err, sns.ErrForged) {
@@ -108,12 +125,16 @@ func TestForged(t *testing.T) {
 func TestCertificates(t *testing.T) {
 	own := snstest.New(t)
 	for name, change := range map[string]func(a *snstest.Amazon){
-		"of another name":    func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns.example.com"} },
-		"of another region":  func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns-signing.eu-west-2.amazonaws.com"} },
-		"expired":            func(a *snstest.Amazon) { a.Leaf.NotAfter = now.Add(-time.Second) },
-		"of later":           func(a *snstest.Amazon) { a.Leaf.NotBefore = now.Add(time.Second) },
-		"for something else": func(a *snstest.Amazon) { a.Leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning} },
-		"of no authority":    func(a *snstest.Amazon) { a.Leaf.IssuingCertificateURL = nil },
+		"of another name": func(a *snstest.Amazon) { a.Leaf.DNSNames = []string{"sns.example.com"} },
+		"of another region": func(a *snstest.Amazon) {
+			a.Leaf.DNSNames = []string{"sns-signing.eu-west-2.amazonaws.com"}
+		},
+		"expired":  func(a *snstest.Amazon) { a.Leaf.NotAfter = now.Add(-time.Second) },
+		"of later": func(a *snstest.Amazon) { a.Leaf.NotBefore = now.Add(time.Second) },
+		"for something else": func(a *snstest.Amazon) {
+			a.Leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}
+		},
+		"of no authority": func(a *snstest.Amazon) { a.Leaf.IssuingCertificateURL = nil },
 		"of another authority": func(a *snstest.Amazon) {
 			a.Answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(own.Certificate()) }
 		},
@@ -149,7 +170,8 @@ func TestCertificates(t *testing.T) {
 		a := snstest.New(t)
 		change(a)
 		for range 2 {
-			if _, err := a.Subscriber().Verify(t.Context(), a.Sign(snstest.Notification("hi", now)), now); !errors.Is(err, sns.ErrForged) {
+			if _, err := a.Subscriber().Verify(t.Context(), a.Sign(snstest.Notification("hi", now)),
+				now); !errors.Is(err, sns.ErrForged) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -173,7 +195,8 @@ func TestKnownCertificateExpires(t *testing.T) {
 	servertest.Same(t, "asked", len(a.Asked()), 2)
 }
 
-// While Amazon gives no certificate, a message is neither believed nor forged. Later it is believed.
+// While Amazon gives no certificate, a message is neither believed nor forged. Later it is
+// believed.
 func TestAmazonAway(t *testing.T) {
 	a := snstest.New(t)
 	topic, body := a.Subscriber(), a.Sign(snstest.Notification("hi", now))
@@ -208,7 +231,9 @@ func TestAmazonAway(t *testing.T) {
 func TestConfirm(t *testing.T) {
 	a := snstest.New(t)
 	topic := a.Subscriber()
-	m, err := topic.Verify(t.Context(), a.Sign(with(snstest.Confirmation("SubscriptionConfirmation", "a+b/c", now), "SubscribeURL", "http://127.0.0.1/")), now)
+	m, err := topic.Verify(t.Context(),
+		a.Sign(with(snstest.Confirmation("SubscriptionConfirmation", "a+b/c", now), "SubscribeURL",
+			"http://127.0.0.1/")), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +248,10 @@ func TestConfirm(t *testing.T) {
 	}
 	a.Answer = nil
 	for name, m := range map[string]map[string]string{
-		"a notification with a token": with(snstest.Notification("hi", now), "Token", "abc"), // which its signature does not cover
-		"an end":                      snstest.Confirmation("UnsubscribeConfirmation", "abc", now), "no token": snstest.Confirmation("SubscriptionConfirmation", "", now),
+		// which its signature does not cover
+		"a notification with a token": with(snstest.Notification("hi", now), "Token", "abc"),
+		"an end":                      snstest.Confirmation("UnsubscribeConfirmation", "abc", now),
+		"no token":                    snstest.Confirmation("SubscriptionConfirmation", "", now),
 	} {
 		body := a.Sign(m)
 		if m["Type"] == "Notification" {
@@ -243,9 +270,12 @@ func TestConfirm(t *testing.T) {
 
 func TestIsTopic(t *testing.T) {
 	for arn, want := range map[string]bool{
-		snstest.Topic: true, "arn:aws-cn:sns:cn-north-1:123456789012:x": true, "arn:aws-us-gov:sns:us-gov-west-1:123456789012:x": true,
-		"": false, "ses-events": false, "arn:aws:sqs:eu-west-1:123456789012:x": false, "arn:aws:sns:eu-west-1:12345:x": false,
-		"arn:aws:sns:eu-west-1.example:123456789012:x": false, snstest.Topic + ".fifo": false, snstest.Topic + "\n": false,
+		snstest.Topic: true, "arn:aws-cn:sns:cn-north-1:123456789012:x": true,
+		"arn:aws-us-gov:sns:us-gov-west-1:123456789012:x": true,
+		"": false, "ses-events": false, "arn:aws:sqs:eu-west-1:123456789012:x": false,
+		"arn:aws:sns:eu-west-1:12345:x":                false,
+		"arn:aws:sns:eu-west-1.example:123456789012:x": false, snstest.Topic + ".fifo": false,
+		snstest.Topic + "\n": false,
 	} {
 		servertest.Same(t, arn, sns.IsTopic(arn), want)
 	}

@@ -29,7 +29,8 @@ type Topic struct {
 	known    map[string]*x509.Certificate // by address; verified
 }
 
-// The bounds of reading a certificate, whole, and of how many are kept. SNS changes its certificate about once a year.
+// The bounds of reading a certificate, whole, and of how many are kept. SNS changes its certificate
+// about once a year.
 const (
 	fetchTimeout   = 5 * time.Second
 	maxCertificate = 64 << 10 // bytes
@@ -38,8 +39,9 @@ const (
 	maxFetching    = 4
 )
 
-// NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no redirects and reach public addresses
-// alone. Certificates are verified with the roots; nil means the system's.
+// NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no
+// redirects and reach public addresses alone. Certificates are verified with the roots; nil means
+// the system's.
 func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	parts := arnPattern.FindStringSubmatch(arn)
 	partition, region, suffix := parts[1], parts[2], "amazonaws.com"
@@ -50,7 +52,8 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
 		fetching: make(chan struct{}, maxFetching), known: map[string]*x509.Certificate{},
 	}
-	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and those of other partitions.
+	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and
+	// those of other partitions.
 	t.owners = []string{"sns." + suffix, "sns-signing." + region + "." + suffix, "sns-" + region + "." + suffix}
 	if partition == "aws-us-gov" {
 		t.owners = []string{"sns-us-gov-west-1." + suffix}
@@ -114,8 +117,8 @@ func (t *Topic) knownAt(address string) *x509.Certificate {
 	return t.known[address]
 }
 
-// verify returns the first certificate of a PEM file if it is one of SNS's and leads to an authority. SNS's file has no other certificates,
-// so the one that issued it is read where it says.
+// verify returns the first certificate of a PEM file if it is one of SNS's and leads to an
+// authority. SNS's file has no other certificates, so the one that issued it is read where it says.
 func (t *Topic) verify(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -153,8 +156,9 @@ func (t *Topic) verify(ctx context.Context, text []byte, now time.Time) (*x509.C
 	return leaf, nil
 }
 
-// Confirm confirms the subscription that a verified message asks for. It makes the address itself, of the topic's host, ARN and the
-// message's token (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
+// Confirm confirms the subscription that a verified message asks for. It makes the address itself,
+// of the topic's host, ARN and the message's token
+// (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
 		return errors.New("sns: the message asks for no subscription")

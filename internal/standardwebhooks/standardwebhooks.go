@@ -1,4 +1,5 @@
-// Package standardwebhooks signs and verifies requests by Standard Webhooks: an HMAC-SHA256 over ID, time and body.
+// Package standardwebhooks signs and verifies requests by Standard Webhooks: an HMAC-SHA256 over
+// ID, time and body.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 package standardwebhooks
 
@@ -18,18 +19,20 @@ const Prefix = "webhook-"
 // MaxAge is how far from now a signed time may lie, before or after.
 const MaxAge = 5 * time.Minute
 
-// Sign returns the signature header of a body, with one signature for each secret, so that a receiver with either can verify it while
-// secrets are replaced. id must contain no full stop.
+// Sign returns the signature header of a body, with one signature for each secret, so that a
+// receiver with either can verify it while secrets are replaced. id must contain no full stop.
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(digest(secret, id, strconv.FormatInt(at.Unix(), 10), body))
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(digest(secret, id,
+			strconv.FormatInt(at.Unix(), 10), body))
 	}
 	return strings.Join(signatures, " ")
 }
 
-// Verify reports whether one of the signatures in the headers that begin with prefix is right by one of the secrets, and the time is within
-// MaxAge of now. Signatures are separated by spaces, or as Supabase does by a comma and a space. Comparisons take constant time.
+// Verify reports whether one of the signatures in the headers that begin with prefix is right by
+// one of the secrets, and the time is within MaxAge of now. Signatures are separated by spaces, or
+// as Supabase does by a comma and a space. Comparisons take constant time.
 func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now time.Time) bool {
 	id, at := h.Get(prefix+"id"), h.Get(prefix+"timestamp")
 	if id == "" || !IsRecent(at, now) {

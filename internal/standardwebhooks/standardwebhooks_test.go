@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The vector that the specification's reference libraries are tested with (libraries/go/webhook_test.go, TestWebhookSign).
+// The vector that the specification's reference libraries are tested with
+// (libraries/go/webhook_test.go, TestWebhookSign).
 func TestSignAgainstThePublishedVector(t *testing.T) {
 	secret, _ := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	at := time.Unix(1614265330, 999)
@@ -18,7 +19,8 @@ func TestSignAgainstThePublishedVector(t *testing.T) {
 		t.Errorf("signature %s", got)
 	}
 	// While secrets are replaced: one signature each, the first secret's first.
-	both := strings.Split(Sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, []byte(`{"test": 2432232314}`)), " ")
+	both := strings.Split(Sign([][]byte{secret, []byte("another secret of 24 bytes")}, "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		at, []byte(`{"test": 2432232314}`)), " ")
 	if len(both) != 2 || both[0] != got || both[1] == got || !strings.HasPrefix(both[1], "v1,") {
 		t.Errorf("%q", both)
 	}
@@ -26,7 +28,8 @@ func TestSignAgainstThePublishedVector(t *testing.T) {
 
 func TestVerify(t *testing.T) {
 	now, body := time.Unix(1_800_000_000, 0), []byte(`{"a":1}`)
-	one, two, other := []byte("the first secret of a sender"), []byte("the second secret of a sender"), []byte("a secret of nobody here......")
+	one, two, other := []byte("the first secret of a sender"), []byte("the second secret of a sender"),
+		[]byte("a secret of nobody here......")
 	secrets := [][]byte{one, two}
 	sign := func(by ...[]byte) string { return Sign(by, "id-1", now, body) }
 	supabase := strings.ReplaceAll(sign(other, one), " ", ", ") // joined by a comma and a space

@@ -62,8 +62,8 @@ func (s *Session) Columns() []Column {
 	}
 }
 
-// Validated validates the session and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
-// ErrBadRequest.
+// Validated validates the session and act, the audit entry that is written with it. It returns act
+// as it is stored; errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	if !ValidTexts(s.Account, s.Via, s.Granted, s.Network, s.Browser) {
 		return act, BadRequestf("a text of a session can't be stored")
@@ -71,8 +71,8 @@ func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// AccountChange sets the fields that are not nil. It leaves the others as they are in the database, so two changes of different fields
-// at the same time both take effect.
+// AccountChange sets the fields that are not nil. It leaves the others as they are in the database,
+// so two changes of different fields at the same time both take effect.
 type AccountChange struct {
 	Role, Password, Identity *string
 	DisabledAt               *time.Time // the zero time: may log in again
@@ -89,12 +89,12 @@ var (
 	roles       = []string{"reader", "operator", "owner"}
 )
 
-// IsAccountName reports whether name can be an account's name: a lower-case letter, then up to 31 of a-z, 0-9, dot, dash and
-// underscore.
+// IsAccountName reports whether name can be an account's name: a lower-case letter, then up to 31
+// of a-z, 0-9, dot, dash and underscore.
 func IsAccountName(name string) bool { return accountName.MatchString(name) }
 
-// Validated validates the account and act, the audit entry that is written with it. It returns act as it is stored; errors wrap
-// ErrBadRequest.
+// Validated validates the account and act, the audit entry that is written with it. It returns act
+// as it is stored; errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !ValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
@@ -119,8 +119,9 @@ func (a Account) Changed(c AccountChange) Account {
 	return a
 }
 
-// Validated validates the account's name, the change and act, the audit entry that is written with it. It returns act as it is
-// stored. The error is fault.NotFound if no account can have the name, else it wraps ErrBadRequest.
+// Validated validates the account's name, the change and act, the audit entry that is written with
+// it. It returns act as it is stored. The error is fault.NotFound if no account can have the name,
+// else it wraps ErrBadRequest.
 func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error) {
 	if !IsAccountName(name) {
 		return act, fault.NotFound
@@ -128,8 +129,8 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 	return Account{Name: name, Role: roles[0]}.Changed(c).Validated(act)
 }
 
-// SecondFactor is the secret from which an account's one-time codes are computed (RFC 6238). The account in the configuration can have
-// one too.
+// SecondFactor is the secret from which an account's one-time codes are computed (RFC 6238). The
+// account in the configuration can have one too.
 type SecondFactor struct {
 	Account string
 	Sealed  []byte // the secret, encrypted

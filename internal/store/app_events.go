@@ -36,16 +36,19 @@ const (
 var EventTypes = []EventType{
 	{"send.sent", string(Sent)}, {"send.failed", string(Failed)}, {"send.unknown", string(Unknown)},
 	{SendBounced, "bounced"}, {SendDelivered, string(Delivered)}, {SendUndelivered, string(Undelivered)},
-	{VerificationApproved, "approved"}, {VerificationExpired, "expired"}, {VerificationCanceled, "canceled"}, {VerificationLocked, "max_attempts_reached"},
+	{VerificationApproved, "approved"}, {VerificationExpired, "expired"}, {VerificationCanceled, "canceled"},
+	{VerificationLocked, "max_attempts_reached"},
 }
 
 // EndsByCheck are the events of a right code, and of the last wrong one.
 var EndsByCheck = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event that v has expired: always the same, so that the event is written once.
+// ExpiryEventID returns the ID of the event that v has expired: always the same, so that the event
+// is written once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
-	binary.BigEndian.PutUint64(id[:], uint64(v.ExpiresAt.UnixMilli())<<16|0x7000|uint64(binary.BigEndian.Uint16(id[6:])&0x0fff))
+	binary.BigEndian.PutUint64(id[:],
+		uint64(v.ExpiresAt.UnixMilli())<<16|0x7000|uint64(binary.BigEndian.Uint16(id[6:])&0x0fff))
 	return id
 }
 
@@ -82,7 +85,8 @@ type AppEvent struct {
 	EndedAt        time.Time // zero while pending
 	Answer         string    // result of the last attempt: a word or an HTTP status
 
-	// The present values of the send, or of the verification if there is no send; empty if both were deleted.
+	// The present values of the send, or of the verification if there is no send; empty if both
+	// were deleted.
 	Channel   recipient.Channel
 	Purpose   string
 	To        string // masked

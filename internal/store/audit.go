@@ -11,9 +11,10 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with which outcome. Entries
-// are never changed, except that an erasure removes the recipient. If the action changes the store, the entry is written in the
-// same transaction. Otherwise it is written with outcome Begun before the action, and a second entry completes it afterwards.
+// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with
+// which outcome. Entries are never changed, except that an erasure removes the recipient. If the
+// action changes the store, the entry is written in the same transaction. Otherwise it is written
+// with outcome Begun before the action, and a second entry completes it afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
@@ -58,8 +59,8 @@ func (a *AuditEntry) Columns() []Column {
 // AuditOutcome is how an action ended.
 type AuditOutcome string
 
-// The outcomes of an action. If no entry completes an entry with AuditBegun, the process died during the action or could not write the
-// outcome.
+// The outcomes of an action. If no entry completes an entry with AuditBegun, the process died
+// during the action or could not write the outcome.
 const (
 	AuditBegun  AuditOutcome = "begun"
 	AuditDone   AuditOutcome = "done"
@@ -90,17 +91,19 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 		return a, BadRequestf("an audit entry has an outcome")
 	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, BadRequestf("a text of an audit entry can't be stored")
-	case utf8.RuneCountInString(a.Reason) > maxReason || !utf8.ValidString(a.Reason) || strings.ContainsRune(a.Reason, 0):
+	case utf8.RuneCountInString(a.Reason) > maxReason || !utf8.ValidString(a.Reason) ||
+		strings.ContainsRune(a.Reason, 0):
 		return a, BadRequestf("a reason has at most %d characters", maxReason)
 	}
 	return a, nil
 }
 
-// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the table audit_recipients.
+// HasRecipient reports whether the entry names a recipient. Only such entries have a row in the
+// table audit_recipients.
 func (a AuditEntry) HasRecipient() bool { return a.Recipient != recipient.Hash{} || a.To != "" }
 
-// CompleteAuditEntry returns the second entry, which completes a: a copy with a new ID, the outcome and the detail. Error: the system has
-// no randomness.
+// CompleteAuditEntry returns the second entry, which completes a: a copy with a new ID, the outcome
+// and the detail. Error: the system has no randomness.
 func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (AuditEntry, error) {
 	id, err := uuid.NewV7()
 	a.Ends, a.ID, a.Outcome, a.Detail = a.ID, id, outcome, detail

@@ -22,7 +22,8 @@ func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// Micro returns t as the database stores it: whole microseconds, in UTC, without the monotonic clock. The zero time stays zero.
+// Micro returns t as the database stores it: whole microseconds, in UTC, without the monotonic
+// clock. The zero time stays zero.
 func Micro(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -30,16 +31,18 @@ func Micro(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// ValidTexts reports whether every database can store all of these texts: at most MaxText bytes (an index must hold them), UTF-8,
-// no NUL. Postgres would reject others, together with all rows in the same statement.
+// ValidTexts reports whether every database can store all of these texts: at most MaxText bytes (an
+// index must hold them), UTF-8, no NUL. Postgres would reject others, together with all rows in the
+// same statement.
 func ValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
-// ValidatedIntent copies the fields that an intent's send and verification share from the send to the verification, rounds its instants to
-// microseconds and validates it. Errors wrap ErrBadRequest.
+// ValidatedIntent copies the fields that an intent's send and verification share from the send to
+// the verification, rounds its instants to microseconds and validates it. Errors wrap
+// ErrBadRequest.
 func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
@@ -57,14 +60,21 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
-	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference, s.IP, s.Site,
+	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
+		s.IP, s.Site,
 		s.RequestID, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
-	case slices.ContainsFunc(in.Purposes, func(p string) bool { return !ValidTexts(p) || strings.Contains(p, PurposeSeparator) }):
+	case slices.ContainsFunc(in.Purposes, func(p string) bool {
+		return !ValidTexts(p) ||
+			strings.Contains(p, PurposeSeparator)
+	}):
 		return in, BadRequestf("a purpose has control characters")
 	case len(v.Replaces) > MaxReplaces || !ValidTexts(strings.Join(v.Replaces, RuleSeparator)):
 		return in, BadRequestf("a verification replaces at most %d others", MaxReplaces)
-	case slices.ContainsFunc(s.Observed, func(r string) bool { return r == "" || !ValidTexts(r) || strings.Contains(r, RuleSeparator) }):
+	case slices.ContainsFunc(s.Observed, func(r string) bool {
+		return r == "" || !ValidTexts(r) ||
+			strings.Contains(r, RuleSeparator)
+	}):
 		return in, BadRequestf("an observed rule has no name, or one with a comma")
 	}
 	return in, nil
@@ -73,11 +83,12 @@ func ValidatedIntent(in Intent) (Intent, error) {
 // PurposeSeparator joins a list of purposes to one text, for a statement's parameter.
 const PurposeSeparator = "\x1f"
 
-// Sanitized returns the outcome as it is stored. Texts from a mail server that no database could store are repaired, not rejected:
-// without a stored outcome the send would stay in flight.
+// Sanitized returns the outcome as it is stored. Texts from a mail server that no database could
+// store are repaired, not rejected: without a stored outcome the send would stay in flight.
 func (o Outcome) Sanitized() Outcome {
 	o.Reason, o.Provider, o.ProviderCode = sanitized(o.Reason), sanitized(o.Provider), sanitized(o.ProviderCode)
-	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond), max(0, o.Suppress.For).Truncate(time.Microsecond)
+	o.Took, o.Suppress.For = max(0, o.Took).Truncate(time.Microsecond),
+		max(0, o.Suppress.For).Truncate(time.Microsecond)
 	return o
 }
 
@@ -87,7 +98,8 @@ func (p Postponement) Sanitized() Postponement {
 	return p
 }
 
-// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that every database can store it.
+// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that
+// every database can store it.
 func sanitized(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > MaxText {
@@ -96,14 +108,15 @@ func sanitized(s string) string {
 	return s
 }
 
-// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the rows by ID. So one statement writes each
-// row once, and two replicas lock rows in the same order.
+// MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the
+// rows by ID. So one statement writes each row once, and two replicas lock rows in the same order.
 func MergeRefusals(refusals []Row) []Row {
 	byID := map[uuid.UUID]Row{}
 	for _, r := range refusals {
 		r.Count = max(1, r.Count)
 		if earlier, ok := byID[r.ID]; ok {
-			earlier.Count, earlier.RetryAfter, earlier.Recipients = earlier.Count+r.Count, r.RetryAfter, max(earlier.Recipients, r.Recipients)
+			earlier.Count, earlier.RetryAfter, earlier.Recipients = earlier.Count+r.Count, r.RetryAfter,
+				max(earlier.Recipients, r.Recipients)
 			r = earlier
 		}
 		byID[r.ID] = r
@@ -116,8 +129,8 @@ func MergeRefusals(refusals []Row) []Row {
 	return rows
 }
 
-// refusalRow returns the row of a refusal, without LoggedAt. Texts that no database could store are repaired, not rejected, since every
-// refused request is recorded.
+// refusalRow returns the row of a refusal, without LoggedAt. Texts that no database could store are
+// repaired, not rejected, since every refused request is recorded.
 func refusalRow(r Row) Row {
 	for _, c := range r.Columns() {
 		if text, ok := c.Field.(*string); ok && c.Use&InRefusal != 0 {
@@ -131,9 +144,11 @@ func refusalRow(r Row) Row {
 	return r
 }
 
-// Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows without a query.
+// Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows
+// without a query.
 func (f Filter) Matchable() bool {
-	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider, f.Country, f.Domain,
+	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider,
+		f.Country, f.Domain,
 		f.Network) &&
 		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayBeSend() || f.MayBeRefusal())
 }
@@ -149,7 +164,8 @@ func (f Filter) MayBeRefusal() bool {
 // RuleSeparator joins the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
-// Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that no row can hold.
+// Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that
+// no row can hold.
 func (h HolderQuery) Check() error {
 	if h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")

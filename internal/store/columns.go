@@ -1,11 +1,11 @@
 package store
 
-// Column is the column of one field of a stored row. The statements of both databases, the erasure, and the repair of the texts of refusals
-// follow from the columns.
+// Column is the column of one field of a stored row. The statements of both databases, the erasure,
+// and the repair of the texts of refusals follow from the columns.
 type Column struct {
 	Name string
-	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string, *time.Time, *time.Duration, *uuid.UUID or
-	// *recipient.Hash.
+	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
+	// *time.Time, *time.Duration, *uuid.UUID or *recipient.Hash.
 	Field any
 	Use   Use
 }

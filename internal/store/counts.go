@@ -18,8 +18,8 @@ type Bucket struct {
 	Purposes  []string // all purposes with this policy, at least one
 }
 
-// LockKey returns the key of the lock on a recipient: a hash of the send's app, channel and recipient. Two recipients may have the same
-// key; then their sends wait for each other.
+// LockKey returns the key of the lock on a recipient: a hash of the send's app, channel and
+// recipient. Two recipients may have the same key; then their sends wait for each other.
 func LockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
@@ -27,13 +27,15 @@ func LockKey(s Send) int64 {
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)))
 }
 
-// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for good. ReasonOptedOut: the person told the
-// carrier to send nothing more. ReasonPaused: the channel, the purpose or the prefix was paused. ReasonEnded: the verification was
-// approved or canceled while the send waited.
+// Reasons of failed sends. ReasonRejected: the mail server or the carrier refused the message for
+// good. ReasonOptedOut: the person told the carrier to send nothing more. ReasonPaused: the
+// channel, the purpose or the prefix was paused. ReasonEnded: the verification was approved or
+// canceled while the send waited.
 //
-// Failed sends are refunded. So that they are not unlimited, two rules count them, over all purposes of a recipient: those that say that
-// the address takes no messages (Outcome.BadAddress) count for a day, in the database; see Intent.Rejections. The others count for an
-// hour, in the limiter alone; see FailedSend.
+// Failed sends are refunded. So that they are not unlimited, two rules count them, over all
+// purposes of a recipient: those that say that the address takes no messages (Outcome.BadAddress)
+// count for a day, in the database; see Intent.Rejections. The others count for an hour, in the
+// limiter alone; see FailedSend.
 const (
 	ReasonRejected = "rejected"
 	ReasonOptedOut = "opted_out"
@@ -41,13 +43,15 @@ const (
 	ReasonEnded    = "ended"
 )
 
-// CountsAsRejected reports whether a send that failed for this reason may say that the address takes no messages.
+// CountsAsRejected reports whether a send that failed for this reason may say that the address
+// takes no messages.
 func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// BacksOff reports whether a send that failed for this reason, and does not say that the address takes no messages, counts for an hour
-// among those of its class. Those that an administrator or the caller ended do not.
+// BacksOff reports whether a send that failed for this reason, and does not say that the address
+// takes no messages, counts for an hour among those of its class. Those that an administrator or
+// the caller ended do not.
 func BacksOff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
 
 // FailedSend is a send for which BacksOff is true, of one class of callers.
@@ -59,7 +63,8 @@ type FailedSend struct {
 	Held    bool // a pause of its prefix, for its class, is in force now
 }
 
-// FailedQuery selects the FailedSends of a recipient that ended less than Within ago, and after the recipient's last sent message.
+// FailedQuery selects the FailedSends of a recipient that ended less than Within ago, and after the
+// recipient's last sent message.
 type FailedQuery struct {
 	App       string
 	Channel   recipient.Channel

@@ -6,7 +6,8 @@ import (
 	"sendcode/internal/fault"
 )
 
-// Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they are.
+// Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they
+// are.
 func Unavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
@@ -14,13 +15,15 @@ func Unavailable(err error) error {
 	return fault.Unavailable.Wrap(err)
 }
 
-// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write may have been committed.
+// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write
+// may have been committed.
 func Uncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
-// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable, fault.NotFound, ErrBadRequest, *OtherKeysError) or a
-// *fault.InvalidError of Judge, which callers pass on unchanged.
+// IsStoreError reports whether err is one of the store's own errors (fault.Unavailable,
+// fault.NotFound, ErrBadRequest, *OtherKeysError) or a *fault.InvalidError of Judge, which callers
+// pass on unchanged.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
 		return true
@@ -31,7 +34,8 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Reasons why the database cannot be written, if the database tells one. An error that wraps one of them wraps fault.Unavailable too.
+// Reasons why the database cannot be written, if the database tells one. An error that wraps one of
+// them wraps fault.Unavailable too.
 var (
 	// ErrFull: the disk of the database is full, or its memory.
 	ErrFull = errors.New("store: no room to write")

@@ -6,11 +6,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header). All requests with one key lead to one
-// send. The claim fixes the send's ID before any gate decides. Both gates recognize an ID, so a process that continues the claim of a
-// dead process finds that process's send. A claim is complete when the send has a row; no second write is needed.
+// Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header).
+// All requests with one key lead to one send. The claim fixes the send's ID before any gate
+// decides. Both gates recognize an ID, so a process that continues the claim of a dead process
+// finds that process's send. A claim is complete when the send has a row; no second write is
+// needed.
 type Claim struct {
-	Key         [32]byte      // keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
+	// keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
+	Key         [32]byte
 	Fingerprint [32]byte      // keyed hash of the request's content
 	SendID      uuid.UUID     // ID for the send; used only if the claim is new
 	Lease       time.Duration // meanwhile other requests with the key get ClaimBusy; then the next one may continue
@@ -37,7 +40,8 @@ type Claimed struct {
 	Now          time.Time    // on the database's clock
 }
 
-// ClaimsForgotten is how many claims past their life each call of Claim deletes. So few old claims stay, and no background job is needed.
+// ClaimsForgotten is how many claims past their life each call of Claim deletes. So few old claims
+// stay, and no background job is needed.
 const ClaimsForgotten = 2
 
 // ClaimRow is a claim as it is stored.
@@ -46,8 +50,8 @@ type ClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Claimed returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or zero if there is none; v is that send's
-// verification. held: the caller holds the claim now.
+// Claimed returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or
+// zero if there is none; v is that send's verification. held: the caller holds the claim now.
 func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
 	out := Claimed{State: ClaimBusy, Now: now}
 	switch {

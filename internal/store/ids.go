@@ -15,35 +15,39 @@ import (
 	"sendcode/internal/fault"
 )
 
-// In Postgres, the table sends has one partition for each week. A partition is a range of IDs, since an ID begins with its time; so the
-// primary key is unique over all partitions. A statement that reads a time range also bounds the IDs, so Postgres skips the other
-// partitions. That finds all rows, because the time in a row's ID differs from the database's clock by at most MaxDrift: Begin fails with
-// ErrDrift otherwise.
+// In Postgres, the table sends has one partition for each week. A partition is a range of IDs,
+// since an ID begins with its time; so the primary key is unique over all partitions. A statement
+// that reads a time range also bounds the IDs, so Postgres skips the other partitions. That finds
+// all rows, because the time in a row's ID differs from the database's clock by at most MaxDrift:
+// Begin fails with ErrDrift otherwise.
 
-// MaxDrift is how far the time in a send's ID may be from the database's clock when the row is written. An Idempotency-Key may have fixed
-// the ID up to a day earlier.
+// MaxDrift is how far the time in a send's ID may be from the database's clock when the row is
+// written. An Idempotency-Key may have fixed the ID up to a day earlier.
 const MaxDrift = 48 * time.Hour
 
 // Reasons why a row cannot be written. An error that wraps one of them wraps fault.Unavailable too.
 var (
-	// ErrDrift: the time in the ID is too far from the database's clock. One of the two clocks is wrong.
+	// ErrDrift: the time in the ID is too far from the database's clock. One of the two clocks is
+	// wrong.
 	ErrDrift = errors.New("store: the clock that made the ID is too far from the database's")
-	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package sqldb.
+	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package
+	// sqldb.
 	ErrNoPartition = errors.New("store: no partition for that time")
 )
 
-// IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section 6.2, method 3). The zero value is
-// ready; safe for concurrent use.
+// IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section
+// 6.2, method 3). The zero value is ready; safe for concurrent use.
 type IDs struct {
 	mu   sync.Mutex
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAhead is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last. If the clock was set back by more, IDs
-// follow the clock again; else they would keep a wrong time.
+// maxAhead is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last.
+// If the clock was set back by more, IDs follow the clock again; else they would keep a wrong time.
 const maxAhead = 1000 << 12
 
-// New makes an ID whose time is at, or slightly later if needed to sort after the ID made before. It fails only without randomness.
+// New makes an ID whose time is at, or slightly later if needed to sort after the ID made before.
+// It fails only without randomness.
 func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -60,25 +64,28 @@ func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID returns the smallest ID that a send of this millisecond can have; sendcode_lowest_id does the same in SQL.
+// LowestID returns the smallest ID that a send of this millisecond can have; sendcode_lowest_id
+// does the same in SQL.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
 }
 
-// CheckDrift returns an error that wraps ErrDrift and fault.Unavailable if the time in the ID is more than MaxDrift before or after now;
-// else nil.
+// CheckDrift returns an error that wraps ErrDrift and fault.Unavailable if the time in the ID is
+// more than MaxDrift before or after now; else nil.
 func CheckDrift(id uuid.UUID, now time.Time) error {
 	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
 		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
-		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrDrift, at.Format(time.RFC3339), now.Format(time.RFC3339))
+		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrDrift, at.Format(time.RFC3339),
+			now.Format(time.RFC3339))
 	}
 	return nil
 }
 
-// NewVerificationID returns an ID for a verification that is opened at that time: its week in three characters, so that rows of one week
-// can lie together, and then 128 random bits, since the ID allows to read, check and cancel the verification.
+// NewVerificationID returns an ID for a verification that is opened at that time: its week in three
+// characters, so that rows of one week can lie together, and then 128 random bits, since the ID
+// allows to read, check and cancel the verification.
 func NewVerificationID(at time.Time) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
@@ -94,7 +101,8 @@ const base32Digits = "0123456789abcdefghijklmnopqrstuv"
 
 var lowerBase32 = base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
 
-// Week is the length of a partition. Weeks begin on Monday at 0:00 UTC, as those of time.Time.Truncate.
+// Week is the length of a partition. Weeks begin on Monday at 0:00 UTC, as those of
+// time.Time.Truncate.
 const Week = 7 * 24 * time.Hour
 
 // Partition is a table that holds the sends of a stretch of time.

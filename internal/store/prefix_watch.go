@@ -8,9 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers whose owners earn money with each message. They never enter the codes. So a prefix of such
-// numbers has few approved codes. The watch compares, for each app, prefix and class of callers, the approved codes with the sent ones. So
-// what strangers pump pauses strangers alone.
+// Fraudsters request codes for phone numbers whose owners earn money with each message. They never
+// enter the codes. So a prefix of such numbers has few approved codes. The watch compares, for each
+// app, prefix and class of callers, the approved codes with the sent ones. So what strangers pump
+// pauses strangers alone.
 
 // PrefixWatch says when a prefix of phone numbers is paused.
 type PrefixWatch struct {
@@ -18,25 +19,29 @@ type PrefixWatch struct {
 	Approved int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
 	Within   time.Duration // length of the time range in which sends are counted; it ends TTL ago
 	TTL      time.Duration // of a code; younger codes may still be entered, so they are not counted
-	Pause    time.Duration // length of a pause; doubled for each pause of the last week that was not lifted, up to a day
-	Exempt   []string      // beginnings of prefixes that are never paused
+	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
+	Pause  time.Duration
+	Exempt []string // beginnings of prefixes that are never paused
 }
 
 // NoUsual is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
 const NoUsual = -1
 
-// PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from Since to Until or until it is lifted.
+// PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
+// Since to Until or until it is lifted.
 type PrefixPause struct {
-	ID        uuid.UUID
-	App       string
-	Country   string // of the numbers, ISO 3166-1 alpha-2 or "001"
-	Prefix    string // "+49151"
-	Class     Class  // of the verifications whose messages stop
-	Since     time.Time
-	Until     time.Time
-	Sends     int // sends that were counted when the pause began
-	Approved  int
-	Usual     int       // percent approved of the class's codes at other prefixes: of the country or of all, the higher one; or NoUsual
+	ID       uuid.UUID
+	App      string
+	Country  string // of the numbers, ISO 3166-1 alpha-2 or "001"
+	Prefix   string // "+49151"
+	Class    Class  // of the verifications whose messages stop
+	Since    time.Time
+	Until    time.Time
+	Sends    int // sends that were counted when the pause began
+	Approved int
+	// percent approved of the class's codes at other prefixes: of the country or of all, the higher
+	// one; or NoUsual
+	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
 	LiftedWhy string
@@ -88,8 +93,8 @@ func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return act
 }
 
-// Validated returns the lifting and act, the audit entry that is written with it (nil: none), as they are stored. Errors wrap ErrBadRequest
-// and are about act.
+// Validated returns the lifting and act, the audit entry that is written with it (nil: none), as
+// they are stored. Errors wrap ErrBadRequest and are about act.
 func (l PrefixLifting) Validated(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAct(act)

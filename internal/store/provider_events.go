@@ -17,10 +17,13 @@ const (
 	ProviderComplained ProviderEventKind = "complained"
 )
 
-// ProviderEventKinds are all kinds, worst last, after "" for none. Send.Afterwards has the worst kind that a provider reported.
-var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut, ProviderComplained}
+// ProviderEventKinds are all kinds, worst last, after "" for none. Send.Afterwards has the worst
+// kind that a provider reported.
+var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
+	ProviderComplained}
 
-// ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of the same kind is ignored.
+// ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of
+// the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
@@ -49,7 +52,8 @@ func (e ProviderEvent) Sanitized(suppress SuppressAs) (ProviderEvent, SuppressAs
 	return e, suppress
 }
 
-// ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set to now too.
+// ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set
+// to now too.
 func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
@@ -60,7 +64,9 @@ func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
 func (e ProviderEvent) Suppression(suppress SuppressAs, row Send) Suppression {
 	return Suppression{
-		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address, Recipient: row.Recipient,
-		To: row.To, Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt, Until: e.HeardAt.Add(suppress.For),
+		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address,
+		Recipient: row.Recipient,
+		To:        row.To, Cause: suppress.Cause, Detail: e.Detail, Send: row.ID, Since: e.HeardAt,
+		Until: e.HeardAt.Add(suppress.For),
 	}
 }

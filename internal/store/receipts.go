@@ -32,6 +32,7 @@ const (
 	PollDoublings   = 10 // number of pauses that start at FirstPollPause and double; all later ones are LastPollPause
 )
 
-// A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or late receipt changes nothing, except
-// that Undelivered becomes Delivered if the message arrived after all. The send still counts in the quota. A receipt does not prove that
-// the phone is the recipient's.
+// A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or
+// late receipt changes nothing, except that Undelivered becomes Delivered if the message arrived
+// after all. The send still counts in the quota. A receipt does not prove that the phone is the
+// recipient's.

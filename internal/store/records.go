@@ -13,7 +13,8 @@ import (
 // Status is the state of a send.
 type Status string
 
-// The states of a send. Queued and Sending are in flight. The others are final, except that a receipt may change Sent or Unknown.
+// The states of a send. Queued and Sending are in flight. The others are final, except that a
+// receipt may change Sent or Unknown.
 const (
 	Queued  Status = "queued"  // waits for its next attempt
 	Sending Status = "sending" // an attempt holds its lease
@@ -21,8 +22,9 @@ const (
 	Failed  Status = "failed"  // definitely not delivered; Reason says why
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
-	Delivered   Status = "delivered"   // the message reached the phone
-	Undelivered Status = "undelivered" // the message did not reach the phone; not refunded, since the carrier took it; see also Told
+	Delivered Status = "delivered" // the message reached the phone
+	// the message did not reach the phone; not refunded, since the carrier took it; see also Told
+	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
 )
@@ -43,18 +45,22 @@ const (
 	UnknownBrowser Class = "unknown" // any other browser, or a back end that acts for one
 )
 
-// Name returns the name of the class in log lines, in the admin API and in keys of texts: secret, known or unknown.
+// Name returns the name of the class in log lines, in the admin API and in keys of texts: secret,
+// known or unknown.
 func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 
 // Classes are all classes.
 var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
-// IsStranger reports whether callers of the class are strangers to this service and to the back end. What the service itself shares out
-// (requests at once, attempts, memory, its own judgement of recipients) has a part for strangers, apart from that of all others. The rules and
-// caps that somebody wrote take known browsers for strangers, too, where they are not about one recipient: see policy.IsStranger.
+// IsStranger reports whether callers of the class are strangers to this service and to the back
+// end. What the service itself shares out (requests at once, attempts, memory, its own judgement of
+// recipients) has a part for strangers, apart from that of all others. The rules and caps that
+// somebody wrote take known browsers for strangers, too, where they are not about one recipient:
+// see policy.IsStranger.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
-// Queue names rows of the outbox that wait apart from all others: those of a channel, and of strangers or of all other callers.
+// Queue names rows of the outbox that wait apart from all others: those of a channel, and of
+// strangers or of all other callers.
 type Queue struct {
 	Channel   recipient.Channel
 	Strangers bool // see Class.IsStranger
@@ -101,8 +107,11 @@ type Verification struct {
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
 	Replaces    []string  // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
-	Forgiven    int       // how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore them
-	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent again here; see Intent.Code.
+	// how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore
+	// them
+	Forgiven int
+	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
+	// again here; see Intent.Code.
 	CallerChecks bool
 }
 
@@ -158,7 +167,8 @@ type Row struct {
 	Refusal
 }
 
-// Refusal is what a row of the table refusals has beside the request: one or more refusals by one rule.
+// Refusal is what a row of the table refusals has beside the request: one or more refusals by one
+// rule.
 type Refusal struct {
 	BlockedBy  string        // the rule that blocked longest; empty: the row is a send
 	RetryAfter time.Duration // the wait in the latest answer
@@ -211,8 +221,8 @@ type Send struct {
 	Observed       []string          // observing rules that would have refused this send; none for a refusal
 }
 
-// Told returns the status for the app: a mail that bounced for good is Undelivered. final: it does not change any more; where providers
-// report, Sent and Unknown may.
+// Told returns the status for the app: a mail that bounced for good is Undelivered. final: it does
+// not change any more; where providers report, Sent and Unknown may.
 func (s Send) Told(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:
@@ -267,7 +277,8 @@ func (s *Send) Columns() []Column {
 	}
 }
 
-// ManyRecipients is the largest number of recipients that is counted for one row of refusals: it stands for as many or more.
+// ManyRecipients is the largest number of recipients that is counted for one row of refusals: it
+// stands for as many or more.
 const ManyRecipients = 100
 
 // ByLogged compares rows by LoggedAt and then ID, oldest first.

@@ -6,12 +6,14 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// WeeksAhead returns how many whole weeks after the week of now have partitions. until is the end of the last partition.
+// WeeksAhead returns how many whole weeks after the week of now have partitions. until is the end
+// of the last partition.
 func WeeksAhead(until, now time.Time) int { return int(until.Sub(now.Truncate(Week))/Week) - 1 }
 
-// MaxLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxLife longer than configured: a verification
-// is deleted with its oldest send, and its newest send is at most one life younger. So no verification is deleted before all its sends have
-// reached the configured age.
+// MaxLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxLife
+// longer than configured: a verification is deleted with its oldest send, and its newest send is at
+// most one life younger. So no verification is deleted before all its sends have reached the
+// configured age.
 const MaxLife = 24 * time.Hour
 
 // Expired is what a call of Expire deleted.
@@ -23,14 +25,15 @@ type Expired struct {
 
 // StorageStatus reports the oldest row and how much the background jobs still have to do.
 type StorageStatus struct {
-	Now        time.Time     // on the database's clock
-	Oldest     time.Time     // when the oldest send or refusal was logged; zero: there is none
-	Age        time.Duration // how long rows are kept; 0: for ever
-	Due        int           // rows that Expire may delete now, of the table with the most, at most MaxDue; 0: kept for ever
-	Forgetting int           // erased recipients whose hash Forget has not deleted yet
-	Late       int           // those of Forgetting whose keep has passed
-	Partitions []Partition   // of sends, oldest first; empty in SQLite
-	Bytes      int64         // size of the database, with indexes
+	Now    time.Time     // on the database's clock
+	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
+	Age    time.Duration // how long rows are kept; 0: for ever
+	// rows that Expire may delete now, of the table with the most, at most MaxDue; 0: kept for ever
+	Due        int
+	Forgetting int         // erased recipients whose hash Forget has not deleted yet
+	Late       int         // those of Forgetting whose keep has passed
+	Partitions []Partition // of sends, oldest first; empty in SQLite
+	Bytes      int64       // size of the database, with indexes
 }
 
 // MaxDue is the largest number of due rows that is counted.
@@ -44,8 +47,8 @@ func (e StorageStatus) Until() time.Time {
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-// DueBefore returns the time before which rows are due for deletion if they are kept for age: now minus age and MaxLife. If age is 0 or
-// negative, it returns 1970, so that no row is due.
+// DueBefore returns the time before which rows are due for deletion if they are kept for age: now
+// minus age and MaxLife. If age is 0 or negative, it returns 1970, so that no row is due.
 func DueBefore(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()
@@ -53,8 +56,8 @@ func DueBefore(now time.Time, age time.Duration) time.Time {
 	return now.Add(-(age + MaxLife).Truncate(time.Microsecond))
 }
 
-// An erasure removes the recipient from all rows. The rows stay, for statistics. The keyed hash stays until every window has passed, so
-// that an erasure frees no quota; then Forget deletes it.
+// An erasure removes the recipient from all rows. The rows stay, for statistics. The keyed hash
+// stays until every window has passed, so that an erasure frees no quota; then Forget deletes it.
 
 // ReasonErased is the reason of a send that ended because its recipient was erased.
 const ReasonErased = "erased"

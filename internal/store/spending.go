@@ -27,8 +27,8 @@ type CarrierHold struct {
 	Whole time.Duration // from the start of the hold to its end
 }
 
-// PeriodStart returns the first day of the period that t is in, which is its day, or its month if per is quota.Month; in UTC, as
-// "2006-01-02".
+// PeriodStart returns the first day of the period that t is in, which is its day, or its month if
+// per is quota.Month; in UTC, as "2006-01-02".
 func PeriodStart(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {

@@ -7,15 +7,17 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// StatsQuery selects the rows that were logged in [From, To). An empty App, Channel or Purpose selects all.
+// StatsQuery selects the rows that were logged in [From, To). An empty App, Channel or Purpose
+// selects all.
 type StatsQuery struct {
 	App      string
 	Channel  recipient.Channel
 	Purpose  string
 	From, To time.Time
 	Each     time.Duration // length of an interval, whole seconds; intervals begin at multiples of it since 1970
-	// Zone is the time zone of the days if Each is whole days; nil: UTC. Rows are counted by hours of UTC. So in a zone whose offset is not
-	// whole hours, a day begins with the first hour of UTC that starts in it.
+	// Zone is the time zone of the days if Each is whole days; nil: UTC. Rows are counted by hours
+	// of UTC. So in a zone whose offset is not whole hours, a day begins with the first hour of UTC
+	// that starts in it.
 	Zone *time.Location
 }
 
@@ -24,8 +26,8 @@ type Stats struct {
 	Tallies   []Tally    // sorted by At, then by status, reason and rule
 	Intervals []Interval // sorted by time; intervals in which nothing was opened or sent are left out
 	Measures             // of the whole time range
-	// Undelivered is the number of text messages whose receipt says that they were lost. It is read from the rows, not from hours that
-	// were counted before, since receipts come late.
+	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
+	// from the rows, not from hours that were counted before, since receipts come late.
 	Undelivered int
 }
 
@@ -57,8 +59,9 @@ type zoneOffset struct {
 
 const day = 24 * time.Hour
 
-// ZoneOffsets returns the offsets from UTC that the query's intervals need, sorted by time. The first also applies before the query's time
-// range. If Zone does not matter, since it is nil or Each is not whole days, the only offset is 0.
+// ZoneOffsets returns the offsets from UTC that the query's intervals need, sorted by time. The
+// first also applies before the query's time range. If Zone does not matter, since it is nil or
+// Each is not whole days, the only offset is 0.
 func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []zoneOffset{{}}
@@ -111,10 +114,12 @@ func (q StatsQuery) NthIntervalStart(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications that are checked here and whose first send was logged in the time range; Approved: how many of them are approved by now
-	// or, for an hour that was counted before, were approved at that count.
+	// Opened is the number of verifications that are checked here and whose first send was logged
+	// in the time range; Approved: how many of them are approved by now or, for an hour that was
+	// counted before, were approved at that count.
 	Opened, Approved int
-	// Median and P95 are times from the row to the outcome, of messages that went out; 0 if there are none.
+	// Median and P95 are times from the row to the outcome, of messages that went out; 0 if there
+	// are none.
 	Median, P95 time.Duration
 }
 
@@ -144,7 +149,8 @@ const (
 	ByDomain  Dimension = "domain"  // of the mail address
 )
 
-// ApprovalTally is the number of codes with one value of a dimension, and how many of them were entered.
+// ApprovalTally is the number of codes with one value of a dimension, and how many of them were
+// entered.
 type ApprovalTally struct {
 	Value            string // such as "DE" for ByCountry
 	Opened, Approved int    // as in Measures

@@ -1,4 +1,5 @@
-// Package store has a row for every send, refusal and verification; nothing is sent without its row. The rows are three things at once.
+// Package store has a row for every send, refusal and verification; nothing is sent without its
+// row. The rows are three things at once.
 //
 //   - The record that answers "did the mail to this person go out, and if not, why?".
 //   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
@@ -6,14 +7,15 @@
 //   - The outbox: a row in flight carries a lease; the process that holds the row's latest attempt may finish it, and any
 //     replica takes over a row whose lease ran out. There is no second queue.
 //
-// This package has the types of the rows and their validation; it has no SQL. Package gate decides. Package sqldb has the store's methods
-// and the statements that both databases run; postgres and sqlite have the other statements, mainly those of each send. Package storetest
-// has the tests that both must pass. Packages that use the store declare the methods that they need.
+// This package has the types of the rows and their validation; it has no SQL. Package gate decides.
+// Package sqldb has the store's methods and the statements that both databases run; postgres and
+// sqlite have the other statements, mainly those of each send. Package storetest has the tests that
+// both must pass. Packages that use the store declare the methods that they need.
 //
 // # A new field of a send
 //
-// Say "device": a text that back ends give with a request, in the database and on the console's page of a send, not in refusals, lists or
-// exports; a resend does not inherit it.
+// Say "device": a text that back ends give with a request, in the database and on the console's
+// page of a send, not in refusals, lists or exports; a resend does not inherit it.
 //
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
 //	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session; row copies it
@@ -31,9 +33,10 @@
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
 //
-// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text stays out. Lists have it in rowJSON instead
-// of sendJSON (schema Row) and in export.go. A resend inherits it from a column of Verification, as the reference. A field that an attempt
-// finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
+// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text
+// stays out. Lists have it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend
+// inherits it from a column of Verification, as the reference. A field that an attempt finds begins
+// in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
 // A filter of the list by it, as by the reference, and its column in the export:
 //
@@ -48,7 +51,8 @@
 //
 // # A new table
 //
-// Say "notes", a row for each note about a recipient. TestEveryColumnIsNamed fails until it is said what an erasure does to each column.
+// Say "notes", a row for each note about a recipient. TestEveryColumnIsNamed fails until it is said
+// what an erasure does to each column.
 //
 //	migrations/{postgres,sqlite}           CREATE TABLE notes in both, with the same columns and with an index for each condition
 //	                                       In 00001_schema.sql until 0.1.0 is released, then in a new file
@@ -63,13 +67,15 @@
 //	internal/store/postgres/plan_test.go   rows and an index, if it grows with the sends; fixture_test.go and model_test.go, if a send writes it
 //	docs/compliance.md                     what it has, for how long, who reads it, how it ends
 //
-// Packages that use the table declare its methods themselves; a new import goes into internal/house/tables_test.go.
+// Packages that use the table declare its methods themselves; a new import goes into
+// internal/house/tables_test.go.
 //
 // # Instants
 //
-// Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that let it in (named by
-// Clock) and LoggedAt on the store's own clock, read after the lock. Ages compare instants of one clock only, and are at
-// most a second more on a limiter's clock than on the store's.
+// Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that
+// let it in (named by Clock) and LoggedAt on the store's own clock, read after the lock. Ages
+// compare instants of one clock only, and are at most a second more on a limiter's clock than on
+// the store's.
 package store
 
 import (
@@ -80,15 +86,17 @@ import (
 	"time"
 )
 
-// ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as ErrNameTaken. Nothing was written. Every other
-// error of the store is of package fault. After one that is Uncertain do not refund the send at once: look up its row later, or repeat
-// Begin with the same Send.ID, which writes it at most once.
+// ErrBadRequest: the arguments are invalid, a bug of the caller, or conflict with a row, as
+// ErrNameTaken. Nothing was written. Every other error of the store is of package fault. After one
+// that is Uncertain do not refund the send at once: look up its row later, or repeat Begin with the
+// same Send.ID, which writes it at most once.
 var ErrBadRequest = errors.New("store: bad request")
 
-// MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by the database's; if it differs by more,
-// the limiter's clock was set, and the database's age counts. So a limiter whose clock jumps, or whose promoted replica has another clock,
-// frees a place at most one second early. It is not 0, since the time from a Take to Begin varies, and a request after the announced wait
-// must be admitted.
+// MaxClockSkew is by how much the age of an event by the limiter's clock may differ from its age by
+// the database's; if it differs by more, the limiter's clock was set, and the database's age
+// counts. So a limiter whose clock jumps, or whose promoted replica has another clock, frees a
+// place at most one second early. It is not 0, since the time from a Take to Begin varies, and a
+// request after the announced wait must be admitted.
 const MaxClockSkew = time.Second
 
 // CallTimeout bounds a call to the database, also one that goes on after its client hung up.
@@ -115,7 +123,8 @@ func (e *OtherKeysError) Error() string {
 	return "store: the database was written with other keys: " + strings.Join(e.Names, ", ")
 }
 
-// SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows' key, a UUID or a text.
+// SealedTable is a table whose column "sealed" keys.Ring.Seal made; Key is the column of its rows'
+// key, a UUID or a text.
 type SealedTable struct {
 	Name, Key string
 	UUID      bool

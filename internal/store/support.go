@@ -9,10 +9,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and is short enough to be read out. It has
-// the time in the send's ID in whole seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It is computed,
-// not stored. It reveals nothing of the verification's ID, with which codes can be checked, so it is good only for finding the row in
-// the console. At 100 sends a second, one reference in five belongs to two sends; a search then finds both.
+// SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and
+// is short enough to be read out. It has the time in the send's ID in whole seconds since 2020 (31
+// bits) and the last 9 bits of the ID, in Crockford's Base32. It is computed, not stored. It
+// reveals nothing of the verification's ID, with which codes can be checked, so it is good only for
+// finding the row in the console. At 100 sends a second, one reference in five belongs to two
+// sends; a search then finds both.
 type SupportRange struct {
 	second int64  // since 1970
 	Tail   uint16 // the last 9 bits of the ID
@@ -29,7 +31,8 @@ const (
 // supportFrom is the start of the seconds in a reference; 31 bits last until 2088.
 var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the second and the tail of a send's ID. False: this is not the ID of a send.
+// supportRangeOfID returns the second and the tail of a send's ID. False: this is not the ID of a
+// send.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
@@ -37,7 +40,8 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportSize-supportTail)
 }
 
-// SupportReference returns the reference of a send that people can read out; "" if the ID is not a send's.
+// SupportReference returns the reference of a send that people can read out; "" if the ID is not a
+// send's.
 func SupportReference(id uuid.UUID) string {
 	r, ok := supportRangeOfID(id)
 	if !ok {
@@ -51,7 +55,8 @@ func SupportReference(id uuid.UUID) string {
 	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
-// ParseSupportReference parses a reference as people write it: small letters, other dashes or none, O for 0, I and L for 1.
+// ParseSupportReference parses a reference as people write it: small letters, other dashes or none,
+// O for 0, I and L for 1.
 func ParseSupportReference(text string) (r SupportRange, ok bool) {
 	text = strings.ToUpper(strings.Map(func(r rune) rune {
 		switch r {
@@ -81,8 +86,8 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range in which the IDs of all sends lie that began in the second that the reference names: from inclusive, to
-// exclusive. Compare Tail too.
+// IDRange returns the range in which the IDs of all sends lie that began in the second that the
+// reference names: from inclusive, to exclusive. Compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)

@@ -23,7 +23,8 @@ const (
 	Manual     Cause = "manual"      // an administrator's decision
 )
 
-// Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or until it is lifted.
+// Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or
+// until it is lifted.
 type Suppression struct {
 	ID        uuid.UUID
 	App       string // empty: of every app
@@ -66,12 +67,12 @@ func (s *Suppression) Columns() []Column {
 // Active reports whether the suppression applies at now: it is not lifted and has not run out.
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
-// SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no second row, even if the first
-// was lifted.
+// SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
+// second row, even if the first was lifted.
 func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
 
-// SuppressAs makes Finish or IngestProviderEvent suppress the send's recipient in the same transaction. If For is 0, nothing is
-// suppressed.
+// SuppressAs makes Finish or IngestProviderEvent suppress the send's recipient in the same
+// transaction. If For is 0, nothing is suppressed.
 type SuppressAs struct {
 	Cause   Cause
 	Address recipient.Hash // of the address as spelled
@@ -94,7 +95,8 @@ type LiftRequest struct {
 	By, Why string // the administrator's account and reason
 }
 
-// SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may have caused.
+// SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may
+// have caused.
 func SuppressionIDs(s Send) []uuid.UUID {
 	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
 	if s.Suppression != uuid.Nil {
@@ -103,8 +105,8 @@ func SuppressionIDs(s Send) []uuid.UUID {
 	return ids
 }
 
-// Validated validates the suppression and act, the audit entry that is written with it (nil: none), and returns both as they are
-// stored. Errors wrap ErrBadRequest.
+// Validated validates the suppression and act, the audit entry that is written with it (nil: none),
+// and returns both as they are stored. Errors wrap ErrBadRequest.
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
@@ -115,8 +117,8 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	return s, act, err
 }
 
-// Validated validates the request and act, the audit entry that is written with it (nil: none), and returns both as they are stored.
-// Errors wrap ErrBadRequest.
+// Validated validates the request and act, the audit entry that is written with it (nil: none), and
+// returns both as they are stored. Errors wrap ErrBadRequest.
 func (l LiftRequest) Validated(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !ValidTexts(l.App, string(l.Channel)) {
@@ -135,7 +137,8 @@ func validatedAct(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// WithLifted returns the entry with the number of lifted suppressions as its detail and, if it names no recipient, with that of the first.
+// WithLifted returns the entry with the number of lifted suppressions as its detail and, if it
+// names no recipient, with that of the first.
 func (act AuditEntry) WithLifted(list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.HasRecipient() {

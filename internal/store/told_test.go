@@ -4,7 +4,8 @@ import "testing"
 
 func TestWhatAnAppIsToldOfASend(t *testing.T) {
 	for status, want := range map[Status][2]any{
-		Queued: {Queued, false}, Sending: {Sending, false}, Sent: {Undelivered, true}, Unknown: {Undelivered, true}, Failed: {Failed, true}, Delivered: {Delivered, true},
+		Queued: {Queued, false}, Sending: {Sending, false}, Sent: {Undelivered, true}, Unknown: {Undelivered, true},
+		Failed: {Failed, true}, Delivered: {Delivered, true},
 	} {
 		if told, final := (Send{Status: status, Bounced: true}).Told(true); told != want[0] || final != want[1] {
 			t.Errorf("%s, bounced: %s, final %v", status, told, final)

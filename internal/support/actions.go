@@ -25,8 +25,9 @@ type Person struct {
 	To        string         // masked
 }
 
-// ParsePerson parses and checks the recipient, app and purpose of a request, and its reason, which must not contain the recipient, since
-// the audit log keeps it for good. Error: *fault.InvalidError.
+// ParsePerson parses and checks the recipient, app and purpose of a request, and its reason, which
+// must not contain the recipient, since the audit log keeps it for good. Error:
+// *fault.InvalidError.
 func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -44,11 +45,13 @@ func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, er
 		return Person{}, err
 	}
 	h := d.Vault.Hashes(r)
-	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox, To: r.Masked()},
+	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
+			To: r.Masked()},
 		nil
 }
 
-// mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is not known.
+// mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is
+// not known.
 func (p Person) mailbox() recipient.Hash {
 	if p.Mailbox.IsZero() {
 		return p.Recipient
@@ -74,10 +77,12 @@ func (d *Desk) apps(p Person) []string {
 	return all
 }
 
-// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its past rejections and failed checks under
-// any policy. Rules of other scopes (networks, apps) keep their counts. The database is reset first, or the limiter would learn the old
-// history from the database again. If the limiter does not answer, only the database is reset; after fault.Unavailable the caller should
-// repeat the reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
+// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its
+// past rejections and failed checks under any policy. Rules of other scopes (networks, apps) keep
+// their counts. The database is reset first, or the limiter would learn the old history from the
+// database again. If the limiter does not answer, only the database is reset; after
+// fault.Unavailable the caller should repeat the reset. Errors: *fault.InvalidError if the purpose
+// is not configured, fault.Unavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
@@ -87,7 +92,8 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	var logged []store.Bucket
 	var limited []string
 	for _, app := range d.apps(p) {
-		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient, Purposes: purpose.Shares})
+		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
+			Purposes: purpose.Shares})
 		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
 		for _, class := range store.Classes {
 			limited = append(limited, buckets.Backoff(app, p.Channel, p.Recipient, class))
@@ -114,22 +120,23 @@ func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) e
 	return nil
 }
 
-// recordEnd records how an action ended. If that cannot be written, the audit log shows the action as begun, and the process's own log has
-// the outcome.
+// recordEnd records how an action ended. If that cannot be written, the audit log shows the action
+// as begun, and the process's own log has the outcome.
 func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome store.AuditOutcome, detail string) {
 	end, err := store.CompleteAuditEntry(act, outcome, detail)
 	if err == nil {
 		err = d.Store.AddAuditEntry(ctx, end)
 	}
 	if err != nil {
-		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome", string(outcome),
+		d.Logger.ErrorContext(ctx, "could not store audit entry of finished action", "audit_entry", act.ID, "outcome",
+			string(outcome),
 			"detail", detail,
 			"error", err, runbook.DatabaseAway.See())
 	}
 }
 
-// Erase removes the recipient's address from the database, for all apps and purposes. The sends still count, under the keyed hash, until
-// the longest window has passed. Error: fault.Unavailable.
+// Erase removes the recipient's address from the database, for all apps and purposes. The sends
+// still count, under the keyed hash, until the longest window has passed. Error: fault.Unavailable.
 func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
@@ -141,8 +148,8 @@ func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error 
 // eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
 const eraseTimeout = 90 * time.Second
 
-// CancelFor cancels a verification for an administrator. It returns false if the verification had ended before. Error:
-// fault.Unavailable.
+// CancelFor cancels a verification for an administrator. It returns false if the verification had
+// ended before. Error: fault.Unavailable.
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
@@ -159,19 +166,24 @@ func personOf(v store.Verification) Person {
 	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// ResendFor sends the code of a pending verification again for an administrator, as if the app had requested it with its secret key. Both
-// gates decide; a refusal is an Answer that is not Admitted. from is the administrator's address, by which rules on addresses and networks
-// count. Errors: *fault.InvalidError if the code has ended or will soon end, and those of verification.Service.Send.
-func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr, act store.AuditEntry) (verification.Answer, error) {
+// ResendFor sends the code of a pending verification again for an administrator, as if the app had
+// requested it with its secret key. Both gates decide; a refusal is an Answer that is not Admitted.
+// from is the administrator's address, by which rules on addresses and networks count. Errors:
+// *fault.InvalidError if the code has ended or will soon end, and those of
+// verification.Service.Send.
+func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr,
+	act store.AuditEntry) (verification.Answer, error) {
 	now, err := d.loadOpen(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from}, Resend: now.ID},
+	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from},
+		Resend: now.ID},
 		personOf(v).inEntry(act))
 }
 
-// sendFor requests a code for an administrator. It records the request before, and its outcome afterwards.
+// sendFor requests a code for an administrator. It records the request before, and its outcome
+// afterwards.
 func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
@@ -193,8 +205,9 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 	return answer, err
 }
 
-// loadOpen reads a verification again before a resend. If the verification has ended or will soon end, a resend would open a new one, and the
-// code of a caller is not kept; so it returns a *fault.InvalidError.
+// loadOpen reads a verification again before a resend. If the verification has ended or will soon
+// end, a resend would open a new one, and the code of a caller is not kept; so it returns a
+// *fault.InvalidError.
 func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
@@ -210,8 +223,8 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 	return v, nil
 }
 
-// Reveal records the access and returns the full recipient of a verification. Errors: *fault.InvalidError if the recipient was
-// erased or its key has left the ring; fault.Unavailable.
+// Reveal records the access and returns the full recipient of a verification. Errors:
+// *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
 		return "", err
@@ -219,7 +232,8 @@ func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.Audit
 	r, err := d.Vault.Recipient(v)
 	if err != nil {
 		d.recordEnd(ctx, personOf(v).inEntry(act), store.AuditFailed, "unreadable")
-		return "", fault.Invalid("id", "not_kept", "The full address is not kept any more, or its key has left the ring.")
+		return "", fault.Invalid("id", "not_kept",
+			"The full address is not kept any more, or its key has left the ring.")
 	}
 	return r.Address(), nil
 }

@@ -12,8 +12,9 @@ import (
 // recently is how far back SimilarRecipients looks: a person who misses a code requested it today.
 const recently = 24 * time.Hour
 
-// SimilarRecipients returns the newest send of the last 24 hours to each address that differs from the given one by one typing error, the
-// newest first, at most limit: a missed message may have gone there. Errors: *fault.InvalidError, fault.Unavailable.
+// SimilarRecipients returns the newest send of the last 24 hours to each address that differs from
+// the given one by one typing error, the newest first, at most limit: a missed message may have
+// gone there. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.Row, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
@@ -33,8 +34,10 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 	return rows[:min(limit, len(rows))], nil
 }
 
-// Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error: fault.Unavailable.
-func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout, err error) {
+// Lockouts returns the recipient's current lockouts, at most one for each class of callers. Error:
+// fault.Unavailable.
+func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout,
+	err error) {
 	for _, class := range store.Classes {
 		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {

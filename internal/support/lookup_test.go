@@ -7,7 +7,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// A slip of the hand away, today, the newest first; another spelling of the same mailbox is no slip.
+// A slip of the hand away, today, the newest first; another spelling of the same mailbox is no
+// slip.
 func TestLookalikes(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.FoldGmail), func(r *vtest.Rig) {
 		for _, to := range []string{"ana@gmail.co", "a.na@gmail.com", "ana@qq.com", "anna@gmail.com", "ana@gmial.com"} {
@@ -27,7 +28,8 @@ func TestLookalikes(t *testing.T) {
 	})
 }
 
-// ValidateRecipient names the reason for which a recipient is turned away before anything is written.
+// ValidateRecipient names the reason for which a recipient is turned away before anything is
+// written.
 func TestValidateRecipient(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) { s.Blocks.Disposable = map[string]bool{"short.example": true} })
 	r.NoError(r.Svc.ValidateRecipient("email", "ana@gmail.com"))

@@ -38,8 +38,9 @@ func (d *Desk) Previewable() (apps, purposes []string) {
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Samples returns the messages of a purpose for an app in every language, mails before text messages. Errors: *fault.InvalidError if
-// the app or purpose does not exist; fault.Unavailable if a template fails, which is logged.
+// Samples returns the messages of a purpose for an app in every language, mails before text
+// messages. Errors: *fault.InvalidError if the app or purpose does not exist; fault.Unavailable if
+// a template fails, which is logged.
 func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	set := d.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
@@ -51,8 +52,10 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	}
 	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
 	shown := set.Apps[app]
-	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles, Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
-	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))], message.RemainingMinutes(p.TTL)
+	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
+		Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
+	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
+		message.RemainingMinutes(p.TTL)
 	request.Data.Support = sampleReference
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
@@ -73,7 +76,8 @@ func (d *Desk) sampleMails(request message.Request) (all []Sample, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Sample{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text, HTML: m.HTML})
+		all = append(all, Sample{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text,
+			HTML: m.HTML})
 	}
 	return all, nil
 }
@@ -95,11 +99,12 @@ type Trial struct {
 	From                              netip.Addr // the administrator's address
 }
 
-// trialSession is the session of trials, so that a trial is never a resend of a code that a person requested.
+// trialSession is the session of trials, so that a trial is never a resend of a code that a person
+// requested.
 const trialSession = "sendcode preview"
 
-// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to the database. It records the trial before.
-// Errors: *fault.InvalidError, fault.Unavailable.
+// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to
+// the database. It records the trial before. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
@@ -109,7 +114,8 @@ func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (ve
 		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	return d.sendFor(ctx, verification.Ask{
-		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To, Purpose: t.Purpose,
+		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To,
+		Purpose:   t.Purpose,
 		Locale:    t.Locale,
 		Reference: "preview", Session: trialSession,
 	}, p.inEntry(act))

@@ -18,7 +18,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// Samples are what the templates make, in every language and on every channel, with a code of the purpose's own kind.
+// Samples are what the templates make, in every language and on every channel, with a code of the
+// purpose's own kind.
 func TestSamples(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Set.Purposes["login"]
@@ -50,13 +51,14 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// A trial is a send like any other, in the database and under the rules; it is recorded, whatever comes of it, and takes nothing
-// from a code that a person waits for.
+// A trial is a send like any other, in the database and under the rules; it is recorded, whatever
+// comes of it, and takes nothing from a code that a person waits for.
 func TestTrial(t *testing.T) {
 	const ben = "ben@example.com"
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		pending := r.SendTo(ben).View.ID
-		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN", From: netip.MustParseAddr("192.0.2.1")}
+		trial := support.Trial{App: "shop", Channel: "email", To: vtest.Ana, Purpose: "login", Locale: "zh-CN",
+			From: netip.MustParseAddr("192.0.2.1")}
 		try := func(what string, admitted bool) verification.View {
 			a, err := r.Svc.Desk.SendTrial(r.Context(), trial, vtest.AuditEntry("try"))
 			r.NoError(err)

@@ -11,22 +11,25 @@ import (
 // maxActReason is the longest reason of an action, in characters, as the database accepts it.
 const maxActReason = 500
 
-// A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone number; ticket numbers are shorter. A local
-// part with fewer than nameLetters characters is not looked for.
+// A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone
+// number; ticket numbers are shorter. A local part with fewer than nameLetters characters is not
+// looked for.
 const (
 	numberDigits = 10
 	plusDigits   = 7
 	nameLetters  = 3
 )
 
-// CheckReason checks an administrator's reason for an action. The reason is required, and must not contain an address or a phone number:
-// the audit log is kept for good, so they could not be erased. Nor may it contain the local part of to, the address that the action is
-// about; empty: not known. Error: *fault.InvalidError.
+// CheckReason checks an administrator's reason for an action. The reason is required, and must not
+// contain an address or a phone number: the audit log is kept for good, so they could not be
+// erased. Nor may it contain the local part of to, the address that the action is about; empty: not
+// known. Error: *fault.InvalidError.
 func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
-	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) || strings.ContainsFunc(reason, isControl):
+	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) ||
+		strings.ContainsFunc(reason, isControl):
 		return fault.Invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
 	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
 		return fault.Invalid("reason", "names_recipient",
@@ -37,8 +40,8 @@ func CheckReason(reason, to string) error {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 
-// HasPhoneNumber reports whether a text contains what may be a phone number, also with separators: a plus and seven digits or, without a
-// plus, at least minDigits digits.
+// HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:
+// a plus and seven digits or, without a plus, at least minDigits digits.
 func HasPhoneNumber(text string, minDigits int) bool {
 	digits, plus := 0, false
 	for _, r := range text {
@@ -58,7 +61,8 @@ func HasPhoneNumber(text string, minDigits int) bool {
 	return false
 }
 
-// containsLocalPart reports whether the text contains the local part of the address as a whole word.
+// containsLocalPart reports whether the text contains the local part of the address as a whole
+// word.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
 	if !found || utf8.RuneCountInString(local) < nameLetters {

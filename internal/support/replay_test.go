@@ -29,7 +29,8 @@ func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
 			{[]quota.Rule{perRecipient("hour", 3, time.Hour)}, day, "{5 1 2 1 map[hour:1]}"},
 			// What was refused takes no place: of 0, 60, 120 and 180 s the second and the fourth.
 			{[]quota.Rule{perRecipient("short", 1, 90*time.Second)}, day, "{5 2 2 1 map[short:2]}"},
-			{[]quota.Rule{perRecipient("short", 1, 61*time.Second), perRecipient("hour", 2, time.Hour)}, day, "{5 2 2 1 map[hour:1 short:2]}"},
+			{[]quota.Rule{perRecipient("short", 1, 61*time.Second), perRecipient("hour", 2, time.Hour)}, day,
+				"{5 2 2 1 map[hour:1 short:2]}"},
 			// What came before the period counts and is not counted.
 			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 150 * time.Second, "{2 2 1 1 map[hour:2]}"},
 			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 3 * time.Minute, "{2 2 1 1 map[hour:2]}"},

@@ -12,14 +12,16 @@ import (
 // AcceptAction is the action of AcceptSubscription in the audit log.
 const AcceptAction = "subscription.accept"
 
-// How long an acceptance waits for its subscription, and how many entries are looked through for one.
+// How long an acceptance waits for its subscription, and how many entries are looked through for
+// one.
 const (
 	acceptedFor  = time.Hour
 	maxAccepting = 200
 )
 
-// AcceptSubscription has the next subscription confirmed that a provider's topic asks for within acceptedFor. The audit log alone keeps
-// that: the entry stands there as begun until the subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// AcceptSubscription has the next subscription confirmed that a provider's topic asks for within
+// acceptedFor. The audit log alone keeps that: the entry stands there as begun until the
+// subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
@@ -28,9 +30,11 @@ func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, 
 	return d.Store.AddAuditEntry(ctx, act)
 }
 
-// ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and records that it is done. If confirm
-// fails, the acceptance stays, so that a repetition can succeed. Errors: those of confirm, fault.Unavailable.
-func (d *Desk) ConfirmSubscription(ctx context.Context, provider string, confirm func(context.Context) error) (accepted bool, err error) {
+// ConfirmSubscription calls confirm if an administrator accepted the provider's subscription, and
+// records that it is done. If confirm fails, the acceptance stays, so that a repetition can
+// succeed. Errors: those of confirm, fault.Unavailable.
+func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
+	confirm func(context.Context) error) (accepted bool, err error) {
 	entries, err := d.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptAction, Limit: maxAccepting})
 	if err != nil {
 		return false, err

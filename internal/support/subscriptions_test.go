@@ -12,7 +12,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// A subscription is confirmed once for each acceptance, within an hour, for that provider alone; what fails may be repeated.
+// A subscription is confirmed once for each acceptance, within an hour, for that provider alone;
+// what fails may be repeated.
 func TestAcceptedSubscriptions(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		calls, failing := 0, error(nil)
@@ -28,7 +29,8 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		}
 		accept := func() {
 			t.Helper()
-			r.NoError(r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "ticket 7", vtest.AuditEntry("subscription.accept")))
+			r.NoError(r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "ticket 7",
+				vtest.AuditEntry("subscription.accept")))
 		}
 		ask("ses", false, 0)
 		accept()
@@ -40,7 +42,8 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		ask("ses", false, 2)
 		list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 9})
 		r.NoError(err)
-		r.WantLine("the record", "2 done mei ses ticket 7 true begun", len(list), list[0].Outcome, list[0].Who, list[0].Target, list[0].Reason,
+		r.WantLine("the record", "2 done mei ses ticket 7 true begun", len(list), list[0].Outcome, list[0].Who,
+			list[0].Target, list[0].Reason,
 			list[0].Ends == list[1].ID, list[1].Outcome)
 		accept()
 		r.Sleep(time.Hour + time.Second)
@@ -49,13 +52,15 @@ func TestAcceptedSubscriptions(t *testing.T) {
 		r.Sleep(time.Hour)
 		ask("ses", true, 3)
 
-		err = r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "for ana@example.com", vtest.AuditEntry("subscription.accept"))
+		err = r.Svc.Desk.AcceptSubscription(r.Context(), "ses", "for ana@example.com",
+			vtest.AuditEntry("subscription.accept"))
 		if _, bad := errors.AsType[*fault.InvalidError](err); !bad {
 			t.Errorf("a reason with an address: %v", err)
 		}
 		accept()
 		r.FailStore(sqlitetest.Down, "AuditEntries")
-		if accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), "ses", func(context.Context) error { panic("confirmed") }); accepted || !errors.Is(err, fault.Unavailable) {
+		if accepted, err := r.Svc.Desk.ConfirmSubscription(r.Context(), "ses",
+			func(context.Context) error { panic("confirmed") }); accepted || !errors.Is(err, fault.Unavailable) {
 			t.Errorf("%v, %v", accepted, err)
 		}
 	})

@@ -1,6 +1,7 @@
-// Package support has the actions of administrators on recipients, codes and policies: reset, erase, cancel, resend, reveal, suppress,
-// preview, and replaying past sends under other rules. Each action is recorded in the audit log before it is carried out, or in the same
-// transaction. Package console checks the administrator's role before it calls this package.
+// Package support has the actions of administrators on recipients, codes and policies: reset,
+// erase, cancel, resend, reveal, suppress, preview, and replaying past sends under other rules.
+// Each action is recorded in the audit log before it is carried out, or in the same transaction.
+// Package console checks the administrator's role before it calls this package.
 //
 // Resends and trials go through package verification, so both gates decide them.
 //
@@ -47,7 +48,8 @@ type Store interface {
 	CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression, bool, error)
+	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
+		bool, error)
 	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
@@ -56,7 +58,8 @@ type Store interface {
 	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
 }
 
-// codes are the use cases that administrators share with back ends. Implementation: *verification.Service.
+// codes are the use cases that administrators share with back ends. Implementation:
+// *verification.Service.
 type codes interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
@@ -70,7 +73,8 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// refusals writes the refusals that wait in memory to the database. Implementation: *refusals.Batch.
+// refusals writes the refusals that wait in memory to the database. Implementation:
+// *refusals.Batch.
 type refusals interface {
 	Flush(ctx context.Context)
 }
@@ -113,7 +117,8 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash returns the hash of a recipient by which the database counts and searches it. Error: *fault.InvalidError.
+// Hash returns the hash of a recipient by which the database counts and searches it. Error:
+// *fault.InvalidError.
 func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 // Only a reply to the recipient that there is no such mailbox for good suppresses.
 func TestMail16BounceSuppresses(t *testing.T) {
 	for reply, want := range map[string]bool{
-		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true, "rejected rcpt 5.1.0": true,
+		"rejected rcpt 5.1.1": true, "rejected dot 5.1.1": true, "rejected data 5.1.10": true,
+		"rejected rcpt 5.1.0": true,
 		"rejected mail 5.1.1": false,                               // no recipient had been named
 		"rejected rcpt 5.1.8": false, "rejected rcpt 5.1.7": false, // about the sender
 		"rejected rcpt 5.2.1": false, "rejected rcpt 5.2.2": false, // a mailbox that is there
@@ -32,8 +33,8 @@ func TestMail16BounceSuppresses(t *testing.T) {
 	}
 }
 
-// It holds for thirty days to the microsecond, for the app that met it, for this very address, and through whatever happens to
-// the limiter.
+// It holds for thirty days to the microsecond, for the app that met it, for this very address, and
+// through whatever happens to the limiter.
 func TestSuppressed(t *testing.T) {
 	folds := func(s *vtest.Settings) {
 		vtest.SuppressBounces(s)
@@ -47,7 +48,8 @@ func TestSuppressed(t *testing.T) {
 		r.EmptyLimiter()
 		r.SendFails(strings.ToUpper(vtest.Ana), "suppressed")
 		s := r.Suppressions()[0]
-		r.WantLine("the suppression", "hard_bounce 550 5.1.1 shop a•••@example.com "+first.View.Send.ID, s.Cause, s.Detail, s.App, s.To, s.Send)
+		r.WantLine("the suppression", "hard_bounce 550 5.1.1 shop a•••@example.com "+first.View.Send.ID, s.Cause,
+			s.Detail, s.App, s.To, s.Send)
 		r.LoseLimiter()
 		r.WantStatus(r.SendTo(vtest.Ana), "failed suppressed")
 		r.EmptyLimiter()
@@ -63,7 +65,8 @@ func TestSuppressed(t *testing.T) {
 	})
 }
 
-// The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing that could bounce.
+// The simulator's recipients bounce as often as a front end wants; test recipients are sent nothing
+// that could bounce.
 func TestSimulatorIsNeverSuppressed(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for range 3 {
@@ -105,7 +108,8 @@ func TestSuppressedIsBoundedByFailures(t *testing.T) {
 func TestSuppressByHandAndLift(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		s := r.Suppress("ana.maria@EXAMPLE.com", time.Hour)
-		r.WantLine("the suppression", "manual asked by telephone mei  true a•••@example.com 1h0m0s", s.Cause, s.Detail, s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
+		r.WantLine("the suppression", "manual asked by telephone mei  true a•••@example.com 1h0m0s", s.Cause, s.Detail,
+			s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
 		r.SendFails(vtest.Ana, "suppressed")
 		lift := func(l support.LiftRequest) ([]store.Suppression, error) {
 			return r.Svc.Desk.Lift(r.Context(), l, vtest.AuditEntry("suppression.lift"))
@@ -124,19 +128,22 @@ func TestSuppressByHandAndLift(t *testing.T) {
 
 		for field, wish := range map[string]support.SuppressRequest{
 			"to":      {Channel: "email", To: "noone", Reason: "x"},
-			"channel": {Channel: "pigeon", To: vtest.Ana, Reason: "x"}, "app": {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
-			"reason": {Channel: "email", To: vtest.Ana},
+			"channel": {Channel: "pigeon", To: vtest.Ana, Reason: "x"},
+			"app":     {Channel: "email", To: vtest.Ana, App: "nope", Reason: "x"},
+			"reason":  {Channel: "email", To: vtest.Ana},
 		} {
-			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field, "")
-			r.WantInvalid(vtest.Err(lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App, Reason: wish.Reason})), field, "")
+			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field,
+				"")
+			r.WantInvalid(vtest.Err(lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
+				Reason: wish.Reason})), field, "")
 		}
 		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
 		r.WantInvalid(err, "reason", "invalid")
 	})
 }
 
-// A process that dies after Begin leaves the row to another one, which does not send it either; nor does what waited in
-// the database for room.
+// A process that dies after Begin leaves the row to another one, which does not send it either; nor
+// does what waited in the database for room.
 func TestSuppressedIsTakenOver(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		r.Suppress(vtest.Ana, time.Hour)
@@ -149,8 +156,8 @@ func TestSuppressedIsTakenOver(t *testing.T) {
 	})
 }
 
-// A pause stops what is asked for and what waits for its next try, for whom it names alone; when it ends, codes go out
-// again.
+// A pause stops what is asked for and what waits for its next try, for whom it names alone; when it
+// ends, codes go out again.
 func TestPaused(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		terms := func(pauses ...policy.Pause) {
@@ -166,7 +173,8 @@ func TestPaused(t *testing.T) {
 		r.Sleep(30 * time.Second)
 		r.WantStatus(waiting, "failed paused")
 		r.WantMails(1)
-		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"}, policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
+		terms(policy.Pause{Channel: recipient.SMS}, policy.Pause{Purpose: "login", Reason: "abuse"},
+			policy.Pause{Channel: recipient.Email, Reason: "the server moves"})
 		p, _ := r.Svc.Desk.Paused(recipient.Email, "default")
 		r.WantLine("the reason, known since", "the server moves 0s", p.Reason, p.Since.Sub(began))
 		terms(policy.Pause{Purpose: "login"}, policy.Pause{Channel: recipient.SMS, Purpose: "default"})

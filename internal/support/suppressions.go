@@ -22,14 +22,16 @@ type SuppressRequest struct {
 	For     time.Duration `json:"-"`      // at most MaxSuppression; 0: as long as a bounce suppresses
 }
 
-// MaxSuppression is the longest suppression; DefaultSuppression is used if neither the request nor the configuration has a length.
+// MaxSuppression is the longest suppression; DefaultSuppression is used if neither the request nor
+// the configuration has a length.
 const (
 	MaxSuppression     = 366 * 24 * time.Hour
 	DefaultSuppression = 30 * 24 * time.Hour
 	maxWhy             = 200
 )
 
-// Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError, fault.Unavailable.
+// Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
 	to, err := d.parseTarget(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
@@ -40,7 +42,8 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 		return store.Suppression{}, err
 	}
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
-		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to), To: to.Masked(),
+		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to),
+		To:    to.Masked(),
 		Cause: store.Manual, Detail: b.Reason, By: act.Who,
 	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.entryFor(act, to, b.App, b.Reason))
 	return row, err
@@ -55,10 +58,11 @@ type LiftRequest struct {
 	Reason  string         `json:"reason"`
 }
 
-// Lift ends the recipient's current suppressions, returns them, and records the action. Errors: *fault.InvalidError,
-// fault.Unavailable.
+// Lift ends the recipient's current suppressions, returns them, and records the action. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
-	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who, Why: l.Reason}
+	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
+		Why: l.Reason}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
 	if l.Address.IsZero() {
@@ -99,14 +103,16 @@ func checkSuppressionReason(why, to string) error {
 	case why == "":
 		return fault.Invalid("reason", "required", "Say why; the record keeps it.")
 	case !verification.IsPlainText(why, maxWhy):
-		return fault.Invalid("reason", "invalid", "This has at most 200 characters, and no control character among them.")
+		return fault.Invalid("reason", "invalid",
+			"This has at most 200 characters, and no control character among them.")
 	}
 	return CheckReason(why, to)
 }
 
-// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended before. Errors: fault.NotFound,
-// *fault.InvalidError, fault.Unavailable.
-func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string, act store.AuditEntry) (store.PrefixPause, error) {
+// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended
+// before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
+func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string,
+	act store.AuditEntry) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
 		return store.PrefixPause{}, err
 	}

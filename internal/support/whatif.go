@@ -33,12 +33,15 @@ func (d *Desk) Policies() []Policy {
 	return all
 }
 
-// RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit, those with the newest send first, and the
-// number of all of them. The rule must have the scope recipient, since the database counts no other. Error: fault.Unavailable.
-func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient, int, error) {
+// RecipientsAtLimit returns the recipients who have used up a rule of the policy, at most limit,
+// those with the newest send first, and the number of all of them. The rule must have the scope
+// recipient, since the database counts no other. Error: fault.Unavailable.
+func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule, limit int) ([]store.HeavyRecipient,
+	int, error) {
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
-	crowds, all, err := d.Store.HeavyRecipients(ctx, store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
+	crowds, all, err := d.Store.HeavyRecipients(ctx,
+		store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
 	return crowds, all, err
 }
 
@@ -49,14 +52,16 @@ type Replayed struct {
 	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
 }
 
-// maxReplayed is the largest number of sends that are replayed, since the history of their recipients is held in memory.
+// maxReplayed is the largest number of sends that are replayed, since the history of their
+// recipients is held in memory.
 const maxReplayed = 2_000_000
 
 // ErrTooMuch says that the database holds more sends of that time than maxReplayed.
 var ErrTooMuch = errors.New("more sends than can be replayed")
 
-// Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A send that they would have refused counts
-// for no later one. Requests that were refused are not replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
+// Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A
+// send that they would have refused counts for no later one. Requests that were refused are not
+// replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
 // fault.Unavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
 	r := replay{
@@ -97,7 +102,8 @@ type replay struct {
 	read    int
 }
 
-// tally evaluates the rules for the next send and counts the outcome; sends before the period only fill the window. Error: ErrTooMuch.
+// tally evaluates the rules for the next send and counts the outcome; sends before the period only
+// fill the window. Error: ErrTooMuch.
 func (r *replay) tally(c store.CountedSend) error {
 	if r.read++; r.read > maxReplayed {
 		return ErrTooMuch

@@ -1,5 +1,6 @@
-// Package testrecipient has the test recipients: recipients with a configured code, to which nothing is sent, for app store reviewers and
-// automated tests. No rule refuses them; attempts and the record of sends apply to them as to any other.
+// Package testrecipient has the test recipients: recipients with a configured code, to which
+// nothing is sent, for app store reviewers and automated tests. No rule refuses them; attempts and
+// the record of sends apply to them as to any other.
 package testrecipient
 
 import (
@@ -22,8 +23,9 @@ type Code struct {
 // Codes are the codes of the test recipients, by the hash of the address as spelled.
 type Codes map[recipient.Hash]Code
 
-// Of returns the code of a verification's recipient; false if that is no test recipient, or one that has expired. Another spelling of its
-// mailbox is not a test recipient: else the configured code would prove that spelling too.
+// Of returns the code of a verification's recipient; false if that is no test recipient, or one
+// that has expired. Another spelling of its mailbox is not a test recipient: else the configured
+// code would prove that spelling too.
 func (c Codes) Of(k keys.Vault, v store.Verification, now time.Time) (Code, bool) {
 	if !c.Has(v.Recipient, now) {
 		return Code{}, false

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Sentence is a text with times in it. Pages show the times in the zone of their Words; String writes them in UTC.
+// Sentence is a text with times in it. Pages show the times in the zone of their Words; String
+// writes them in UTC.
 type Sentence []piece
 
 // piece is a stretch of plain text, or a time.
@@ -38,7 +39,8 @@ func At(name string, t time.Time) Part {
 	return Part{name, piece{At: Clock{Time: t}}}
 }
 
-// Tell returns the console's text for a key as a sentence, with the parts in place of "{name}". A name without a part is left out.
+// Tell returns the console's text for a key as a sentence, with the parts in place of "{name}". A
+// name without a part is left out.
 func (w Words) Tell(key string, parts ...Part) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -61,7 +63,8 @@ func (w Words) Tell(key string, parts ...Part) Sentence {
 	}
 }
 
-// Join returns one sentence of several, with the space that the language puts between sentences. Empty ones are left out.
+// Join returns one sentence of several, with the space that the language puts between sentences.
+// Empty ones are left out.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -79,7 +82,8 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 // String returns the sentence with its times in UTC.
 func (s Sentence) String() string { return s.write(Clock.String) }
 
-// Local returns the sentence with its times in the zone of the Words that made it, without naming the zone.
+// Local returns the sentence with its times in the zone of the Words that made it, without naming
+// the zone.
 func (s Sentence) Local() string {
 	return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() })
 }

@@ -1,10 +1,13 @@
-// Package texts holds what people read on the page, in the widget, in the console and in replies to them. Each language has one file, such
-// as en.json. A file has sections, and a section maps keys to texts. A text shows with "{name}" where a value is filled in. A text about
-// {n} things has a form for each plural category of its language in CLDR: ".one" and ".other" in English, six in Arabic.
+// Package texts holds what people read on the page, in the widget, in the console and in replies to
+// them. Each language has one file, such as en.json. A file has sections, and a section maps keys
+// to texts. A text shows with "{name}" where a value is filled in. A text about {n} things has a
+// form for each plural category of its language in CLDR: ".one" and ".other" in English, six in
+// Arabic.
 //
-// All files have the sections of the page and the widget. Without the section of replies or the console, a file's language is not offered
-// there. Problems of the API have a section in each language but English, whose texts are in package server. Mails and text messages are
-// templates, which package templates embeds.
+// All files have the sections of the page and the widget. Without the section of replies or the
+// console, a file's language is not offered there. Problems of the API have a section in each
+// language but English, whose texts are in package server. Mails and text messages are templates,
+// which package templates embeds.
 package texts
 
 import (
@@ -29,7 +32,8 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// remarksSection has remarks on the file, such as that no native speaker has read it. It is not shown.
+// remarksSection has remarks on the file, such as that no native speaker has read it. It is not
+// shown.
 const remarksSection = "about"
 
 // The sections of a file.
@@ -39,7 +43,9 @@ const (
 	Console = "console"
 	Replies = "replies" // for the person whose code it is
 
-	Problems = "problems" // of the API: titles by "slug.title", details by "slug" and "slug.reason"; English ones are in package server
+	// of the API: titles by "slug.title", details by "slug" and "slug.reason"; English ones are in
+	// package server
+	Problems = "problems"
 )
 
 // Words are all texts in one language.
@@ -50,7 +56,8 @@ type Words struct {
 	zone     *time.Location    // of the times that a page shows; nil: UTC
 }
 
-// PageLanguages returns the languages of the page and the widget, English first. They are read once; a file that is not valid JSON panics.
+// PageLanguages returns the languages of the page and the widget, English first. They are read
+// once; a file that is not valid JSON panics.
 func PageLanguages() []Words { return page().All() }
 
 // ConsoleLanguages returns the languages that have texts for the console, English first.
@@ -96,14 +103,17 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 	return w, nil
 }
 
-// PluralForm returns the CLDR plural category of n in a language: "zero", "one", "two", "few", "many" or "other".
+// PluralForm returns the CLDR plural category of n in a language: "zero", "one", "two", "few",
+// "many" or "other".
 func PluralForm(tag language.Tag, n int) string {
-	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few",
+	names := [...]string{plural.Other: "other", plural.Zero: "zero", plural.One: "one", plural.Two: "two",
+		plural.Few:  "few",
 		plural.Many: "many"}
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// ForConsole returns the console's language for an Accept-Language list; English if the console has none of its languages.
+// ForConsole returns the console's language for an Accept-Language list; English if the console has
+// none of its languages.
 func ForConsole(list string) Words {
 	w, _, _ := console().Choose(list)
 	return w
@@ -118,7 +128,8 @@ func ByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// ForReply returns the language of replies for a list of languages. If replies have none of them, it returns otherwise.
+// ForReply returns the language of replies for a list of languages. If replies have none of them,
+// it returns otherwise.
 func ForReply(list string, otherwise Words) Words {
 	if w, _, ok := replies().Choose(list); ok {
 		return w
@@ -126,14 +137,16 @@ func ForReply(list string, otherwise Words) Words {
 	return otherwise
 }
 
-// ForPage returns the page's language for a list of languages; English if the page has none of them.
+// ForPage returns the page's language for a list of languages; English if the page has none of
+// them.
 func ForPage(list string) Words {
 	w, _, _ := page().Choose(list)
 	return w
 }
 
-// Problem returns the title of a problem of the API, and its detail: that of the reason, or of the slug if the reason is empty or has none.
-// They show "{name}" where the problem's member goes. Both are empty in English.
+// Problem returns the title of a problem of the API, and its detail: that of the reason, or of the
+// slug if the reason is empty or has none. They show "{name}" where the problem's member goes. Both
+// are empty in English.
 func (w Words) Problem(slug, reason string) (title, detail string) {
 	all := w.sections[Problems]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
@@ -142,7 +155,8 @@ func (w Words) Problem(slug, reason string) (title, detail string) {
 // Section returns the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// TextsWithForms returns the texts of one section by name: a text or, where keys are a name and a form after a dot, a map of texts by form.
+// TextsWithForms returns the texts of one section by name: a text or, where keys are a name and a
+// form after a dot, a map of texts by form.
 func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {
@@ -162,7 +176,8 @@ func (w Words) TextsWithForms(section string) map[string]any {
 // Lang returns the language's tag, such as "zh-Hans", for a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
 
-// T is Get for templates. It returns an error if there is no text for the key, so that the page fails and a test finds it.
+// T is Get for templates. It returns an error if there is no text for the key, so that the page
+// fails and a test finds it.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
@@ -176,8 +191,8 @@ func (w Words) Has(key string) bool {
 	return ok
 }
 
-// Get returns a text of the console or the replies, "" if there is none. Pairs are a name, which stands in the text as "{name}", and the
-// value to put there.
+// Get returns a text of the console or the replies, "" if there is none. Pairs are a name, which
+// stands in the text as "{name}", and the value to put there.
 func (w Words) Get(key string, pairs ...string) string {
 	s := w.texts[key]
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -199,7 +214,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name, or name itself if there is none: rows may hold words of a later version.
+// Or returns the text of key+"."+name, or name itself if there is none: rows may hold words of a
+// later version.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s
@@ -207,7 +223,8 @@ func (w Words) Or(key, name string) string {
 	return name
 }
 
-// Wait returns a wait in words, rounded up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d 4 h".
+// Wait returns a wait in words, rounded up to whole units: "42 s", "13 min 5 s", "3 h 20 min", "2 d
+// 4 h".
 func (w Words) Wait(d time.Duration) string {
 	s := quota.Seconds(d)
 	switch {
@@ -239,7 +256,8 @@ func RoundedUp(page map[string]string, d time.Duration) string {
 	case m == 0:
 		key = "Hours"
 	}
-	return strings.NewReplacer("{s}", strconv.Itoa(seconds), "{h}", strconv.Itoa(h), "{m}", strconv.Itoa(m)).Replace(page[key])
+	return strings.NewReplacer("{s}", strconv.Itoa(seconds), "{h}", strconv.Itoa(h), "{m}",
+		strconv.Itoa(m)).Replace(page[key])
 }
 
 func (w Words) units(n int, unit string, rest int, smaller string) string {
@@ -250,7 +268,8 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Span returns how far off something is, as a reply says it, rounded down to minutes, hours or days: "9 minutes", "2 hours ago".
+// Span returns how far off something is, as a reply says it, rounded down to minutes, hours or
+// days: "9 minutes", "2 hours ago".
 func (w Words) Span(d time.Duration) string {
 	m := int(d.Abs() / time.Minute)
 	unit, n := "min", m
@@ -271,7 +290,8 @@ func (w Words) Span(d time.Duration) string {
 	return w.Get("span.ago", "span", text)
 }
 
-// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not positive.
+// Took returns a measured time in words: "0.4 ms", "184 ms", "2.1 s", "1 min 3 s"; "–" if d is not
+// positive.
 func (w Words) Took(d time.Duration) string {
 	switch {
 	case d <= 0:

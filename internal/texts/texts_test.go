@@ -26,7 +26,8 @@ func TestLanguagesAgree(t *testing.T) {
 	}
 }
 
-// whole says whether a language has all sections, or those of the page, and no text of the console in two of them.
+// whole says whether a language has all sections, or those of the page, and no text of the console
+// in two of them.
 func whole(w Words) error {
 	wanted := []string{Page, Phone}
 	switch {
@@ -49,7 +50,8 @@ func whole(w Words) error {
 
 var placeholder = regexp.MustCompile(`\{\w*\}`)
 
-// agree says whether two languages have the same texts, in all forms of the second one, and the same placeholders in each.
+// agree says whether two languages have the same texts, in all forms of the second one, and the
+// same placeholders in each.
 func agree(a, b Words) error {
 	for section, texts := range b.sections {
 		first, wanted := a.sections[section], map[string]string{} // by key, the text that it is to be like
@@ -83,8 +85,8 @@ func agree(a, b Words) error {
 	return nil
 }
 
-// forms are those that a section has of a text about {n} things. The console counts one and others, whatever its language; spans of time
-// in replies have all forms, but are never of zero.
+// forms are those that a section has of a text about {n} things. The console counts one and others,
+// whatever its language; spans of time in replies have all forms, but are never of zero.
 func forms(section, name string, tag language.Tag) []string {
 	span := strings.HasPrefix(name, "span.")
 	if (section == Console || section == Replies) && !span {
@@ -111,10 +113,12 @@ func placeholders(key, text string) []string {
 
 func TestLanguageOfReaders(t *testing.T) {
 	for header, want := range map[string][2]string{
-		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "de, en;q=0.5": {"en", "en"}, "fr": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
+		"": {"en", "zh-Hans"}, "zh-CN,en;q=0.5": {"zh-Hans", "zh-Hans"}, "de, en;q=0.5": {"en", "en"},
+		"fr": {"en", "zh-Hans"}, ";;": {"en", "zh-Hans"},
 		"zh-TW": {"zh-Hans", "zh-Hans"}, "es-MX": {"en", "es"}, "ar;q=0.5, en;q=0.1": {"en", "ar"},
-		"zh" + strings.Repeat(",ak", 165): {"zh-Hans", "zh-Hans"}, "es" + strings.Repeat(",ak", 5000): {"en", "zh-Hans"},
-		"*": {"en", "zh-Hans"}, "zh-TW, en;q=0.5": {"zh-Hans", "zh-Hans"},
+		"zh" + strings.Repeat(",ak", 165):  {"zh-Hans", "zh-Hans"},
+		"es" + strings.Repeat(",ak", 5000): {"en", "zh-Hans"},
+		"*":                                {"en", "zh-Hans"}, "zh-TW, en;q=0.5": {"zh-Hans", "zh-Hans"},
 	} {
 		if got := ForConsole(header).Lang(); got != want[0] {
 			t.Errorf("%q: %s, want %s", header, got, want[0])
@@ -127,8 +131,10 @@ func TestLanguageOfReaders(t *testing.T) {
 
 func TestWait(t *testing.T) {
 	for d, is := range map[time.Duration]string{
-		0: "0 s", time.Nanosecond: "1 s", 41713 * time.Millisecond: "42 s", 59*time.Second + 1: "1 min", time.Minute: "1 min",
-		785 * time.Second: "13 min 5 s", time.Hour - time.Second: "59 min 59 s", time.Hour: "1 h", 3*time.Hour + 20*time.Minute: "3 h 20 min",
+		0: "0 s", time.Nanosecond: "1 s", 41713 * time.Millisecond: "42 s", 59*time.Second + 1: "1 min",
+		time.Minute:       "1 min",
+		785 * time.Second: "13 min 5 s", time.Hour - time.Second: "59 min 59 s", time.Hour: "1 h",
+		3*time.Hour + 20*time.Minute:     "3 h 20 min",
 		3*time.Hour + 19*time.Minute + 1: "3 h 20 min", 24 * time.Hour: "1 d", 52 * time.Hour: "2 d 4 h",
 	} {
 		if got := ForConsole("").Wait(d); got != is {
@@ -142,7 +148,8 @@ func TestWait(t *testing.T) {
 
 func TestTook(t *testing.T) {
 	for d, is := range map[time.Duration]string{
-		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s", 61 * time.Second: "1 min 1 s",
+		0: "–", 400 * time.Microsecond: "0.4 ms", 184 * time.Millisecond: "184 ms", 2100 * time.Millisecond: "2.1 s",
+		61 * time.Second: "1 min 1 s",
 	} {
 		if got := ForConsole("").Took(d); got != is {
 			t.Errorf("%v: %q, want %q", d, got, is)
@@ -153,8 +160,10 @@ func TestTook(t *testing.T) {
 func TestSpan(t *testing.T) {
 	for d, is := range map[time.Duration][2]string{
 		0: {"just now", "刚才"}, -59 * time.Second: {"just now", "刚才"}, time.Second: {"less than a minute", "不到 1 分钟"},
-		time.Minute: {"1 minute", "1 分钟"}, -119 * time.Second: {"1 minute ago", "1 分钟前"}, 119 * time.Minute: {"119 minutes", "119 分钟"},
-		2 * time.Hour: {"2 hours", "2 小时"}, -47 * time.Hour: {"47 hours ago", "47 小时前"}, 48 * time.Hour: {"2 days", "2 天"},
+		time.Minute: {"1 minute", "1 分钟"}, -119 * time.Second: {"1 minute ago", "1 分钟前"},
+		119 * time.Minute: {"119 minutes", "119 分钟"},
+		2 * time.Hour:     {"2 hours", "2 小时"}, -47 * time.Hour: {"47 hours ago", "47 小时前"},
+		48 * time.Hour: {"2 days", "2 天"},
 	} {
 		if en, zh := ForConsole("").Span(d), ForConsole("zh").Span(d); en != is[0] || zh != is[1] {
 			t.Errorf("%v: %q, %q, want %q", d, en, zh, is)

@@ -9,9 +9,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// harmless exports spans without what may hold an address, a code or an ID that gives access. Instrumentation of others adds attributes with
-// each release, so what passes is listed here, and everything else goes: URLs, statements and their parameters, keys of Redis, events, links,
-// the texts of errors, and the caller's tracestate.
+// harmless exports spans without what may hold an address, a code or an ID that gives access.
+// Instrumentation of others adds attributes with each release, so what passes is listed here, and
+// everything else goes: URLs, statements and their parameters, keys of Redis, events, links, the
+// texts of errors, and the caller's tracestate.
 type harmless struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
@@ -39,12 +40,13 @@ const (
 	server = attribute.Key("server.address")
 )
 
-// passed are the attributes that are exported. Of none can a caller choose the value, but of the request's ID, which is checked
-// (requestid.Valid) and logged too.
+// passed are the attributes that are exported. Of none can a caller choose the value, but of the
+// request's ID, which is checked (requestid.Valid) and logged too.
 var passed = map[attribute.Key]bool{
 	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
 	route: true, method: true, "http.response.status_code": true, "error.type": true, server: true, "server.port": true,
-	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true, "pgx.sql_state": true,
+	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true,
+	"pgx.sql_state": true,
 }
 
 // bareSpan is a span of which only harmless parts are read.
@@ -53,7 +55,8 @@ type bareSpan struct{ sdktrace.ReadOnlySpan }
 // Attributes implements sdktrace.ReadOnlySpan.
 func (s bareSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
-		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port") // what the caller wrote into Host
+		// what the caller wrote into Host
+		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port")
 		if passed[a.Key] && !callers {
 			all = append(all, a)
 		}
@@ -61,8 +64,8 @@ func (s bareSpan) Attributes() (all []attribute.KeyValue) {
 	return all
 }
 
-// Name implements sdktrace.ReadOnlySpan. A request is named by its method and its route's template, all else by a command or by words of
-// ours: a name with other characters goes whole.
+// Name implements sdktrace.ReadOnlySpan. A request is named by its method and its route's template,
+// all else by a command or by words of ours: a name with other characters goes whole.
 func (s bareSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string

@@ -19,16 +19,19 @@ import (
 	"sendcode/internal/store"
 )
 
-// Handler returns h with a span for each request, but those of probes and metrics. The span belongs to the trace that the header traceparent
-// names (W3C Trace Context), without the caller's tracestate.
+// Handler returns h with a span for each request, but those of probes and metrics. The span belongs
+// to the trace that the header traceparent names (W3C Trace Context), without the caller's
+// tracestate.
 func (t *Traces) Handler(h http.Handler) http.Handler {
-	return otelhttp.NewHandler(h, "request", otelhttp.WithTracerProvider(t.provider), otelhttp.WithMeterProvider(noMetrics.NewMeterProvider()),
+	return otelhttp.NewHandler(h, "request", otelhttp.WithTracerProvider(t.provider),
+		otelhttp.WithMeterProvider(noMetrics.NewMeterProvider()),
 		otelhttp.WithPropagators(parentAlone{}), otelhttp.WithFilter(func(r *http.Request) bool {
 			return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 		}))
 }
 
-// Request notes on the request's span its route's template, its ID, and the app that asks; empty: not known.
+// Request notes on the request's span its route's template, its ID, and the app that asks; empty:
+// not known.
 func Request(ctx context.Context, template, id, by string) {
 	span := trace.SpanFromContext(ctx)
 	for _, a := range []attribute.KeyValue{route.String(template), requestID.String(id), app.String(by)} {
@@ -38,7 +41,8 @@ func Request(ctx context.Context, template, id, by string) {
 	}
 }
 
-// parentAlone reads and writes traceparent, not tracestate, in which a caller may write what it likes.
+// parentAlone reads and writes traceparent, not tracestate, in which a caller may write what it
+// likes.
 type parentAlone struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
@@ -52,12 +56,15 @@ func (p parentAlone) Extract(ctx context.Context, from propagation.TextMapCarrie
 
 // Redis adds a span to each trip of the client that is part of a trace.
 func (t *Traces) Redis(client redis.UniversalClient) error {
-	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childrenAlone{t.provider}), redisotel.WithDBStatement(false))
+	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childrenAlone{t.provider}),
+		redisotel.WithDBStatement(false))
 }
 
-// Postgres returns what adds a span to each trip of a connection that is part of a trace, and one to each of its statements.
+// Postgres returns what adds a span to each trip of a connection that is part of a trace, and one
+// to each of its statements.
 func (t *Traces) Postgres() pgx.QueryTracer {
-	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider), otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
+	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
+		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
@@ -72,15 +79,17 @@ func (p childrenAlone) Tracer(name string, options ...trace.TracerOption) trace.
 type childTracer struct{ trace.Tracer }
 
 // Start implements trace.Tracer.
-func (t childTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
+func (t childTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context,
+	trace.Span) {
 	if span := trace.SpanFromContext(ctx); !span.IsRecording() {
 		return ctx, trace.SpanFromContext(context.Background()) // records nothing, and its end ends no other
 	}
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// Began begins the span of a call that is part of a trace, and Ended ends it. The call may wait and share its trip with others: the trip's
-// span then belongs to the call that came first, and the others' spans show the wait.
+// Began begins the span of a call that is part of a trace, and Ended ends it. The call may wait and
+// share its trip with others: the trip's span then belongs to the call that came first, and the
+// others' spans show the wait.
 func (t *Traces) Began(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -97,11 +106,13 @@ func (t *Traces) Ended(ctx context.Context, name string) {
 	}
 }
 
-// BeginAttempt begins the trace of an attempt to deliver a send. It is one of its own, since another process may make the attempt, or the same
-// one much later; the send's request ID leads to the request. It implements outbox.Tracer, with EndAttempt.
+// BeginAttempt begins the trace of an attempt to deliver a send. It is one of its own, since
+// another process may make the attempt, or the same one much later; the send's request ID leads to
+// the request. It implements outbox.Tracer, with EndAttempt.
 func (t *Traces) BeginAttempt(ctx context.Context, s store.Send) context.Context {
-	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(), trace.WithAttributes(requestID.String(s.RequestID), app.String(s.App),
-		channel.String(string(s.Channel)), attempt.Int(s.Attempt)))
+	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
+		trace.WithAttributes(requestID.String(s.RequestID), app.String(s.App),
+			channel.String(string(s.Channel)), attempt.Int(s.Attempt)))
 	return ctx
 }
 
@@ -110,11 +121,13 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	end(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// Offered adds the span of a message's offer to a mail server or carrier to its attempt's trace, after the offer. to is host:port or the carrier's name, class "accepted" or the
-// class of the failure.
+// Offered adds the span of a message's offer to a mail server or carrier to its attempt's trace,
+// after the offer. to is host:port or the carrier's name, class "accepted" or the class of the
+// failure.
 func (t *Traces) Offered(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
-	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(now.Add(-took)),
+	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithTimestamp(now.Add(-took)),
 		trace.WithAttributes(provider.String(to), outcome.String(class)))
 	if failed {
 		span.SetStatus(codes.Error, "")
@@ -122,10 +135,12 @@ func (t *Traces) Offered(ctx context.Context, to, class string, failed bool, too
 	span.End(trace.WithTimestamp(now))
 }
 
-// BeginEvent begins the trace of an attempt to deliver an event to an app's webhook. It implements webhook.Tracer, with EndEvent.
+// BeginEvent begins the trace of an attempt to deliver an event to an app's webhook. It implements
+// webhook.Tracer, with EndEvent.
 func (t *Traces) BeginEvent(ctx context.Context, e store.AppEvent) context.Context {
-	ctx, _ = t.tracer.Start(ctx, "webhook", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		app.String(e.App), event.String(e.Type), attempt.Int(e.Attempt)))
+	ctx, _ = t.tracer.Start(ctx, "webhook", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			app.String(e.App), event.String(e.Type), attempt.Int(e.Attempt)))
 	return ctx
 }
 

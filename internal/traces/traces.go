@@ -1,6 +1,7 @@
-// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if the standard variables name an exporter
-// (OpenTelemetry Specification, "Environment Variable Specification" and "OTLP Exporter Configuration"). The libraries of others note much
-// more of a request than may leave this process; what leaves is listed in harmless.go.
+// Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if
+// the standard variables name an exporter (OpenTelemetry Specification, "Environment Variable
+// Specification" and "OTLP Exporter Configuration"). The libraries of others note much more of a
+// request than may leave this process; what leaves is listed in harmless.go.
 package traces
 
 import (
@@ -19,15 +20,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces makes spans. Safe for concurrent use. Spans that the exporter does not take in time wait in a queue of OTEL_BSP_MAX_QUEUE_SIZE, 2048,
-// and are dropped when that is full: no caller waits for the exporter.
+// Traces makes spans. Safe for concurrent use. Spans that the exporter does not take in time wait
+// in a queue of OTEL_BSP_MAX_QUEUE_SIZE, 2048, and are dropped when that is full: no caller waits
+// for the exporter.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// Open returns the traces that the environment asks for; nil if it asks for none. A variable that can't be used is logged without its value,
-// and what depends on it is off or has its default; it stops nothing. failed is called with each failure of an export.
+// Open returns the traces that the environment asks for; nil if it asks for none. A variable that
+// can't be used is logged without its value, and what depends on it is off or has its default; it
+// stops nothing. failed is called with each failure of an export.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := wanted(os.Getenv)
 	if problem != "" {
@@ -47,7 +50,8 @@ func Open(ctx context.Context, version string, logger *slog.Logger, failed func(
 }
 
 func exportingTo(ctx context.Context, out sdktrace.SpanExporter, version string) *Traces {
-	named := resource.NewSchemaless(attribute.String("service.name", "sendcode"), attribute.String("service.version", version))
+	named := resource.NewSchemaless(attribute.String("service.name", "sendcode"),
+		attribute.String("service.version", version))
 	given, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv())
 	if all, merged := resource.Merge(named, given); err == nil && merged == nil {
 		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
@@ -59,8 +63,8 @@ func exportingTo(ctx context.Context, out sdktrace.SpanExporter, version string)
 // Close exports the spans that have ended, at most until ctx ends, and drops the others.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// wanted reports whether the variables name an exporter of traces that this program has. problem says which variable can't be used, without
-// its value, which may have a password.
+// wanted reports whether the variables name an exporter of traces that this program has. problem
+// says which variable can't be used, without its value, which may have a password.
 func wanted(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable of traces or, if that is empty, of all signals.
 	first := func(what string) (name, value string) {
@@ -88,7 +92,8 @@ func wanted(getenv func(string) string) (on bool, problem string) {
 	return true, ""
 }
 
-// bareLog logs what OpenTelemetry's libraries say of themselves, without its values: those are of variables, and may be secrets.
+// bareLog logs what OpenTelemetry's libraries say of themselves, without its values: those are of
+// variables, and may be secrets.
 type bareLog struct{ slog.Handler }
 
 // Enabled implements slog.Handler. The libraries log warnings at 1 below slog's information.

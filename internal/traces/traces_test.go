@@ -44,13 +44,15 @@ func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	}
 }
 
-// Whatever the instrumentation of others notes, even if it is told to note more than here, no canary leaves in a span.
+// Whatever the instrumentation of others notes, even if it is told to note more than here, no
+// canary leaves in a span.
 func TestSpansHaveNoCanary(t *testing.T) {
 	const canary = "ana.maria.canary@example.com"
 	traces, exported := exporting(t)
 	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
 	defer client.Close()
-	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(traces.provider), redisotel.WithDBStatement(true)); err != nil {
+	if err := redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(traces.provider),
+		redisotel.WithDBStatement(true)); err != nil {
 		t.Fatal(err)
 	}
 	dsn, err := servertest.Postgres(t).CreateDatabase(t.Context())
@@ -61,7 +63,8 @@ func TestSpansHaveNoCanary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces.provider), otelpgx.WithIncludeQueryParameters(), otelpgx.WithFullSQLInSpanName())
+	config.Tracer = otelpgx.NewTracer(otelpgx.WithTracerProvider(traces.provider), otelpgx.WithIncludeQueryParameters(),
+		otelpgx.WithFullSQLInSpanName())
 	conn, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -71,19 +74,22 @@ func TestSpansHaveNoCanary(t *testing.T) {
 		_ = client.Set(r.Context(), "sendcode:"+canary, canary, 0)
 		_, _ = conn.Exec(r.Context(), "SELECT $1::text, '"+canary+"'", canary)
 		_, _ = conn.Exec(r.Context(), "SELECT $1::int / 0", 1)
-		_, span := traces.tracer.Start(r.Context(), "attempt 123456", trace.WithLinks(trace.LinkFromContext(r.Context(), app.String(canary))))
+		_, span := traces.tracer.Start(r.Context(), "attempt 123456",
+			trace.WithLinks(trace.LinkFromContext(r.Context(), app.String(canary))))
 		span.RecordError(errors.New(canary))
 		span.SetStatus(codes.Error, canary)
 		span.End()
 	}))
-	r := httptest.NewRequest(http.MethodPost, "/v1/verifications/"+canary+"/check?to="+canary, strings.NewReader(canary))
+	r := httptest.NewRequest(http.MethodPost, "/v1/verifications/"+canary+"/check?to="+canary,
+		strings.NewReader(canary))
 	r.Header.Set("User-Agent", canary)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	r.Header.Set("Tracestate", "ana="+strings.ReplaceAll(canary, "@", "."))
 	r.Host = canary
 	h.ServeHTTP(httptest.NewRecorder(), r)
 	spans := exported()
-	if said := fmt.Sprintf("%+v", spans); len(spans) < 5 || strings.Contains(said, "canary") || strings.Contains(said, "123456") {
+	if said := fmt.Sprintf("%+v", spans); len(spans) < 5 || strings.Contains(said, "canary") ||
+		strings.Contains(said, "123456") {
 		t.Errorf("of %d spans: %s", len(spans), said)
 	}
 	failed := false
@@ -98,7 +104,8 @@ func TestSpansHaveNoCanary(t *testing.T) {
 	}
 }
 
-// A request is named by its method and its route, whatever it asks for, and has its ID and app; probes and metrics are in no trace.
+// A request is named by its method and its route, whatever it asks for, and has its ID and app;
+// probes and metrics are in no trace.
 func TestSpansOfRequests(t *testing.T) {
 	traces, exported := exporting(t)
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +114,8 @@ func TestSpansOfRequests(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
-	for _, ask := range []string{"GET /v1/verifications/123456", "FETCH /other", "GET /livez", "GET /readyz", "GET /metrics"} {
+	for _, ask := range []string{"GET /v1/verifications/123456", "FETCH /other", "GET /livez", "GET /readyz",
+		"GET /metrics"} {
 		method, path, _ := strings.Cut(ask, " ")
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil))
 	}
@@ -121,10 +129,12 @@ func TestSpansOfRequests(t *testing.T) {
 		}
 		got = append(got, line)
 	}
-	servertest.Same(t, "spans", strings.Join(got, "\n"), "GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
+	servertest.Same(t, "spans", strings.Join(got, "\n"),
+		"GET /v1/verifications/:id 01234567-0123-0123 shop 404\n_OTHER 404")
 }
 
-// Trips and calls of background work begin no trace, and neither do those of a request that a caller does not want traced.
+// Trips and calls of background work begin no trace, and neither do those of a request that a
+// caller does not want traced.
 func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
@@ -157,14 +167,16 @@ func TestWhatIsInNoTrace(t *testing.T) {
 // What goes out of an attempt names its trace, and not the request's.
 func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 	traces, exported := exporting(t)
-	ctx := traces.BeginAttempt(t.Context(), store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
+	ctx := traces.BeginAttempt(t.Context(),
+		store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
 	out := http.Header{}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(out))
 	traces.Offered(ctx, "mail.example:587", "temporary", true, time.Second)
 	traces.EndAttempt(ctx, store.Queued, "temporary_rcpt")
 	spans := exported()
 	offer, whole := spans[0], spans[1]
-	if took := offer.EndTime.Sub(offer.StartTime); offer.Name != "offer" || took != time.Second || offer.Status.Code != codes.Error || offer.Parent.SpanID() != whole.SpanContext.SpanID() {
+	if took := offer.EndTime.Sub(offer.StartTime); offer.Name != "offer" || took != time.Second ||
+		offer.Status.Code != codes.Error || offer.Parent.SpanID() != whole.SpanContext.SpanID() {
 		t.Errorf("%+v", offer)
 	}
 	if whole.Name != "attempt" || whole.Parent.IsValid() || whole.Status.Code != codes.Unset {
@@ -177,7 +189,8 @@ func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 		fmt.Sprintf("00-%s-%s-01", whole.SpanContext.TraceID(), whole.SpanContext.SpanID()))
 }
 
-// Nothing is traced unless the standard variables name an exporter, and one that can't be used is named without its value.
+// Nothing is traced unless the standard variables name an exporter, and one that can't be used is
+// named without its value.
 func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c"
 	for set, want := range map[string]string{
@@ -186,14 +199,17 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 		"OTEL_TRACES_EXPORTER=none " + endpoint: "false ",
 		"OTEL_TRACES_EXPORTER=otlp":             "true ",
 		endpoint:                                "true ",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces":                               "true ",
-		"OTEL_SDK_DISABLED=True " + endpoint:                                                        "false ",
-		"OTEL_SDK_DISABLED=1 " + endpoint:                                                           "true ",
-		"OTEL_TRACES_EXPORTER=zipkin " + endpoint:                                                   "false OTEL_TRACES_EXPORTER is neither otlp nor none",
-		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " + endpoint:                                              "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://c:4318/v1/traces": "true ",
+		"OTEL_SDK_DISABLED=True " + endpoint:                          "false ",
+		"OTEL_SDK_DISABLED=1 " + endpoint:                             "true ",
+		"OTEL_TRACES_EXPORTER=zipkin " +
+			endpoint: "false OTEL_TRACES_EXPORTER is neither otlp nor none",
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc " +
+			endpoint: "false OTEL_EXPORTER_OTLP_PROTOCOL is neither http/protobuf nor http/json",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/json " + endpoint: "true ",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=user:secret@c:4318":                                            "false OTEL_EXPORTER_OTLP_ENDPOINT is no http or https URL",
-		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " + endpoint:                                     "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " +
+			endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
 	} {
 		on, problem := wanted(func(name string) string {
 			for entry := range strings.FieldsSeq(set) {
@@ -210,8 +226,10 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 // Bad variables stop nothing, and no log line shows what they hold.
 func TestBadVariables(t *testing.T) {
 	for name, value := range map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_HEADERS": "authorization: Bearer canary", "OTEL_EXPORTER_OTLP_TIMEOUT": "canary",
-		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/canary", "OTEL_TRACES_SAMPLER": "canary", "OTEL_RESOURCE_ATTRIBUTES": "canary", "OTEL_BSP_MAX_QUEUE_SIZE": "-canary",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1",
+		"OTEL_EXPORTER_OTLP_HEADERS":  "authorization: Bearer canary", "OTEL_EXPORTER_OTLP_TIMEOUT": "canary",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE": "/canary", "OTEL_TRACES_SAMPLER": "canary",
+		"OTEL_RESOURCE_ATTRIBUTES": "canary", "OTEL_BSP_MAX_QUEUE_SIZE": "-canary",
 	} {
 		t.Setenv(name, value)
 	}
@@ -223,7 +241,8 @@ func TestBadVariables(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_ = traces.Close(ctx)
-	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") || strings.Contains(said, "canary") {
+	if said := lines.String(); !strings.Contains(said, "OpenTelemetry: parse headers") ||
+		strings.Contains(said, "canary") {
 		t.Errorf("the log: %s", said)
 	}
 }

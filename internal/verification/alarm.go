@@ -31,8 +31,9 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a line with args and the counts, under the key what, and with its runbook, and resets the counts. It does nothing if there
-// are no counts, or if the last line is younger than alarmEvery.
+// log writes a line with args and the counts, under the key what, and with its runbook, and resets
+// the counts. It does nothing if there are no counts, or if the last line is younger than
+// alarmEvery.
 func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -42,17 +43,21 @@ func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Secti
 	}
 }
 
-// LogAlarms logs the counts of checks that exceeded a bound, if a line is due. Package jobs calls it.
+// LogAlarms logs the counts of checks that exceeded a bound, if a line is due. Package jobs calls
+// it.
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
 	s.apps.log(s, slog.LevelError,
-		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters", runbook.Attack, "checks",
+		"failed checks exceed the app's bound: codes are being guessed, browsers get codes of 8 characters",
+		runbook.Attack, "checks",
 		"limit", bound.Limit, "window", bound.Window.String())
 	s.networks.log(s, slog.LevelWarn, "checks refused: too many failed from one network", runbook.Attack, "checks")
-	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow, "requests")
+	s.overload.log(s, slog.LevelWarn, "requests refused at once: more than can be served in time", runbook.DatabaseSlow,
+		"requests")
 }
 
-// countRefusedCheck counts a check that the bound of a network refused, for the metrics and the log.
+// countRefusedCheck counts a check that the bound of a network refused, for the metrics and the
+// log.
 func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	s.Observer.Checked(ch, app, "refused")
 	s.Observer.CheckBound(ch, app, rule)
@@ -60,19 +65,21 @@ func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	s.LogAlarms(context.Background())
 }
 
-// countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such a check is not refused.
+// countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such
+// a check is not refused.
 func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 	s.Observer.CheckBound(ch, app, s.Policy.Get().Checks.App.Name)
 	s.apps.count(app + " " + string(ch))
 	s.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due, since an operator must act. It ignores
-// other rules.
+// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due,
+// since an operator must act. It ignores other rules.
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.Everything {
 		s.breaker.count(app)
-		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit", rule.Limit, "window",
+		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
+			rule.Limit, "window",
 			rule.Window.String())
 	}
 }

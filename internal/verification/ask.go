@@ -14,9 +14,11 @@ import (
 // Ask is one request for a code, before it is parsed.
 type Ask struct {
 	Caller
-	Channel   string
-	To        string
-	Country   string        // ISO 3166-1 alpha-2: country of a phone number in To that is in national form; empty: only international
+	Channel string
+	To      string
+	// ISO 3166-1 alpha-2: country of a phone number in To that is in national form; empty: only
+	// international
+	Country   string
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
 	Languages string        // an Accept-Language list; invalid parts are ignored
@@ -25,10 +27,16 @@ type Ask struct {
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
-	Known     []string      // browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see CheckResult.Known
-	Code      string        // secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself; empty: ours
-	TTL       time.Duration // how long Code is good, told in the message, 1 min to store.MaxLife; 0: not told
-	Key       string        // Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty: none
+	// browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see
+	// CheckResult.Known
+	Known []string
+	// secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself;
+	// empty: ours
+	Code string
+	TTL  time.Duration // how long Code is good, told in the message, 1 min to store.MaxLife; 0: not told
+	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
+	// none
+	Key string
 }
 
 // Bounds of a request's free texts, in characters.
@@ -49,13 +57,15 @@ func validateOptions(ask Ask) error {
 		return fault.Invalid("session", "not_allowed",
 			"A request with trust stranger names its verification by verification_id, not by a session.")
 	case len(ask.Known) > 0 && ask.Kind != Browser:
-		return fault.Invalid("known", "not_allowed", "Only browsers have tokens of earlier codes; a secret key needs none.")
+		return fault.Invalid("known", "not_allowed",
+			"Only browsers have tokens of earlier codes; a secret key needs none.")
 	case len(ask.Known) > MaxKnown:
 		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
 	case ask.Wait > 0 && ask.Kind != Secret:
 		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
-		return fault.Invalid("country", "unknown", "A country is a code of two capital letters such as DE (ISO 3166-1).")
+		return fault.Invalid("country", "unknown",
+			"A country is a code of two capital letters such as DE (ISO 3166-1).")
 	}
 	return validateCode(ask)
 }
@@ -69,16 +79,18 @@ func FindPurpose(set policy.Set, name string) (policy.Purpose, error) {
 	return p, nil
 }
 
-// parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is configured.
+// parseRecipient parses a recipient. Error: *fault.InvalidError, also for sms if no carrier is
+// configured.
 func (s *Service) parseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if channel == string(recipient.SMS) && s.Texts == nil {
-		return recipient.Recipient{}, fault.Invalid("channel", "not_configured", "No carrier is configured for this channel.")
+		return recipient.Recipient{}, fault.Invalid("channel", "not_configured",
+			"No carrier is configured for this channel.")
 	}
 	return ParseRecipient(channel, to, country)
 }
 
-// ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only in international form. Error:
-// *fault.InvalidError.
+// ParseRecipient parses a recipient of any channel. Without a country it takes phone numbers only
+// in international form. Error: *fault.InvalidError.
 func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	var none recipient.Recipient
 	if channel == "" {
@@ -98,8 +110,8 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	return r, err
 }
 
-// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or format characters. Such a text is safe in
-// a row, a page or a header.
+// IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or
+// format characters. Such a text is safe in a row, a page or a header.
 func IsPlainText(s string, limit int) bool {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limit {
 		return false

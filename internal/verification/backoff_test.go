@@ -48,10 +48,12 @@ func failMany(r *vtest.Rig, n int, ask verification.Ask, answer func(context.Con
 // quiet bounds failures, and has no other job than to send.
 var quiet = vtest.MinuteTick(vtest.BoundFailures)
 
-// Strangers stop at half of the rule on failures, in both gates. The other half is for secret keys and known browsers.
+// Strangers stop at half of the rule on failures, in both gates. The other half is for secret keys
+// and known browsers.
 func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	vtest.EachInBubble(t, map[string]func(*vtest.Rig){
-		"both gates": func(*vtest.Rig) {}, "the database alone": (*vtest.Rig).LoseLimiter, "flushed": func(r *vtest.Rig) { r.EmptyLimiter() },
+		"both gates": func(*vtest.Rig) {}, "the database alone": (*vtest.Rig).LoseLimiter,
+		"flushed": func(r *vtest.Rig) { r.EmptyLimiter() },
 	}, quiet, func(r *vtest.Rig, before func(*vtest.Rig)) {
 		by := callers(r)
 		failMany(r, vtest.MaxFailures/2, by[store.UnknownBrowser], vtest.NoMailbox)
@@ -67,7 +69,8 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 	})
 }
 
-// What failed for a reason of ours counts for an hour by class: 20 of one class refuse no other, whatever the limiter does.
+// What failed for a reason of ours counts for an hour by class: 20 of one class refuse no other,
+// whatever the limiter does.
 func TestBackoffIsOfOneClass(t *testing.T) {
 	for _, class := range store.Classes {
 		for name, away := range map[string]bool{"limiter": false, "limiter away": true} {
@@ -79,7 +82,8 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 				failMany(r, policy.BackoffRule.Limit, by[class], badReputation)
 				refused := r.Refuse(by[class]).Quota
 				r.WantLine(name+", "+class.Name(), "[backoff]", refused.Violated())
-				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute && refused.RetryAfter() <= time.Hour, true)
+				r.Want("wait", refused.RetryAfter() > time.Hour-5*time.Minute-time.Minute &&
+					refused.RetryAfter() <= time.Hour, true)
 				for _, other := range store.Classes {
 					if other != class {
 						failMany(r, policy.BackoffRule.Limit, by[other], badReputation)
@@ -94,7 +98,8 @@ func TestBackoffIsOfOneClass(t *testing.T) {
 	}
 }
 
-// The state is told exactly: the wait ends when the oldest leaves. A look tells it too, and a rule that is free is not shown.
+// The state is told exactly: the wait ends when the oldest leaves. A look tells it too, and a rule
+// that is free is not shown.
 func TestBackoffIsTold(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		failMany(r, policy.BackoffRule.Limit-1, vtest.AskFor(vtest.Ana), badReputation)
@@ -110,7 +115,8 @@ func TestBackoffIsTold(t *testing.T) {
 	})
 }
 
-// The first message that is sent to the recipient, for any class, lets all try again; so do the end of a pause and a reset.
+// The first message that is sent to the recipient, for any class, lets all try again; so do the end
+// of a pause and a reset.
 func TestBackoffIsForgotten(t *testing.T) {
 	paused := func(r *vtest.Rig, pauses ...policy.Pause) {
 		next := r.Svc.Terms()
@@ -190,7 +196,8 @@ func TestBackoffIsReadOnceASecond(t *testing.T) {
 	})
 }
 
-// Which failure says that the address takes no messages, and so counts for a day, and which counts for an hour.
+// Which failure says that the address takes no messages, and so counts for a day, and which counts
+// for an hour.
 func TestWhatAFailureSays(t *testing.T) {
 	carrier := func(e *sms.Error) func(r *vtest.Rig) verification.Ask {
 		return func(r *vtest.Rig) verification.Ask { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
@@ -217,16 +224,21 @@ func TestWhatAFailureSays(t *testing.T) {
 		}), "rejected 0 1"},
 		"a bare 550, after the mail": {rejected("dot", ""), "rejected 0 1"},
 		"sent":                       {mail(func(context.Context) error { return nil }), " 0 0"},
-		"no answer":                  {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")), outbox.ReasonNoAnswer + " 0 0"},
+		"no answer": {mail(vtest.FailWith(delivery.Unknown, "dot", 0, "")),
+			outbox.ReasonNoAnswer + " 0 0"},
 		"away until the code's end": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour, Err: errors.New("away")}
+			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+				Err: errors.New("away")}
 		}), outbox.ReasonExpired + " 0 1"},
 		"a template that cannot be filled": {mail(func(context.Context) error {
 			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: outbox.ReasonTemplate}
 		}), "template 0 1"},
-		"a number that does not exist": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, BadNumber: true}), "rejected 1 0"},
-		"a carrier's refusal":          {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Code: "30450"}), "rejected 0 1"},
-		"a spend cap":                  {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}), "spend_cap 0 1"},
+		"a number that does not exist": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			BadNumber: true}), "rejected 1 0"},
+		"a carrier's refusal": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+			Code: "30450"}), "rejected 0 1"},
+		"a spend cap": {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
+			Reason: sms.ReasonSpend}), "spend_cap 0 1"},
 		"suppressed": {func(r *vtest.Rig) verification.Ask {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)
@@ -246,40 +258,47 @@ func TestWhatAFailureSays(t *testing.T) {
 			return vtest.AskFor(vtest.Ana)
 		}, "paused 0 1"},
 	} {
-		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) }, func(r *vtest.Rig) {
-			ask := c.ask(r)
-			a := r.Send(ask)
-			r.Sleep(2 * time.Second)
-			v, row, _, err := r.Store.Verification(r.Context(), a.View.ID)
-			r.NoError(err)
-			count := func(scope quota.Scope, bucket string) int {
-				d, err := r.Limiter.Peek(r.Context(), quota.Request{
-					Rules: []quota.Rule{{Name: "n", Scope: scope, Limit: 9, Window: 24 * time.Hour}}, Buckets: map[quota.Scope]string{scope: bucket},
-				})
+		vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.SuppressBounces(s); vtest.ServeCountries("DE")(s) },
+			func(r *vtest.Rig) {
+				ask := c.ask(r)
+				a := r.Send(ask)
+				r.Sleep(2 * time.Second)
+				v, row, _, err := r.Store.Verification(r.Context(), a.View.ID)
 				r.NoError(err)
-				return d.Rules[0].Used
-			}
-			r.WantLine(name, c.want, row.Reason, count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
-				count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKey)))
-			rows := 0
-			r.NoError(r.Store.AllRejected(r.Context(), 24*time.Hour, func(store.CountedSend) error { rows++; return nil }))
-			r.Want(name+": in the database", rows, count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
-		})
+				count := func(scope quota.Scope, bucket string) int {
+					d, err := r.Limiter.Peek(r.Context(), quota.Request{
+						Rules:   []quota.Rule{{Name: "n", Scope: scope, Limit: 9, Window: 24 * time.Hour}},
+						Buckets: map[quota.Scope]string{scope: bucket},
+					})
+					r.NoError(err)
+					return d.Rules[0].Used
+				}
+				r.WantLine(name, c.want, row.Reason,
+					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
+					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKey)))
+				rows := 0
+				r.NoError(r.Store.AllRejected(r.Context(), 24*time.Hour,
+					func(store.CountedSend) error { rows++; return nil }))
+				r.Want(name+": in the database", rows,
+					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))
+			})
 	}
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) { // what the caller ended
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "dial", 0, ""))
 		a := r.SendTo(vtest.Ana)
 		r.Cancel(a.View.ID)
 		r.Sleep(2 * time.Minute)
-		d, err := r.Limiter.Peek(r.Context(), quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-			quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKey)}})
+		d, err := r.Limiter.Peek(r.Context(),
+			quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
+				quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKey)}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }
 
-// For an hour the mail server refuses us for what we are. 200 people try every four minutes, in their browsers and through a
-// back end; one client in a loop tries every ten seconds. When the hour is over, all get in at their next try, but the loop: it waits at most an
-// hour, and not at all once a message to its recipient has been sent.
+// For an hour the mail server refuses us for what we are. 200 people try every four minutes, in
+// their browsers and through a back end; one client in a loop tries every ten seconds. When the
+// hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
+// all once a message to its recipient has been sent.
 func TestAnHourOfBadReputation(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }

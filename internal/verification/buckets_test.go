@@ -16,19 +16,23 @@ import (
 	"sendcode/quota"
 )
 
-// Each scope counts by itself: two requests that share its subject share its places, all others do not.
+// Each scope counts by itself: two requests that share its subject share its places, all others do
+// not.
 func TestScopes(t *testing.T) {
 	ask := func(to, ip, app, purpose string) verification.Ask {
-		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app), vtest.For(purpose))
+		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app),
+			vtest.For(purpose))
 	}
 	base := ask("a1", "192.0.2.7", "shop", "default")
-	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Ask }{ // are refused after base, and are not
+	// are refused after base, and are not
+	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Ask }{
 		quota.IP: {
 			[]verification.Ask{ask("a2", "::ffff:192.0.2.7", "shop", "login")},
 			[]verification.Ask{ask("a2", "192.0.2.8", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
 		quota.Network: {
-			[]verification.Ask{ask("a2", "192.0.2.200", "shop", "default"), ask("a2", "::ffff:192.0.2.1", "shop", "login")},
+			[]verification.Ask{ask("a2", "192.0.2.200", "shop", "default"),
+				ask("a2", "::ffff:192.0.2.1", "shop", "login")},
 			[]verification.Ask{ask("a3", "192.0.3.7", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
 		quota.App: {
@@ -58,8 +62,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// Rules on prefixes and countries count text messages alone. Numbers that differ in their last four digits share a prefix, which no
-// bucket names.
+// Rules on prefixes and countries count text messages alone. Numbers that differ in their last four
+// digits share a prefix, which no bucket names.
 func TestRulesOnNumbers(t *testing.T) {
 	number, _ := recipient.Parse(recipient.SMS, "+4915123450000")
 	for scope, apart := range map[quota.Scope]string{quota.Prefix: "+4915123460000", quota.Country: vtest.American} {
@@ -87,8 +91,9 @@ func TestRulesOnNumbers(t *testing.T) {
 	}
 }
 
-// A back end's send without the client's address is counted for no network and has none in its row; with the address the
-// rules hold, and a browser whose address is not known is refused, not let through.
+// A back end's send without the client's address is counted for no network and has none in its row;
+// with the address the rules hold, and a browser whose address is not known is refused, not let
+// through.
 func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	change := vtest.WithRules(
 		quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
@@ -119,7 +124,8 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 	})
 }
 
-// The breaker counts every send of every app and policy, also while the limiter is away, and alarms once.
+// The breaker counts every send of every app and policy, also while the limiter is away, and alarms
+// once.
 func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {
 		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: 3, Window: time.Minute}
@@ -156,7 +162,8 @@ func spelled(s *vtest.Settings) {
 	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
 }
 
-// spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its own.
+// spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its
+// own.
 func spelling(n int) verification.Ask {
 	to := fmt.Sprintf("victim+%d@gmail.com", n)
 	switch n % 3 {
@@ -168,8 +175,8 @@ func spelling(n int) verification.Ask {
 	return vtest.AskFor(to, vtest.By(vtest.Browser), vtest.From(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1})))
 }
 
-// Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more. Back ends are not limited by it, nor are other
-// mailboxes, phone numbers and other apps; other purposes are.
+// Sixty spellings of one mailbox get it twenty mails a day from browsers, and no more. Back ends
+// are not limited by it, nor are other mailboxes, phone numbers and other apps; other purposes are.
 func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		for n := range 20 {
@@ -210,7 +217,8 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 	})
 }
 
-// Strangers who used up the rule on spellings refuse strangers alone: a known browser and a secret key are not refused by it and not counted.
+// Strangers who used up the rule on spellings refuse strangers alone: a known browser and a secret
+// key are not refused by it and not counted.
 func TestSpellingsBindStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		first := spelling(0)

@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of a caller's code, in characters, and the least of its TTL, since messages tell whole minutes.
+// Bounds of a caller's code, in characters, and the least of its TTL, since messages tell whole
+// minutes.
 const (
 	minCode = 4
 	maxCode = 12
@@ -28,15 +29,18 @@ func validateCode(ask Ask) error {
 	case ask.Code == "" && ask.TTL == 0:
 		return nil
 	case ask.Code == "":
-		return fault.Invalid("ttl", "not_allowed", "A ttl is for a code of the caller; ours live as long as their purpose says.")
+		return fault.Invalid("ttl", "not_allowed",
+			"A ttl is for a code of the caller; ours live as long as their purpose says.")
 	case ask.Kind != Secret:
 		return fault.Invalid("code", "not_allowed", "Only secret keys may bring a code of their own.")
 	case !callersCode.MatchString(ask.Code):
 		return fault.Invalid("code", "invalid", "A code has 4 to 12 characters, which are letters and digits of ASCII.")
 	case ask.Resend != "":
-		return fault.Invalid("code", "not_allowed", "A caller's code opens a verification of its own, so it names none.")
+		return fault.Invalid("code", "not_allowed",
+			"A caller's code opens a verification of its own, so it names none.")
 	case ask.Session != "":
-		return fault.Invalid("session", "not_allowed", "A caller's code is never sent again, so no session is needed for it.")
+		return fault.Invalid("session", "not_allowed",
+			"A caller's code is never sent again, so no session is needed for it.")
 	case ask.TTL != 0 && (ask.TTL < minTTL || ask.TTL > store.MaxLife):
 		return ErrTTL
 	}

@@ -15,8 +15,8 @@ func withCode(code string, ttl time.Duration) vtest.Option {
 	return func(a *verification.Ask) { a.Code, a.TTL = code, ttl }
 }
 
-// A caller's code goes out as it is, with the time that the caller named or none. Each request is a verification of its own, which neither
-// sends nor checks its code again.
+// A caller's code goes out as it is, with the time that the caller named or none. Each request is a
+// verification of its own, which neither sends nor checks its code again.
 func TestACallersCode(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		text := func() string {
@@ -31,23 +31,27 @@ func TestACallersCode(t *testing.T) {
 			t.Errorf("mail without a ttl:\n%s", got)
 		}
 		timed := r.SendTo(vtest.Ana, withCode(callersCode, 3*time.Hour))
-		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") || !strings.Contains(got, "expires in 3 hours") {
+		if got := text(); !strings.Contains(got, "\n"+callersCode+"\n") ||
+			!strings.Contains(got, "expires in 3 hours") {
 			t.Errorf("mail with a ttl:\n%s", got)
 		}
 		r.WantLine("lives, length of the code", "10m0s 3h0m0s 0", untimed.View.ExpiresAt.Sub(untimed.View.CreatedAt),
 			timed.View.ExpiresAt.Sub(timed.View.CreatedAt), timed.View.Code.Length)
-		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID, untimed.View.ID != timed.View.ID,
+		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID,
+			untimed.View.ID != timed.View.ID,
 			r.SendTo(vtest.Ana).View.ID == ours.View.ID)
 		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerChecks)
 		for range verification.MaxAttempts + 1 {
-			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerChecks)
+			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
+				verification.ErrCallerChecks)
 		}
 		r.Want("the state", r.Get(timed.View.ID).State, "pending")
 		named, err := r.Svc.CheckNamed(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
 		r.NoError(err)
 		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
 		r.Cancel(timed.View.ID)
-		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)), verification.ErrCallerChecks)
+		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
+			verification.ErrCallerChecks)
 	})
 }
 
@@ -87,7 +91,8 @@ func TestACallersCodeIsRepeatedByItsKey(t *testing.T) {
 		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), withCode("123456", time.Hour))
 		first := r.Send(ask)
 		r.WantReplay(ask, first)
-		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour), withCode("", 0)} {
+		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour),
+			withCode("", 0)} {
 			r.WantError(r.SendError(vtest.AskFor(vtest.Ana, vtest.WithKey("k"), other)), verification.ErrOtherRequest)
 		}
 		r.WantMails(1)

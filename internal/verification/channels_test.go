@@ -10,7 +10,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// A widget asks for the channels when it starts, and so hears of a purpose that is not configured before a person types anything.
+// A widget asks for the channels when it starts, and so hears of a purpose that is not configured
+// before a person types anything.
 func TestChannelsOfAnUnknownPurpose(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		for _, known := range []string{"", "default"} {
@@ -31,7 +32,8 @@ func TestTheTitleOfAPurpose(t *testing.T) {
 		s.Purposes["default"] = p
 	}
 	vtest.InBubbleWith(t, titled, func(r *vtest.Rig) {
-		for i, c := range []struct{ locale, title string }{{"es-MX", "para entrar"}, {"en", "to sign in"}, {"zh-CN", ""}} {
+		for i, c := range []struct{ locale, title string }{{"es-MX", "para entrar"}, {"en", "to sign in"},
+			{"zh-CN", ""}} {
 			ask := vtest.AskFor(vtest.NthAddress(i), func(a *verification.Ask) { a.Locale = c.locale })
 			v := r.Send(ask).View
 			r.Want("the title in "+c.locale, r.Get(v.ID).PurposeTitle, c.title)

@@ -26,16 +26,20 @@ type CheckResult struct {
 // checking is a check under way.
 type checking struct {
 	Caller
-	id     string
-	typed  string        // the code as it was typed, or pasted with the message around it
-	code   string        // as it is compared; empty: not read yet
-	failed quota.Request // counted for the client's networks, as long as the code is not known to be right; without Buckets: nothing was
+	id    string
+	typed string // the code as it was typed, or pasted with the message around it
+	code  string // as it is compared; empty: not read yet
+	// counted for the client's networks, as long as the code is not known to be right; without
+	// Buckets: nothing was
+	failed quota.Request
 }
 
-// Check compares a typed code with a verification's code and approves it if they are equal. The database counts the check and approves in
-// one transaction, which is committed before any caller learns the result. Of several right checks exactly one approves. Errors:
-// *fault.InvalidError for a text that has not the code's characters or length, which costs no attempt; fault.NotFound, ErrCallerChecks,
-// *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the attempt may count.
+// Check compares a typed code with a verification's code and approves it if they are equal. The
+// database counts the check and approves in one transaction, which is committed before any caller
+// learns the result. Of several right checks exactly one approves. Errors: *fault.InvalidError for
+// a text that has not the code's characters or length, which costs no attempt; fault.NotFound,
+// ErrCallerChecks, *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and
+// fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enter(s.checks, ofChecks, c.class())
 	if err != nil {
@@ -54,7 +58,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.teller().Told(checked.Event); {
-	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known one; the whole still takes less time
+	// the limiter is asked as often as for a known one; the whole still takes less time
+	case errors.Is(err, fault.NotFound):
 		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
 		return CheckResult{}, err
 	case err != nil:
@@ -70,8 +75,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	return s.approved(c, checked), nil
 }
 
-// judge returns the function by which the database learns whether a typed code is right. It fails as Check does, and with fault.Unavailable
-// if the code cannot be derived.
+// judge returns the function by which the database learns whether a typed code is right. It fails
+// as Check does, and with fault.Unavailable if the code cannot be derived.
 func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
 		if err := s.read(k, v); err != nil || !counts {
@@ -88,8 +93,8 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 	}
 }
 
-// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's verification, and for a browser if a back end
-// opened it; ErrCallerChecks; *fault.InvalidError.
+// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's
+// verification, and for a browser if a back end opened it; ErrCallerChecks; *fault.InvalidError.
 func (s *Service) read(k *checking, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
@@ -106,14 +111,16 @@ func (s *Service) read(k *checking, v store.Verification) (err error) {
 // approved returns the result of a check that approved. The address is decrypted once.
 func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
 	v := checked.Verification
-	spelling, err := s.Vault.AddressHashOf(v) // not of the mailbox: reading mail for one spelling does not prove another one
+	// not of the mailbox: reading mail for one spelling does not prove another one
+	spelling, err := s.Vault.AddressHashOf(v)
 	result := s.checkResult(checked, "approved", spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {
 		result.Known, err = s.Vault.SealKnown(v, spelling)
 	}
 	if err == nil && s.Prover != nil {
-		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(), Channel: string(v.Channel),
+		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(),
+			Channel: string(v.Channel),
 			Purpose: v.Purpose, Test: result.Test}, checked.Now)
 	}
 	if err != nil { // the approval is valid without
@@ -128,9 +135,10 @@ func (s *Service) checkResult(checked store.Checked, outcome string, address rec
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }
 
-// CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending verification that was requested with a secret
-// key for the recipient, purpose and session of ask; never one of a browser or of another session. Errors: those of Check, and
-// *fault.InvalidError for ask; fault.NotFound also if no such verification is pending, or if the caller has no secret key.
+// CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending
+// verification that was requested with a secret key for the recipient, purpose and session of ask;
+// never one of a browser or of another session. Errors: those of Check, and *fault.InvalidError for
+// ask; fault.NotFound also if no such verification is pending, or if the caller has no secret key.
 func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckResult, error) {
 	if ask.Kind != Secret {
 		return CheckResult{}, fault.NotFound
@@ -140,7 +148,8 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 		return CheckResult{}, err
 	}
 	v, err := s.Store.NewestPending(ctx, store.HolderQuery{
-		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name, Holder: a.holder,
+		App: a.App, Channel: a.to.Channel(), Recipient: a.subject.Recipient, Purpose: a.subject.Purpose.Name,
+		Holder: a.holder,
 	})
 	if err != nil {
 		return CheckResult{}, err
@@ -152,8 +161,8 @@ func (s *Service) testRecipient(v store.Verification) (testrecipient.Code, bool)
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
-// shape returns the shape of the right code for v: of the configured code for a test recipient, else of the derived one. Zero for a
-// caller's code.
+// shape returns the shape of the right code for v: of the configured code for a test recipient,
+// else of the derived one. Zero for a caller's code.
 func (s *Service) shape(v store.Verification) code.Shape {
 	if v.CallerChecks {
 		return code.Shape{}
@@ -164,7 +173,8 @@ func (s *Service) shape(v store.Verification) code.Shape {
 	return keys.Shape(v)
 }
 
-// rightCode returns the right code for v: the configured one for a test recipient, else the derived one.
+// rightCode returns the right code for v: the configured one for a test recipient, else the derived
+// one.
 func (s *Service) rightCode(v store.Verification) (string, error) {
 	if t, ok := s.testRecipient(v); ok {
 		return t.Code, nil
@@ -172,8 +182,8 @@ func (s *Service) rightCode(v store.Verification) (string, error) {
 	return s.Vault.DeriveCode(v)
 }
 
-// Cancel ends a pending verification: its code is never accepted or sent again. A verification that has ended is not changed, so
-// repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
+// Cancel ends a pending verification: its code is never accepted or sent again. A verification that
+// has ended is not changed, so repeating is harmless. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {

@@ -12,12 +12,15 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the database, together with the check (gate.FailureLimit), separately for each
-// class of callers. Of the client's networks: in the limiter, before the comparison, and refunded unless the code was wrong. Of the app: in
-// the limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged and new codes of browsers are longer.
+// Failed checks have three bounds. Of the recipient: in the database, together with the check
+// (gate.FailureLimit), separately for each class of callers. Of the client's networks: in the
+// limiter, before the comparison, and refunded unless the code was wrong. Of the app: in the
+// limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged
+// and new codes of browsers are longer.
 
-// takeNetworks counts a check as failed for the client's networks, before the comparison, and sets k.failed, for a refund. It counts nothing
-// for a caller without an address, and for a check that will not be counted. Errors: those of read, *TooManyChecksError, fault.Unavailable.
+// takeNetworks counts a check as failed for the client's networks, before the comparison, and sets
+// k.failed, for a refund. It counts nothing for a caller without an address, and for a check that
+// will not be counted. Errors: those of read, *TooManyChecksError, fault.Unavailable.
 func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 	if !k.IP.IsValid() {
 		return nil
@@ -30,7 +33,8 @@ func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 		v = store.Verification{Channel: recipient.Email}
 	}
 	checks := s.Policy.Get().Checks
-	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork}, Buckets: buckets.Checks(k.App, k.IP, v.Channel)}
+	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
+		Buckets: buckets.Checks(k.App, k.IP, v.Channel)}
 	switch {
 	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
 		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -48,7 +52,8 @@ func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 	return err
 }
 
-// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this process; see gates.Gates.TakeOrLocal.
+// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this
+// process; see gates.Gates.TakeOrLocal.
 func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -76,16 +81,18 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 	}
 }
 
-// lockoutError returns the *TooManyChecksError for a check that the database refused because of a lockout. It caches and records the
-// lockout.
+// lockoutError returns the *TooManyChecksError for a check that the database refused because of a
+// lockout. It caches and records the lockout.
 func (s *Service) lockoutError(c Caller, checked store.Checked) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
 	refused := store.Send{
-		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale, VerificationID: v.ID,
-		Status: store.Refused,
+		App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To, Locale: v.Locale,
+		VerificationID: v.ID,
+		Status:         store.Refused,
 	}
-	s.Refusals.Add(store.Row{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}}, quota.Recipient)
+	s.Refusals.Add(store.Row{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}},
+		quota.Recipient)
 	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }

@@ -50,7 +50,8 @@ func TestEachCharacterCounts(t *testing.T) {
 					right := r.LastCode()
 					wrong := []string{swapped(right, position)}
 					for round := range verification.MaxAttempts - 2 {
-						wrong = append(wrong, codetest.Wrong(right, position+length*3*round)) // 1, 4 and 7 characters on
+						// 1, 4 and 7 characters on
+						wrong = append(wrong, codetest.Wrong(right, position+length*3*round))
 					}
 					for _, typed := range wrong {
 						if typed != right { // two equal characters were swapped
@@ -64,14 +65,16 @@ func TestEachCharacterCounts(t *testing.T) {
 	}
 }
 
-// swapped returns a code with the character at a position and the next one, or the first one after the last, in each other's place.
+// swapped returns a code with the character at a position and the next one, or the first one after
+// the last, in each other's place.
 func swapped(right string, position int) string {
 	b, next := []byte(right), (position+1)%len(right)
 	b[position], b[next] = b[next], b[position]
 	return string(b)
 }
 
-// disturbed is a database in which something happens before each check. It notes which verifications are checked.
+// disturbed is a database in which something happens before each check. It notes which
+// verifications are checked.
 type disturbed struct {
 	*sqlitetest.DB
 	checked []string
@@ -113,13 +116,15 @@ func TestRotationBreaksNoLiveCode(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		code := r.Code(0)
-		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
+		r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey,
+			Ring: vtest.KeyRing(t, "k2:"+vtest.NewKey+",k1:"+vtest.OldKey)})
 		r.WantChecked("a wrong code", r.Check(a.View.ID, r.WrongCode(code)), "pending false")
 		r.WantApproved(a.View.ID, code)
 	})
 }
 
-// A check of an unknown ID goes to the database as often as one of a known ID does, so that its time does not tell which it is.
+// A check of an unknown ID goes to the database as often as one of a known ID does, so that its
+// time does not tell which it is.
 func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		db := &disturbed{DB: r.Store}
@@ -131,7 +136,8 @@ func TestAnUnknownIDIsCheckedInTheSameTrips(t *testing.T) {
 	})
 }
 
-// A client that hangs up after its check has begun stops nothing: the try counts, and the right code is approved.
+// A client that hangs up after its check has begun stops nothing: the try counts, and the right
+// code is approved.
 func TestAHangUpStopsNoCheck(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -168,7 +174,8 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 	})
 }
 
-// The configuration changes while codes live: each is of the alphabet that it was opened with, also when it is sent again.
+// The configuration changes while codes live: each is of the alphabet that it was opened with, also
+// when it is sent again.
 func TestACodeKeepsItsAlphabet(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
@@ -189,8 +196,8 @@ func TestACodeKeepsItsAlphabet(t *testing.T) {
 	})
 }
 
-// Spaces and dashes do not count as characters. A text that has not the code's length costs neither a try nor a failed check, whatever
-// the length of the purpose's other codes.
+// Spaces and dashes do not count as characters. A text that has not the code's length costs neither
+// a try nor a failed check, whatever the length of the purpose's other codes.
 func TestAWrongLengthCostsNoTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		right, detail string // right is configured; without it the code is a mail's
@@ -224,10 +231,12 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 				})
 				for slip, reason := range map[string]string{
 					right[:1]: "too_short", right[1:]: "too_short", " - " + right[2:] + "- -": "too_short",
-					right + right[:1]: "too_long", right + " " + right: "too_long", strings.Repeat(right, 20): "too_long",
+					right + right[:1]: "too_long", right + " " + right: "too_long",
+					strings.Repeat(right, 20): "too_long",
 				} {
 					for _, err := range []error{
-						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)), vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
+						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)),
+						vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
 					} {
 						r.WantInvalid(err, "code", reason)
 						bad, _ := errors.AsType[*fault.InvalidError](err)
@@ -242,8 +251,8 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 	}
 }
 
-// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the database and the limiter as often as a check
-// that compares.
+// Checks of an ID that is unknown, of another app or, for a browser, of a back end ask the database
+// and the limiter as often as a check that compares.
 func TestAnUnknownIDAsksAsAKnownOne(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		id, backEnds := r.Send(byBrowser(vtest.Ana)).View.ID, r.SendTo("bea@example.com").View.ID

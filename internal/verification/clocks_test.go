@@ -17,30 +17,34 @@ func skewed() (*quota.Memory, *atomic.Int64) {
 	return quota.NewMemory(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }, "redis"), offset
 }
 
-// A limiter whose clock jumps ahead lets in too early; the database does not, and the answer tells the database's wait.
+// A limiter whose clock jumps ahead lets in too early; the database does not, and the answer tells
+// the database's wait.
 func TestDatabaseBoundsALimiterThatRunsAhead(t *testing.T) {
-	vtest.EachInBubble(t, map[string]bool{"taught": true, "not to be taught": false}, nil, func(r *vtest.Rig, teachable bool) {
-		memory, offset := skewed()
-		r.Limiter.Set(memory)
-		if !teachable {
-			r.Limiter.Around(vtest.Unreachable("Record", "Events"))
-		}
-		r.SendTo(vtest.Ana)
-		r.Sleep(55 * time.Second)
-		offset.Store(int64(5 * time.Second))
-		r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 5*time.Second)
-		r.Sleep(5*time.Second - time.Microsecond)
-		r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
-		r.Sleep(time.Microsecond)
-		r.SendTo(vtest.Ana)
-	})
+	vtest.EachInBubble(t, map[string]bool{"taught": true, "not to be taught": false}, nil,
+		func(r *vtest.Rig, teachable bool) {
+			memory, offset := skewed()
+			r.Limiter.Set(memory)
+			if !teachable {
+				r.Limiter.Around(vtest.Unreachable("Record", "Events"))
+			}
+			r.SendTo(vtest.Ana)
+			r.Sleep(55 * time.Second)
+			offset.Store(int64(5 * time.Second))
+			r.WantQuota("5 s early", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", 5*time.Second)
+			r.Sleep(5*time.Second - time.Microsecond)
+			r.WantWait(r.RefuseTo(vtest.Ana).Quota, time.Microsecond)
+			r.Sleep(time.Microsecond)
+			r.SendTo(vtest.Ana)
+		})
 }
 
-// Every wait that is told after a step of the limiter's clock is that of the database: a send 1 µs before its end is refused, and one at
-// its end is admitted. It is the same whether a refusal, a look or an admitted send tells it, and when the clock goes back.
+// Every wait that is told after a step of the limiter's clock is that of the database: a send 1 µs
+// before its end is refused, and one at its end is admitted. It is the same whether a refusal, a
+// look or an admitted send tells it, and when the clock goes back.
 func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 	steps := map[string][]time.Duration{}
-	for _, by := range []time.Duration{-25 * time.Hour, -time.Hour, -300 * time.Second, -30 * time.Second, -5 * time.Second, 5 * time.Second, 300 * time.Second,
+	for _, by := range []time.Duration{-25 * time.Hour, -time.Hour, -300 * time.Second, -30 * time.Second,
+		-5 * time.Second, 5 * time.Second, 300 * time.Second,
 		time.Hour, 25 * time.Hour} {
 		steps[by.String()] = []time.Duration{by, -by}
 	}
@@ -61,7 +65,8 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 					}
 					refusal := r.RefuseTo(vtest.Ana).Quota
 					r.WantQuota(what+": a refusal", refusal, left, wait)
-					r.Want(what+": how far the instant is from the database's clock", time.Until(refusal.At).Truncate(time.Second), time.Duration(0))
+					r.Want(what+": how far the instant is from the database's clock",
+						time.Until(refusal.At).Truncate(time.Second), time.Duration(0))
 				}
 				waits := func(what, left string, wait time.Duration) {
 					r.T.Helper()
@@ -94,7 +99,8 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 	}
 }
 
-// What has left by the database's clock has left, also where the limiter's clock was set back and an admitted send is the first to tell.
+// What has left by the database's clock has left, also where the limiter's clock was set back and
+// an admitted send is the first to tell.
 func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
 	setBack := func(r *vtest.Rig, by, then time.Duration) {
 		server := vtest.NewFakeRedis("redis")
@@ -109,14 +115,17 @@ func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
 		setBack(r, 5*time.Minute, 22*time.Minute)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3 7]", time.Minute)
 	})
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour}), func(r *vtest.Rig) { // no rule is longer
+	// no rule is longer
+	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5,
+		Window: time.Hour}), func(r *vtest.Rig) {
 		setBack(r, time.Hour, time.Hour+time.Second)
 		r.WantQuota("a look", r.QuotaOf(""), "[5]", 0)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[4]", 0)
 	})
 }
 
-// A clock that is set back while a bucket is compared or written makes no wait untrue, and soon the limiter has the right instants.
+// A clock that is set back while a bucket is compared or written makes no wait untrue, and soon the
+// limiter has the right instants.
 func TestWaitsAreTrueAfterAStepBackDuringALook(t *testing.T) {
 	for _, during := range []string{"Events", "Record"} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -140,7 +149,8 @@ func TestWaitsAreTrueAfterAStepBackDuringALook(t *testing.T) {
 	}
 }
 
-// sendAfterStep sends, and once more after a step of the limiter's clock, under one rule of an hour.
+// sendAfterStep sends, and once more after a step of the limiter's clock, under one rule of an
+// hour.
 func sendAfterStep(t *testing.T, limit int, wait, step time.Duration, check func(*vtest.Rig, verification.Answer)) {
 	t.Helper()
 	rule := quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: limit, Window: time.Hour}
@@ -156,14 +166,16 @@ func sendAfterStep(t *testing.T, limit int, wait, step time.Duration, check func
 	})
 }
 
-// An event that the limiter counts from a later instant, since its clock was set back, leaves when the database says.
+// An event that the limiter counts from a later instant, since its clock was set back, leaves when
+// the database says.
 func TestAnAdmittedSendTellsWhenTheOldestLeaves(t *testing.T) {
 	sendAfterStep(t, 5, 4*time.Minute, -5*time.Minute, func(r *vtest.Rig, a verification.Answer) {
 		r.Want("until the oldest leaves", a.Quota.Rules[0].ResetAfter, 56*time.Minute)
 	})
 }
 
-// An event that the limiter counts from an earlier instant, since its clock was set ahead, is moved by the next send.
+// An event that the limiter counts from an earlier instant, since its clock was set ahead, is moved
+// by the next send.
 func TestAnAdmittedSendMovesAnEventThatWouldLeaveTooEarly(t *testing.T) {
 	sendAfterStep(t, 2, 10*time.Minute, 10*time.Minute, func(r *vtest.Rig, _ verification.Answer) {
 		r.WantWait(r.Counted(), 50*time.Minute)
@@ -183,7 +195,8 @@ func TestFailuresAreTaughtOnTheLimitersClock(t *testing.T) {
 	})
 }
 
-// Over the turn of a day, too. The limiter learns the history by its own clock: what it has to itself it keeps.
+// Over the turn of a day, too. The limiter learns the history by its own clock: what it has to
+// itself it keeps.
 func TestDatabaseBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	daily := vtest.WithRules(quota.Rule{Name: "today", Scope: quota.Recipient, Limit: 1, Per: quota.Day})
 	vtest.InBubbleWith(t, vtest.MinuteTick(daily), func(r *vtest.Rig) { // starts at midnight
@@ -199,8 +212,8 @@ func TestDatabaseBoundsALimiterThatIsInTheNextDay(t *testing.T) {
 	})
 }
 
-// The history that the database teaches is placed by its ages on the limiter's clock, also where the database sees that clock
-// corrected.
+// The history that the database teaches is placed by its ages on the limiter's clock, also where
+// the database sees that clock corrected.
 func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		ahead := func() *quota.Memory {
@@ -215,7 +228,8 @@ func TestHistoryIsTaughtOnTheLimitersClock(t *testing.T) {
 	})
 }
 
-// hasty lets in what its memory would refuse, as a limiter does for which others take a place a moment later.
+// hasty lets in what its memory would refuse, as a limiter does for which others take a place a
+// moment later.
 type hasty struct{ *quota.Memory }
 
 func (h hasty) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {

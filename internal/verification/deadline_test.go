@@ -14,7 +14,8 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// late is a database that answers each write of a send after a time, or when the caller's time is over.
+// late is a database that answers each write of a send after a time, or when the caller's time is
+// over.
 type late struct {
 	core.Database
 	claim, begin, release time.Duration
@@ -54,8 +55,9 @@ func (l *late) Release(ctx context.Context, key [32]byte, send uuid.UUID, forget
 	return l.Database.Release(ctx, key, send, forget)
 }
 
-// A send is answered before a proxy asks another replica, however long each step takes, also if the client has left. What was not decided
-// until then counts nothing, and its key is free for the other replica.
+// A send is answered before a proxy asks another replica, however long each step takes, also if the
+// client has left. What was not decided until then counts nothing, and its key is free for the
+// other replica.
 func TestASendHasOneDeadline(t *testing.T) {
 	const tick = time.Millisecond
 	type answered struct {
@@ -68,13 +70,18 @@ func TestASendHasOneDeadline(t *testing.T) {
 		want answered
 	}
 	vtest.EachInBubble(t, map[string]aCase{
-		"in time":            {late: late{claim: 2 * time.Second, begin: 4*time.Second - tick}, want: answered{after: 6*time.Second - tick}},
-		"a late claim":       {late: late{claim: time.Minute}, want: answered{after: 5 * time.Second, err: fault.Unavailable}},
-		"too late together":  {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, want: answered{after: 6 * time.Second, err: fault.Unavailable}},
-		"a client that left": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true, want: answered{after: 6 * time.Second, err: fault.Unavailable}},
+		"in time": {late: late{claim: 2 * time.Second, begin: 4*time.Second - tick},
+			want: answered{after: 6*time.Second - tick}},
+		"a late claim": {late: late{claim: time.Minute},
+			want: answered{after: 5 * time.Second, err: fault.Unavailable}},
+		"too late together": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick},
+			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
+		"a client that left": {late: late{claim: 2 * time.Second, begin: 4*time.Second + tick}, left: true,
+			want: answered{after: 6 * time.Second, err: fault.Unavailable}},
 		"may have counted": {late: late{claim: 2 * time.Second, begin: time.Minute, uncertain: true},
 			want: answered{after: 6 * time.Second, err: fault.Uncertain}},
-		"a release just in time": {late: late{claim: 2 * time.Second, begin: time.Minute, release: 1500*time.Millisecond - tick},
+		"a release just in time": {late: late{claim: 2 * time.Second, begin: time.Minute,
+			release: 1500*time.Millisecond - tick},
 			want: answered{after: 7500*time.Millisecond - tick, err: fault.Unavailable}},
 		"no release": {late: late{claim: 2 * time.Second, begin: time.Minute, release: time.Minute},
 			want: answered{after: 7500 * time.Millisecond, err: fault.Unavailable, own: verification.ErrBusy}},

@@ -23,8 +23,9 @@ import (
 // wide lets any number of codes be sent: what is refused is refused for another reason.
 var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limit: 10_000, Window: time.Hour})
 
-// Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes that callers of one kind asked
-// for, 20 wrong ones are compared in a day, however they are asked for.
+// Resends, new verifications, other sessions, other purposes, canceling: of a recipient's codes
+// that callers of one kind asked for, 20 wrong ones are compared in a day, however they are asked
+// for.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
 	vtest.EachInBubble(t, map[string]func(n int) verification.Ask{
 		"browsers":    func(int) verification.Ask { return byBrowser(vtest.Ana) },
@@ -58,7 +59,8 @@ func TestGuessesOfOneRecipientADay(t *testing.T) {
 	})
 }
 
-// A code that confirms an address lives a day in a mail and ten minutes in a text message; its wrong codes count from their own instants.
+// A code that confirms an address lives a day in a mail and ten minutes in a text message; its
+// wrong codes count from their own instants.
 func TestAConfirmationLivesADay(t *testing.T) {
 	confirm := func(s *vtest.Settings) {
 		wide(s)
@@ -81,7 +83,8 @@ func TestAConfirmationLivesADay(t *testing.T) {
 			open = append(open, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
 		}
 		for _, id := range open {
-			r.Want("wrong codes compared", r.Guess(vtest.BackEnd, verification.MaxAttempts, id), verification.MaxAttempts)
+			r.Want("wrong codes compared", r.Guess(vtest.BackEnd, verification.MaxAttempts, id),
+				verification.MaxAttempts)
 			r.Sleep(time.Hour)
 		}
 		r.Want("the wait", r.WantLockedOut(vtest.AskFor(vtest.Ana)), gate.FailureWindow-n*time.Hour)
@@ -92,7 +95,8 @@ func TestAConfirmationLivesADay(t *testing.T) {
 	})
 }
 
-// Networks are bounded each by itself and together; an administrator learns of the refusals, and no address is logged.
+// Networks are bounded each by itself and together; an administrator learns of the refusals, and no
+// address is logged.
 func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
 		seen := r.Observe()
@@ -104,7 +108,8 @@ func TestFailuresOfANetwork(t *testing.T) {
 			}
 			for i := range n {
 				if i%4 == 0 {
-					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)), vtest.By(c))).View.ID)
+					sent = append(sent, r.Send(vtest.AskFor(fmt.Sprintf("r%d@example.com", len(sent)),
+						vtest.By(c))).View.ID)
 				}
 				_, was, w := r.Try(c, sent[len(sent)-1], r.WrongCode(r.LastCode()))
 				if was {
@@ -158,7 +163,8 @@ func TestWhatIsNoFailure(t *testing.T) {
 				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: in,
 			})
 			r.NoError(err)
-			r.WantLine("of the network and of the app", vtest.Line(d.Rules[0].Used, d.Rules[0].Used), d.Rules[1].Used, d.Rules[2].Used)
+			r.WantLine("of the network and of the app", vtest.Line(d.Rules[0].Used, d.Rules[0].Used), d.Rules[1].Used,
+				d.Rules[2].Used)
 			return d.Rules[0].Used
 		}
 		is := func(want int, what string) {
@@ -187,14 +193,16 @@ func TestWhatIsNoFailure(t *testing.T) {
 		is(1, "a code that could not be derived")
 		r.Want("its tries", r.Get(b.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Svc.Use(good)
-		r.Svc.Store = &disturbed{DB: r.Store, before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
+		r.Svc.Store = &disturbed{DB: r.Store,
+			before: func(id string) { r.NoError(vtest.Err(r.Store.Cancel(r.Context(), id))) }}
 		c := r.Check(b.View.ID, r.LastCode())
 		r.WantChecked("canceled meanwhile", c, "canceled false")
 		is(1, "a check that compared nothing")
 	})
 }
 
-// Without the limiter the database goes on alone: codes can be checked, and the recipient's bound holds.
+// Without the limiter the database goes on alone: codes can be checked, and the recipient's bound
+// holds.
 func TestChecksWithoutTheLimiter(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		r.LoseLimiter()

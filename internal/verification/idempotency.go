@@ -18,28 +18,31 @@ import (
 	"sendcode/internal/store"
 )
 
-// A request with an idempotency key runs once. The key is claimed in the database before the gates decide, and the claim fixes the ID of
-// the send, by which both gates recognize the send. A refusal releases the key, so that the caller may try again after the wait. So does an
-// outage after which the database certainly has no row, if the database can take the release. After an outage that may have written the
-// send, the next request with the key continues with the same send ID.
+// A request with an idempotency key runs once. The key is claimed in the database before the gates
+// decide, and the claim fixes the ID of the send, by which both gates recognize the send. A refusal
+// releases the key, so that the caller may try again after the wait. So does an outage after which
+// the database certainly has no row, if the database can take the release. After an outage that may
+// have written the send, the next request with the key continues with the same send ID.
 
 // KeyLife is how long an idempotency key is kept.
 const KeyLife = 24 * time.Hour
 
-// claimLease is longer than both gates may take together. Meanwhile a request with the same key gets ErrBusy.
+// claimLease is longer than both gates may take together. Meanwhile a request with the same key
+// gets ErrBusy.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
 // claim is the send ID that a request uses, and its claimed idempotency key if it has one.
 type claim struct {
-	send      uuid.UUID
-	key       [32]byte
-	keyed     bool
-	inherited bool           // the ID is from an earlier request with the key, which may have counted or written the send
+	send  uuid.UUID
+	key   [32]byte
+	keyed bool
+	// the ID is from an earlier request with the key, which may have counted or written the send
+	inherited bool
 	done      *store.Claimed // the key's request was admitted before; nil: it was not
 }
 
-// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must not end if the client hangs up. Errors: ErrBusy, ErrOtherRequest,
-// fault.Unavailable.
+// claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
+// not end if the client hangs up. Errors: ErrBusy, ErrOtherRequest, fault.Unavailable.
 func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
@@ -48,7 +51,8 @@ func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
-	got, err := s.Store.Claim(ctx, store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
+	got, err := s.Store.Claim(ctx,
+		store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
 	if errors.Is(err, fault.Uncertain) {
 		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is: nothing was counted
 	}
@@ -68,8 +72,9 @@ func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	return c, nil
 }
 
-// releaseKey releases the key of a request that was not admitted, before a deadline. If the release fails, the key stays bound to this request
-// and send ID, and the next request with the key can continue after the lease.
+// releaseKey releases the key of a request that was not admitted, before a deadline. If the release
+// fails, the key stays bound to this request and send ID, and the next request with the key can
+// continue after the lease.
 func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, answer Answer, err error) {
 	if !c.keyed || answer.Admitted {
 		return
@@ -77,13 +82,15 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
-		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease", "send", c.send,
+		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease",
+			"send", c.send,
 			"error", err, runbook.DatabaseAway.See())
 	}
 }
 
-// replay repeats the answer of the first request with the key, but with the present states of the rules. If a.Wait is set, it has the
-// present states of the send and the verification too, else those at admission. Error: fault.Unavailable.
+// replay repeats the answer of the first request with the key, but with the present states of the
+// rules. If a.Wait is set, it has the present states of the send and the verification too, else
+// those at admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, a parsedAsk, done store.Claimed) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
@@ -105,13 +112,14 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 	if s.Number == 1 {
 		v.Attempts = 0
 	}
-	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode, s.Counts = store.Queued, "", 1, time.Time{}, "", "", true
+	s.Status, s.Reason, s.Attempt, s.FinishedAt, s.Provider, s.ProviderCode, s.Counts = store.Queued, "", 1,
+		time.Time{}, "", "", true
 	return v, s
 }
 
-// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so that those never share a key. If a
-// browser's key can be guessed, its network is hashed too: else a guess from another network would get the answer, and the verification
-// with it.
+// idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so
+// that those never share a key. If a browser's key can be guessed, its network is hashed too: else
+// a guess from another network would get the answer, and the verification with it.
 func (s *Service) idempotencyKeyHash(a parsedAsk) [32]byte {
 	switch {
 	case a.Kind == Secret:
@@ -122,10 +130,11 @@ func (s *Service) idempotencyKeyHash(a parsedAsk) [32]byte {
 	return s.Vault.KeyedHash("idempotency key", a.App, "browser of "+buckets.ClientPrefix(a.IP), a.Key)
 }
 
-// fingerprint hashes the content of a request, to tell a repetition from another request with the same key. It ignores the client's
-// address, which may change at a retry; see idempotencyKeyHash.
+// fingerprint hashes the content of a request, to tell a repetition from another request with the
+// same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.
 func (s *Service) fingerprint(a parsedAsk) [32]byte {
-	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages), a.Reference,
+	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
+		a.Reference,
 		a.Session, a.Resend}
 	if a.Stranger {
 		parts = append(parts, "stranger")
@@ -136,9 +145,10 @@ func (s *Service) fingerprint(a parsedAsk) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only hexadecimal digits, an even number of at least
-// 32, with letters and at least 8 different digits. In doubt it returns false. Words, counters and times never look like that; a UUID has
-// at most 122 random bits, and base64 may be words.
+// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only
+// hexadecimal digits, an even number of at least 32, with letters and at least 8 different digits.
+// In doubt it returns false. Words, counters and times never look like that; a UUID has at most 122
+// random bits, and base64 may be words.
 func isRandomKey(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

@@ -81,7 +81,8 @@ func TestOutagesAndKeys(t *testing.T) {
 		"no claim":                     {"Claim", sqlitetest.Down, false},
 		"nothing written":              {"Begin", sqlitetest.Down, false},
 		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
-		"uncertain, and not written":   {"Begin", sqlitetest.Vague, false}, // the same key goes on with the place that was taken
+		// the same key goes on with the place that was taken
+		"uncertain, and not written": {"Begin", sqlitetest.Vague, false},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.FailStore(c.how, c.method)
 		r.WantError(r.SendError(keyed), fault.Unavailable)
@@ -98,7 +99,8 @@ func TestOutagesAndKeys(t *testing.T) {
 	})
 }
 
-// A process that dies anywhere on the way leaves a key that is free again after its lease, and one send at most.
+// A process that dies anywhere on the way leaves a key that is free again after its lease, and one
+// send at most.
 func TestCrashesWithAKey(t *testing.T) {
 	type row struct {
 		fault   sqlitetest.Fault // of Begin
@@ -142,7 +144,8 @@ func TestCrashesWithAKey(t *testing.T) {
 	})
 }
 
-// sleeper is a database that a process reaches only once it wakes, whatever became of the caller meanwhile.
+// sleeper is a database that a process reaches only once it wakes, whatever became of the caller
+// meanwhile.
 type sleeper struct {
 	core.Database
 	wake <-chan struct{}
@@ -164,7 +167,8 @@ func TestSleeperWithAKey(t *testing.T) {
 		first := r.Send(keyed)
 		close(wake)
 		r.Sleep(10 * time.Second)
-		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID, first.Replayed)
+		r.WantLine("the sleeper's answer", vtest.Line(true, first.View.ID, false), second.Replayed, second.View.ID,
+			first.Replayed)
 		r.WantMails(1)
 	})
 }
@@ -192,13 +196,15 @@ func TestReplayTellsTheOutcome(t *testing.T) {
 		ask := vtest.AskFor(vtest.Ana, vtest.WithKey("k"), vtest.Waiting(5*time.Second))
 		for _, replayed := range []bool{false, true} {
 			a := r.Send(ask)
-			r.WantLine("the answer", vtest.Line(replayed, "failed rejected"), a.Replayed, a.View.Send.Status, a.View.Send.Reason)
+			r.WantLine("the answer", vtest.Line(replayed, "failed rejected"), a.Replayed, a.View.Send.Status,
+				a.View.Send.Reason)
 		}
 		r.WantMails(1)
 	})
 }
 
-// A limiter that remembers refusals is told that the ID may have been admitted before, also by another process.
+// A limiter that remembers refusals is told that the ID may have been admitted before, also by
+// another process.
 func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		heard := &hearing{Limiter: r.Limiter}
@@ -220,7 +226,8 @@ func (h *hearing) Take(ctx context.Context, req quota.Request) (quota.Decision, 
 	return h.Limiter.Take(ctx, req)
 }
 
-// A request that goes on with the send of an earlier one counts from its own instant in both gates, also where no wait shows it.
+// A request that goes on with the send of an earlier one counts from its own instant in both gates,
+// also where no wait shows it.
 func TestAnInheritedSendCountsFromItsOwnInstantWhereThereIsRoom(t *testing.T) {
 	two := vtest.WithRules(quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 2, Window: time.Minute},
 		quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})

@@ -10,15 +10,15 @@ import (
 	"sendcode/quota"
 )
 
-// A resend of a code with less life left than min(120 s, life/5) opens a new verification instead, since the code would expire soon after
-// it arrives.
+// A resend of a code with less life left than min(120 s, life/5) opens a new verification instead,
+// since the code would expire soon after it arrives.
 const (
 	maxMinLife   = 120 * time.Second
 	minLifeShare = 5
 )
 
-// intent builds the argument of Store.Begin: the row to write, the verification to join or to open, and the rules to decide. It makes
-// random values, and encrypts the recipient and a caller's code.
+// intent builds the argument of Store.Begin: the row to write, the verification to join or to open,
+// and the rules to decide. It makes random values, and encrypts the recipient and a caller's code.
 func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.newVerification(r)
 	if err != nil {
@@ -29,7 +29,8 @@ func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 	row.Observed = d.Observed()
 	in := store.Intent{
 		Send: row, Verification: fresh, Join: r.joins.id, Address: r.address,
-		Rules: policy.ForDatabase(r.subject.Purpose.Policy.Rules), Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
+		Rules:      policy.ForDatabase(r.subject.Purpose.Policy.Rules),
+		Rejections: policy.FailureRule(r.subject.Purpose.Policy.Rules), Purposes: r.subject.Purpose.Shares,
 		TTL: cmp.Or(r.TTL, r.subject.Purpose.TTL), MinLife: MinResendLife(r.subject.Purpose.TTL), Lease: s.Lease,
 	}
 	if r.Code != "" {
@@ -48,10 +49,13 @@ func (s *Service) newVerification(r *sending) (store.Verification, error) {
 		return store.Verification{}, err
 	}
 	v := store.Verification{
-		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient, To: r.to.Masked(),
-		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID, CodeLength: r.codeLength(),
-		Alphabet: string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference, MaxAttempts: MaxAttempts,
-		Replaces: r.joins.chain[:min(len(r.joins.chain), store.MaxReplaces)],
+		ID: id, App: r.App, Channel: r.to.Channel(), Purpose: r.subject.Purpose.Name, Recipient: r.subject.Recipient,
+		To:     r.to.Masked(),
+		Sealed: sealed, Holder: r.holder, Class: r.subject.Class, Nonce: nonce, KeyID: keyID,
+		CodeLength: r.codeLength(),
+		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference,
+		MaxAttempts: MaxAttempts,
+		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplaces)],
 	}
 	if r.Code != "" { // nothing is derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""

@@ -20,7 +20,8 @@ func lockoutNumber(n int, class store.Class) lockoutKey {
 	return lockoutKey{"shop", recipient.Email, h, class}
 }
 
-// A lockout is known until it ends, with what is left of its wait. After five seconds one request reads it again.
+// A lockout is known until it ends, with what is left of its wait. After five seconds one request
+// reads it again.
 func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	for _, c := range []struct {
 		wait, after, left time.Duration
@@ -36,7 +37,8 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		var l lockouts
 		key := lockoutNumber(1, store.UnknownBrowser)
 		l.remember(key, c.wait, seenAt)
-		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old || left == 0 && len(l.known) != 0 {
+		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old != c.old ||
+			left == 0 && len(l.known) != 0 {
 			t.Errorf("%v after %v: %v left, old %v, %d known", c.wait, c.after, left, old, len(l.known))
 		}
 		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old {
@@ -45,10 +47,12 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		other, _ := l.find(lockoutNumber(1, store.SecretKey), seenAt)
 		servertest.Same(t, "another class is locked out for", other, 0)
 	}
-	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered, 5*time.Second)
+	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered,
+		5*time.Second)
 }
 
-// A known lockout of the caller's class refuses a resend only if the verification that it names is of that class too.
+// A known lockout of the caller's class refuses a resend only if the verification that it names is
+// of that class too.
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	s := Service{Parts: Parts{Now: func() time.Time { return seenAt }}}
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")

@@ -27,10 +27,12 @@ func knownBrowser(r *vtest.Rig, options ...vtest.Option) string {
 	return checked.Known
 }
 
-// A token is good for the app and address of its verification, for 90 days, until that is erased, and while its key is in the ring. In
-// doubt the browser is unknown. The database is asked for the verification of a token that fits, and for nothing else.
+// A token is good for the app and address of its verification, for 90 days, until that is erased,
+// and while its key is in the ring. In doubt the browser is unknown. The database is asked for the
+// verification of a token that fits, and for nothing else.
 func TestKnownBrowsers(t *testing.T) {
-	roomy := vtest.WithReserve(map[string]int{"hour": 900}, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
+	roomy := vtest.WithReserve(map[string]int{"hour": 900},
+		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { roomy(s); s.Tick = 24 * time.Hour }, func(r *vtest.Rig) {
 		token := knownBrowser(r)
 		limit := func(s *vtest.Service, ask verification.Ask) int {
@@ -66,12 +68,14 @@ func TestKnownBrowsers(t *testing.T) {
 		id := r.Send(byBrowser(vtest.Ana, presenting(token))).View.ID
 		r.Want("a resend of its own", limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: id}), 1000)
 		strangers := r.Send(byBrowser("cleo@example.com")).View.ID
-		r.Want("a stranger's resend of its own", limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: strangers}), 100)
+		r.Want("a stranger's resend of its own",
+			limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: strangers}), 100)
 		r.Cancel(strangers)
 		a := r.Send(verification.Ask{Caller: vtest.Browser, Resend: strangers})
 		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
 		r.WantLine("the code that a stranger is sent once that has ended: another one, limit, class",
-			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit, next.Class, err)
+			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit,
+			next.Class, err)
 		look, err := r.Svc.Get(r.Context(), vtest.Browser, id)
 		r.WantLine("a look", "1000 <nil>", look.Quota.Rules[0].Limit, err)
 		id = r.SendTo(vtest.Ana).View.ID
@@ -103,9 +107,10 @@ func TestKnownBrowsers(t *testing.T) {
 	})
 }
 
-// Strangers from 50 networks use up every limit and every try of a recipient, for a day and two hours, with the default policy and its
-// reserve. A back end and a known browser each send within 60 s and get in, also while the limiter is away, and no window of the database
-// has more than 1, 5, 10.
+// Strangers from 50 networks use up every limit and every try of a recipient, for a day and two
+// hours, with the default policy and its reserve. A back end and a known browser each send within
+// 60 s and get in, also while the limiter is away, and no window of the database has more than 1,
+// 5, 10.
 func TestStrangersStopNobody(t *testing.T) {
 	builtIn := vtest.WithReserve(map[string]int{"hour": 1, "day": 2}, func(*vtest.Settings) {})
 	for _, guessing := range []bool{false, true} {
@@ -135,7 +140,8 @@ func TestStrangersStopNobody(t *testing.T) {
 				for n := range 26 * 60 {
 					stranger := vtest.Browser
 					stranger.IP = netip.AddrFrom4([4]byte{10, byte(n % 50), 0, 1})
-					if a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana, vtest.By(stranger))); err == nil && a.Admitted {
+					if a, err := r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana, vtest.By(stranger))); err == nil &&
+						a.Admitted {
 						if sent++; guessing {
 							r.Guess(stranger, 5, a.View.ID)
 						}

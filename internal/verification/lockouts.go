@@ -12,11 +12,12 @@ import (
 	"sendcode/quota"
 )
 
-// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were entered for the recipient, for codes that
-// the same class of callers requested.
+// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were
+// entered for the recipient, for codes that the same class of callers requested.
 const ChecksRule = "checks"
 
-var lockoutRule = quota.Rule{Name: ChecksRule, Scope: quota.Recipient, Limit: gate.FailureLimit, Window: gate.FailureWindow}
+var lockoutRule = quota.Rule{Name: ChecksRule, Scope: quota.Recipient, Limit: gate.FailureLimit,
+	Window: gate.FailureWindow}
 
 // lockoutKey identifies a lockout: of a recipient, for codes that one class of callers requested.
 type lockoutKey struct {
@@ -26,9 +27,10 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches lockouts that the database reported, until they end. So repeated requests during a lockout are refused before the limiter
-// counts them: else each would use the recipient's quota, which other callers need, until the database refuses it. One that was reported
-// some seconds ago is read again before it refuses.
+// lockouts caches lockouts that the database reported, until they end. So repeated requests during
+// a lockout are refused before the limiter counts them: else each would use the recipient's quota,
+// which other callers need, until the database refuses it. One that was reported some seconds ago
+// is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]knownLockout
@@ -46,7 +48,10 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.known) >= maxLockouts {
-		maps.DeleteFunc(l.known, func(_ lockoutKey, k knownLockout) bool { return now.Sub(k.reported) >= lockoutRemembered })
+		maps.DeleteFunc(l.known, func(
+			_ lockoutKey, k knownLockout) bool {
+			return now.Sub(k.reported) >= lockoutRemembered
+		})
 	}
 	if l.known == nil {
 		l.known = map[lockoutKey]knownLockout{}
@@ -56,8 +61,9 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	}
 }
 
-// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old says that it was reported too long ago,
-// and that the caller reads it again; others believe it meanwhile.
+// find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
+// says that it was reported too long ago, and that the caller reads it again; others believe it
+// meanwhile.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,9 +88,10 @@ func (a parsedAsk) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
-// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there is none. It also returns 0 for a
-// caller's code, which is not checked here, and if a resend names a verification of another class: only the database knows whether that
-// code or a new one will be sent. Errors: those of the database, where the lockout has to be read again.
+// cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
+// is none. It also returns 0 for a caller's code, which is not checked here, and if a resend names
+// a verification of another class: only the database knows whether that code or a new one will be
+// sent. Errors: those of the database, where the lockout has to be read again.
 func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration, error) {
 	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
@@ -94,7 +101,8 @@ func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration
 	if !old {
 		return left, nil
 	}
-	out, err := s.Store.LockedOut(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient, Class: key.class})
+	out, err := s.Store.LockedOut(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient,
+		Class: key.class})
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +114,8 @@ func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration
 	return out.Wait, nil
 }
 
-// refusedByLockout records a send that is refused by a lockout, and returns the *TooManyChecksError.
+// refusedByLockout records a send that is refused by a lockout, and returns the
+// *TooManyChecksError.
 func (s *Service) refusedByLockout(a parsedAsk, wait time.Duration) error {
 	s.recordRefusal(a, "refused", ChecksRule, quota.Recipient, wait)
 	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())

@@ -25,7 +25,8 @@ func byBrowser(to string, options ...vtest.Option) verification.Ask {
 	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
 }
 
-// A browser that asks for codes for another person and enters wrong ones stops neither their back end's sends nor its checks.
+// A browser that asks for codes for another person and enters wrong ones stops neither their back
+// end's sends nor its checks.
 func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(reserved), func(r *vtest.Rig) {
 		var ids []string
@@ -62,7 +63,8 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 	})
 }
 
-// A lockout of browsers' codes that a back end runs into, or a browser into that of a back end's, stops no sends of the caller's own class.
+// A lockout of browsers' codes that a back end runs into, or a browser into that of a back end's,
+// stops no sends of the caller's own class.
 func TestALockoutIsOfTheCodesClass(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		var ids []string
@@ -92,8 +94,9 @@ func from(ip string) verification.Caller {
 	return c
 }
 
-// As many wrong codes as the app's bound allows, from many networks, for recipients of the attackers' own: no honest caller is stopped,
-// people are alarmed, and browsers' new codes are longer until it is over.
+// As many wrong codes as the app's bound allows, from many networks, for recipients of the
+// attackers' own: no honest caller is stopped, people are alarmed, and browsers' new codes are
+// longer until it is over.
 func TestAnAppUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(500)), func(r *vtest.Rig) {
 		seen := r.Observe()
@@ -126,8 +129,12 @@ func TestAnAppUnderAttack(t *testing.T) {
 		both(8)
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
-		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"), seen.Take("checked refused"))
-		alarms := func() int { return strings.Count(r.Printed.String(), "level=ERROR msg=\"failed checks exceed the app") }
+		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"),
+			seen.Take("checked refused"))
+		alarms := func() int {
+			return strings.Count(r.Printed.String(),
+				"level=ERROR msg=\"failed checks exceed the app")
+		}
 		r.Want("alarms", alarms(), 1)
 		r.Sleep(time.Minute)
 		r.Guess(extra.Caller, 1, r.Send(extra).View.ID)
@@ -156,8 +163,8 @@ func TestLengthsUnderAttack(t *testing.T) {
 	})
 }
 
-// Unknown browsers and back ends that act for strangers stop at the limit less the reserve, in every figure that they are told, also while
-// the limiter is away. A secret key then has the rest.
+// Unknown browsers and back ends that act for strangers stop at the limit less the reserve, in
+// every figure that they are told, also while the limiter is away. A secret key then has the rest.
 func TestReserve(t *testing.T) {
 	stranger := vtest.BackEnd
 	stranger.Stranger = true
@@ -208,7 +215,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A back end that acts for a stranger spends no tries of those that it opens for people it knows, and holds none of their verifications.
+// A back end that acts for a stranger spends no tries of those that it opens for people it knows,
+// and holds none of their verifications.
 func TestABackEndForStrangers(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		stranger := vtest.BackEnd
@@ -221,11 +229,13 @@ func TestABackEndForStrangers(t *testing.T) {
 		r.WantLine("the back end's own", own+" 2", r.SendTo(vtest.Ana).View.ID, r.Get(own).Send.Number)
 		r.WantApproved(own, r.LastCode())
 		r.WantInvalid(r.SendError(verification.Ask{Caller: stranger, Resend: own}), "trust", "mismatch")
-		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, vtest.By(stranger), vtest.InSession("s"))), "session", "not_allowed")
+		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, vtest.By(stranger), vtest.InSession("s"))), "session",
+			"not_allowed")
 	})
 }
 
-// Each class's lockout is told to the administrator. A browser that names a back end's verification goes by the back end's.
+// Each class's lockout is told to the administrator. A browser that names a back end's verification
+// goes by the back end's.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
@@ -250,8 +260,9 @@ func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	})
 }
 
-// Strangers who are locked out take no place of the recipient, however long they go on: when the lockout has to be read again, it is read
-// before the limiter counts. After a reset by another process they get in within seconds.
+// Strangers who are locked out take no place of the recipient, however long they go on: when the
+// lockout has to be read again, it is read before the limiter counts. After a reset by another
+// process they get in within seconds.
 func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		stranger := byBrowser(vtest.Ana)
@@ -280,7 +291,8 @@ func TestLockedOutStrangersTakeNoPlace(t *testing.T) {
 	})
 }
 
-// A check that meets a lockout is told a wait. Sends know of it then, and do not ask the database again.
+// A check that meets a lockout is told a wait. Sends know of it then, and do not ask the database
+// again.
 func TestACheckMeetsALockout(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		var ids []string
@@ -303,7 +315,8 @@ func TestACheckMeetsALockout(t *testing.T) {
 	})
 }
 
-// The check that reaches an app's bound is within it: the next one alarms. A right code takes its own count back, so it never does.
+// The check that reaches an app's bound is within it: the next one alarms. A right code takes its
+// own count back, so it never does.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
 		seen := r.Observe()

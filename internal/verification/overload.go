@@ -33,8 +33,9 @@ func (s *Service) countOverload(what string, err error) error {
 	return err
 }
 
-// SendsOverloaded returns the *admission.OverloadedError with which Send would refuse any request now; nil: it would not. It is for
-// callers that have not read the request yet: to read one costs more than to refuse it.
+// SendsOverloaded returns the *admission.OverloadedError with which Send would refuse any request
+// now; nil: it would not. It is for callers that have not read the request yet: to read one costs
+// more than to refuse it.
 func (s *Service) SendsOverloaded() error {
 	return s.countOverload(ofSends, s.sends.Check(admission.Unread))
 }
@@ -44,8 +45,8 @@ func (s *Service) ChecksOverloaded() error {
 	return s.countOverload(ofChecks, s.checks.Check(admission.Unread))
 }
 
-// refuseUnparsed returns the *admission.OverloadedError with which Send would refuse a request of its class. nil also if the class is not
-// known yet, since a browser may be a known one.
+// refuseUnparsed returns the *admission.OverloadedError with which Send would refuse a request of
+// its class. nil also if the class is not known yet, since a browser may be a known one.
 func (s *Service) refuseUnparsed(ask Ask) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil

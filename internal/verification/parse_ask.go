@@ -18,7 +18,8 @@ import (
 	"sendcode/quota"
 )
 
-// parsedAsk is an Ask that was read: for which recipient it is, and under which rules. Nothing changes it afterwards.
+// parsedAsk is an Ask that was read: for which recipient it is, and under which rules. Nothing
+// changes it afterwards.
 type parsedAsk struct {
 	Ask                            // with what a resend leaves out
 	request string                 // ID of the HTTP request; empty: none
@@ -39,8 +40,9 @@ type joined struct {
 	state State
 }
 
-// parseAsk reads a request in three steps: what it says, the hashes of its recipient, and the rules of its purpose. A request to a recipient
-// that is not served is recorded as a refusal. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// parseAsk reads a request in three steps: what it says, the hashes of its recipient, and the rules
+// of its purpose. A request to a recipient that is not served is recorded as a refusal. Errors:
+// *fault.InvalidError, fault.NotFound, fault.Unavailable.
 func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
 	a, err := s.parse(ctx, ask)
 	if err != nil {
@@ -59,13 +61,15 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
 		a.Site = set.Apps[a.App].Site
 	}
 	if refusal := set.ValidateRecipient(a.to); refusal != nil {
-		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0) // so that an administrator finds why no code was sent
+		// so that an administrator finds why no code was sent
+		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0)
 		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return a, nil
 }
 
-// parse reads what a request says. For a resend it reads the verification. Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// parse reads what a request says. For a resend it reads the verification. Errors:
+// *fault.InvalidError, fault.NotFound, fault.Unavailable.
 func (s *Service) parse(ctx context.Context, ask Ask) (parsedAsk, error) {
 	a := parsedAsk{Ask: ask, request: requestid.From(ctx)}
 	if err := validateOptions(ask); err != nil {
@@ -90,9 +94,9 @@ func (s *Service) parse(ctx context.Context, ask Ask) (parsedAsk, error) {
 	return a, err
 }
 
-// fillFromVerification fills in what a resend leaves out from the verification that it names. If To, Channel or Purpose are given, they
-// must match it; Reference and Languages may differ. Errors: *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerChecks,
-// fault.Unavailable.
+// fillFromVerification fills in what a resend leaves out from the verification that it names. If
+// To, Channel or Purpose are given, they must match it; Reference and Languages may differ. Errors:
+// *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerChecks, fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error {
 	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
@@ -133,7 +137,8 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error 
 	return nil
 }
 
-// preferredLocale returns the tag of the Accept-Language list that best fits the templates of the app and channel.
+// preferredLocale returns the tag of the Accept-Language list that best fits the templates of the
+// app and channel.
 func (s *Service) preferredLocale(a parsedAsk) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.PreferredLocale(a.App, a.Languages)
@@ -141,8 +146,8 @@ func (s *Service) preferredLocale(a parsedAsk) string {
 	return s.Mails.PreferredLocale(a.App, a.Languages)
 }
 
-// classOf returns the class of a request: of a browser, known if it presents a token for the address, or names a verification of a known
-// one.
+// classOf returns the class of a request: of a browser, known if it presents a token for the
+// address, or names a verification of a known one.
 func (s *Service) classOf(ctx context.Context, a parsedAsk) store.Class {
 	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnown(ctx, a)) {
 		return store.KnownBrowser
@@ -150,15 +155,16 @@ func (s *Service) classOf(ctx context.Context, a parsedAsk) store.Class {
 	return a.Caller.class()
 }
 
-// MaxKnown is how many tokens a browser keeps and presents. KnownFor is how long after the approval a token is good.
+// MaxKnown is how many tokens a browser keeps and presents. KnownFor is how long after the approval
+// a token is good.
 const (
 	MaxKnown = 5
 	KnownFor = 90 * 24 * time.Hour
 )
 
-// isKnown reports whether a browser presents a token of this app and address whose verification was approved, at most KnownFor ago, and
-// still has its address. It reads at most one verification, and none without a token that fits; if the database does not answer, it
-// returns false.
+// isKnown reports whether a browser presents a token of this app and address whose verification was
+// approved, at most KnownFor ago, and still has its address. It reads at most one verification, and
+// none without a token that fits; if the database does not answer, it returns false.
 func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 	for _, token := range a.Known {
 		id, err := s.Vault.OpenKnown(token, a.App, a.to.Channel(), a.address)
@@ -168,7 +174,8 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
 		codes, now, err := s.Store.CodesOf(ctx, []string{id})
-		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" || codes[0].Channel != a.to.Channel() ||
+		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
+			codes[0].Channel != a.to.Channel() ||
 			now.Sub(codes[0].ApprovedAt) >= KnownFor { // or never approved
 			return false
 		}
@@ -178,21 +185,25 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 	return false
 }
 
-// subject returns what a caller's request of a class for a recipient is counted by, with the purpose and its rules.
+// subject returns what a caller's request of a class for a recipient is counted by, with the
+// purpose and its rules.
 func (s *Service) subject(
-	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient, h recipient.Hashes) buckets.Subject {
+	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
+	h recipient.Hashes) buckets.Subject {
 	p = s.ruled(set, c, class, p, r.Channel(), h.Address)
 	return subjectOf(c, class, r.Channel(), h.Counted, buckets.AreaOf(s.Vault, r, h), p)
 }
 
-func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.Area, p policy.Purpose) buckets.Subject {
+func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Hash, in buckets.Area,
+	p policy.Purpose) buckets.Subject {
 	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
-// ruled returns the purpose with the rules and limits for a caller of a class on sends to an address by a channel. To a test recipient
-// nothing is refused.
+// ruled returns the purpose with the rules and limits for a caller of a class on sends to an
+// address by a channel. To a test recipient nothing is refused.
 func (s *Service) ruled(
-	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel, address recipient.Hash) policy.Purpose {
+	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
+	address recipient.Hash) policy.Purpose {
 	if c.Kind == Browser {
 		p = set.ForBrowser(p, c.App, class)
 	} else {
@@ -205,9 +216,10 @@ func (s *Service) ruled(
 	return p
 }
 
-// newHolder returns the holder of a verification that the request opens: for a back end, unless it acts for a stranger or brings a code, a hash of the session
-// and, if the address is not the canonical spelling of its mailbox, of the address as typed. A later request with the same holder may resend
-// without the verification's ID. Empty for a browser.
+// newHolder returns the holder of a verification that the request opens: for a back end, unless it
+// acts for a stranger or brings a code, a hash of the session and, if the address is not the
+// canonical spelling of its mailbox, of the address as typed. A later request with the same holder
+// may resend without the verification's ID. Empty for a browser.
 func (a parsedAsk) newHolder() string {
 	switch {
 	case a.Stranger, a.Code != "":
@@ -226,13 +238,16 @@ func (a parsedAsk) newHolder() string {
 // row returns the fields of the database's row that an admitted and a refused request share.
 func (a parsedAsk) row() store.Send {
 	return store.Send{
-		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient, To: a.to.Masked(),
-		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference, VerificationID: a.joins.id,
-		IP: a.network(), Site: a.Site, RequestID: a.request,
+		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,
+		To:      a.to.Masked(),
+		Country: a.to.Country(), Prefix: a.to.VisiblePrefix(), Locale: a.locale, Reference: a.Reference,
+		VerificationID: a.joins.id,
+		IP:             a.network(), Site: a.Site, RequestID: a.request,
 	}
 }
 
-// recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it decides which refusals share a row.
+// recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
+// decides which refusals share a row.
 func (s *Service) recordRefusal(a parsedAsk, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused

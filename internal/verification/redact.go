@@ -12,17 +12,19 @@ import (
 	"sendcode/quota"
 )
 
-// A browser does not learn from an answer whether or when others requested codes for a recipient, as far as the truth about its own wait
-// allows. Of a rule that does not refuse it is told what follows from its own sends. A wait that depends on others' events is rounded up
-// to a whole instant, which stays the same in later answers.
+// A browser does not learn from an answer whether or when others requested codes for a recipient,
+// as far as the truth about its own wait allows. Of a rule that does not refuse it is told what
+// follows from its own sends. A wait that depends on others' events is rounded up to a whole
+// instant, which stays the same in later answers.
 
-// RoundedFrom is the shortest window of a rule whose waits are rounded up for browsers. So such a wait may be longer than the window.
+// RoundedFrom is the shortest window of a rule whose waits are rounded up for browsers. So such a
+// wait may be longer than the window.
 const RoundedFrom = time.Hour
 
 const wholeTime = gates.Beyond
 
-// toldUntil returns the instant until which a browser is told that a rule refuses, which it does until ends: the next multiple of 5 minutes
-// in UTC if the rule's window is an hour or longer.
+// toldUntil returns the instant until which a browser is told that a rule refuses, which it does
+// until ends: the next multiple of 5 minutes in UTC if the rule's window is an hour or longer.
 func toldUntil(r quota.Rule, ends time.Time) time.Time {
 	if whole := ends.Truncate(wholeTime); r.Window >= RoundedFrom && whole.Before(ends) {
 		return whole.Add(wholeTime)
@@ -36,15 +38,18 @@ type Sends struct {
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is redactDecision, on the database's clock. chain are the IDs of the verification that the caller names and of those that it
-// replaces; none: it names none. If the database does not answer, a browser is told what one without a verification is told.
-func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State, chain []string) quota.Decision {
+// redact is redactDecision, on the database's clock. chain are the IDs of the verification that the
+// caller names and of those that it replaces; none: it names none. If the database does not answer,
+// a browser is told what one without a verification is told.
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
+	chain []string) quota.Decision {
 	var sends Sends
 	if c.Kind != Secret && len(chain) > 0 {
 		if told.History == nil {
 			var err error
 			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
-				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err, runbook.DatabaseAway.See())
+				s.Logger.WarnContext(ctx, "quota shortened for browser: database did not answer", "error", err,
+					runbook.DatabaseAway.See())
 				state = ""
 			}
 		}
@@ -53,7 +58,8 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 	return s.Gates.OnDatabaseClock(redactDecision(told.Decision, c, state, sends))
 }
 
-// sendsOf returns the sends within a window that a history has, and those of the named verifications.
+// sendsOf returns the sends within a window that a history has, and those of the named
+// verifications.
 func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
@@ -61,11 +67,12 @@ func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends
 	return sends
 }
 
-// redactDecision returns the part of a decision that the caller may see. state is that of the verification that the caller names or has just
-// opened; empty: none.
+// redactDecision returns the part of a decision that the caller may see. state is that of the
+// verification that the caller names or has just opened; empty: none.
 //
-// A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of them while its verification is
-// pending, but the rule on spellings only while that refuses. Any other browser sees only the rule that refuses it, if one does.
+// A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of
+// them while its verification is pending, but the rule on spellings only while that refuses. Any
+// other browser sees only the rule that refuses it, if one does.
 func redactDecision(d quota.Decision, c Caller, state State, sends Sends) quota.Decision {
 	d = d.Public()
 	if c.Kind == Secret {
@@ -87,9 +94,10 @@ func redactDecision(d quota.Decision, c Caller, state State, sends Sends) quota.
 	return d
 }
 
-// state returns the state of a rule that a browser is told in place of the actual one. It is the state by the browser's own sends, unless
-// others' events make it wait longer: then the rule is used up until the actual instant, rounded up if the rule's window is an hour or
-// longer. So a look tells the rounded instant also after the actual one has passed.
+// state returns the state of a rule that a browser is told in place of the actual one. It is the
+// state by the browser's own sends, unless others' events make it wait longer: then the rule is
+// used up until the actual instant, rounded up if the rule's window is an hour or longer. So a look
+// tells the rounded instant also after the actual one has passed.
 func (k Sends) state(actual quota.State, at time.Time) quota.State {
 	own := k.Own
 	if actual.Name == CarrierRule || !actual.Scope.Counted() {
@@ -110,7 +118,8 @@ func (k Sends) state(actual quota.State, at time.Time) quota.State {
 	return told
 }
 
-// tooManyChecks returns the error for the wait of a bound on failed checks at an instant, as a caller is told it.
+// tooManyChecks returns the error for the wait of a bound on failed checks at an instant, as a
+// caller is told it.
 func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != Secret {
 		wait = toldUntil(bound, at.Add(wait)).Sub(at)
@@ -118,25 +127,29 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 	return &TooManyChecksError{RetryAfter: wait}
 }
 
-// refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had used it up; zero if it did not, or if
-// its waits are not rounded. A send after that instant shows that the rule had ceased to refuse.
+// refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had
+// used it up; zero if it did not, or if its waits are not rounded. A send after that instant shows
+// that the rule had ceased to refuse.
 func (k Sends) refusedUntil(r quota.Rule) (ends time.Time) {
-	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < RoundedFrom || len(k.All) < r.Limit {
+	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < RoundedFrom ||
+		len(k.All) < r.Limit {
 		return ends
 	}
 	ends = k.All[len(k.All)-r.Limit].At.Add(r.Window)
-	if k.All[len(k.All)-1].At.Before(ends) && (len(k.Own) < r.Limit || k.Own[len(k.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
+	if k.All[len(k.All)-1].At.Before(ends) &&
+		(len(k.Own) < r.Limit || k.Own[len(k.Own)-r.Limit].At.Add(r.Window).Before(ends)) {
 		return ends
 	}
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope that blocks longest or, if none of these
-// blocks, the rule on the recipient that blocks longest. False: no rule blocks. So a client over its own limits gets the same answer
-// for every recipient.
+// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope
+// that blocks longest or, if none of these blocks, the rule on the recipient that blocks longest.
+// False: no rule blocks. So a client over its own limits gets the same answer for every recipient.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
-	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
+	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules),
+		func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
 	if s, blocks := wide.Blocking(); blocks {
 		return s, true
 	}

@@ -69,7 +69,8 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 		r.Sleep(8*time.Minute + time.Second) // with less than two minutes left, a resend opens another verification
 		second := r.SendTo(vtest.Ana, vtest.By(vtest.Browser), vtest.Resending(first.View.ID))
 		r.Want("the same verification", second.View.ID == first.View.ID, false)
-		// Three in an hour, the first at 00:00:00: free at 01:00:00, which is a whole instant already.
+		// Three in an hour, the first at 00:00:00: free at 01:00:00, which is a whole instant
+		// already.
 		const used = "hour 0 of 3, 51m52s 51m52s; hours 2 of 4, 2h51m59s 0s; "
 		wantRules(r, "a resend", second.Quota, used)
 		wantRules(r, "a look", look(r, second.View.ID), used)
@@ -82,7 +83,8 @@ func TestABrowserIsToldOfItsOwnSends(t *testing.T) {
 	})
 }
 
-// A rule that a browser's own sends have used up tells its exact wait, whatever others did, and in every verification of the chain.
+// A rule that a browser's own sends have used up tells its exact wait, whatever others did, and in
+// every verification of the chain.
 func TestAWaitByOwnSendsIsExact(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		r.Sleep(17 * time.Second)
@@ -120,7 +122,8 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	})
 }
 
-// A rule that has ceased to refuse before a browser's first send tells it nothing. A rule of less than an hour tells its exact wait.
+// A rule that has ceased to refuse before a browser's first send tells it nothing. A rule of less
+// than an hour tells its exact wait.
 func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
 	vtest.InBubbleWith(t, slowly, func(r *vtest.Rig) {
 		for range 2 {
@@ -138,9 +141,10 @@ func TestABrowserIsToldNothingOfTheTimeBefore(t *testing.T) {
 	})
 }
 
-// world has others ask for codes at these instants, then a browser at ask, and returns what that browser is told, then and each time that
-// it looks until end.
-func world(t *testing.T, others []time.Duration, asks []time.Duration, end, every time.Duration) (answers []quota.Decision) {
+// world has others ask for codes at these instants, then a browser at ask, and returns what that
+// browser is told, then and each time that it looks until end.
+func world(t *testing.T, others []time.Duration, asks []time.Duration, end,
+	every time.Duration) (answers []quota.Decision) {
 	servertest.Bubble(t, func(t *testing.T) {
 		r := vtest.NewRig(t, slowly)
 		began, id := time.Now(), ""
@@ -166,8 +170,8 @@ func world(t *testing.T, others []time.Duration, asks []time.Duration, end, ever
 	return answers
 }
 
-// Worlds that differ in whether others asked tell a browser the same while no rule refuses; worlds that differ in when, by less than five
-// minutes, always.
+// Worlds that differ in whether others asked tell a browser the same while no rule refuses; worlds
+// that differ in when, by less than five minutes, always.
 func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 	for seed := range uint64(20) {
 		dice := rand.New(rand.NewPCG(seed, 0))
@@ -185,22 +189,26 @@ func TestABrowserCannotTellWhenOthersAsked(t *testing.T) {
 		}
 		every := time.Duration(40+dice.IntN(120)) * time.Second
 		end := 6 * time.Hour
-		a, b, alone := world(t, here, asks, end, every), world(t, there, asks, end, every), world(t, nil, asks, end, every)
+		a, b, alone := world(t, here, asks, end, every), world(t, there, asks, end, every),
+			world(t, nil, asks, end, every)
 		if len(a) != len(b) {
 			t.Fatalf("seed %d: %d and %d answers", seed, len(a), len(b))
 		}
 		for i := range a {
 			if told(a[i]) != told(b[i]) {
-				t.Fatalf("seed %d, %v or %v, asked at %v, answer %d of %d:\n%s\n%s", seed, here, there, asks, i, len(a), told(a[i]), told(b[i]))
+				t.Fatalf("seed %d, %v or %v, asked at %v, answer %d of %d:\n%s\n%s", seed, here, there, asks, i, len(a),
+					told(a[i]), told(b[i]))
 			}
 			if len(a) == len(alone) && a[i].Allowed() && told(a[i]) != told(alone[i]) {
-				t.Fatalf("seed %d, %v, asked at %v, answer %d of %d:\n%s\nalone\n%s", seed, here, asks, i, len(a), told(a[i]), told(alone[i]))
+				t.Fatalf("seed %d, %v, asked at %v, answer %d of %d:\n%s\nalone\n%s", seed, here, asks, i, len(a),
+					told(a[i]), told(alone[i]))
 			}
 		}
 	}
 }
 
-// Whatever happened before, a browser that waits as told is admitted: as told when it is refused, when it is admitted, and by looks.
+// Whatever happened before, a browser that waits as told is admitted: as told when it is refused,
+// when it is admitted, and by looks.
 func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 	rules := append([]quota.Rule{{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 		{Name: "wide", Scope: quota.App, Limit: 9, Window: 2 * time.Hour}}, slow...)
@@ -211,7 +219,8 @@ func TestABrowserThatWaitsAsToldIsAdmitted(t *testing.T) {
 			for range 40 {
 				r.Sleep(time.Duration(dice.IntN(400)) * time.Second)
 				for range dice.IntN(3) { // others, who are refused or not
-					_, err := r.Svc.Send(r.Context(), vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
+					_, err := r.Svc.Send(r.Context(),
+						vtest.AskFor([]string{vtest.Ana, "bob@example.com"}[dice.IntN(2)]))
 					r.NoError(err)
 					r.Sleep(time.Duration(dice.IntN(90)) * time.Second)
 				}
@@ -262,7 +271,8 @@ func TestABrowserIsToldARoundedLockout(t *testing.T) {
 				}).View.ID)
 			}
 			r.Want("guesses", r.Guess(c.by, 20, ids[:4]...), 20)
-			for _, wait := range []time.Duration{r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))), lockedOut(r, c.by, ids[4])} {
+			for _, wait := range []time.Duration{r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(c.by))),
+				lockedOut(r, c.by, ids[4])} {
 				r.Want("the wait", wait, c.want)
 			}
 			r.Sleep(time.Second)

@@ -17,13 +17,15 @@ import (
 	"sendcode/quota"
 )
 
-// One address over its limit asks for codes for as many strangers as it can: that does not fill the database, every request is counted, and
-// support finds the first of them. TestRefusalsAreBoundedAndCounted bounds the memory.
+// One address over its limit asks for codes for as many strangers as it can: that does not fill the
+// database, every request is counted, and support finds the first of them.
+// TestRefusalsAreBoundedAndCounted bounds the memory.
 func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
-		ask := verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9", Reference: "not needed"}
+		ask := verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
+			Reference: "not needed"}
 		r.Send(ask)
 		for i := range strangers {
 			ask.To = vtest.NthAddress(i)
@@ -35,9 +37,11 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 		r.Sleep(3 * time.Second)
 		rows := r.Rows()[1:]
 		own, shared, requests := storetest.SumRefusals(rows)
-		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.FirstOwn, 1, strangers), own, shared, requests)
+		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.FirstOwn, 1, strangers), own,
+			shared, requests)
 		first, later := r.RowsOf(vtest.NthAddress(refusals.FirstOwn-1)), r.RowsOf(vtest.NthAddress(refusals.FirstOwn))
-		r.WantLine("rows of the last with one and of the next", "1 office 1 0", len(first), first[0].BlockedBy, first[0].Count, len(later))
+		r.WantLine("rows of the last with one and of the next", "1 office 1 0", len(first), first[0].BlockedBy,
+			first[0].Count, len(later))
 		for _, row := range rows {
 			if row.Reference != "" || row.Locale != "" && row.Locale != "de-CH" {
 				t.Fatalf("a refused row has locale %q and reference %q", row.Locale, row.Reference)
@@ -49,14 +53,16 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	})
 }
 
-// The metrics tell a refusal by the limiter from one by the database that overruled it, which says that the limiter lost events, and from
-// one by the database while the limiter did not answer, which says nothing of that.
+// The metrics tell a refusal by the limiter from one by the database that overruled it, which says
+// that the limiter lost events, and from one by the database while the limiter did not answer,
+// which says nothing of that.
 func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		seen := r.Observe()
 		r.SendTo(vtest.Ana)
 		for outcome, before := range map[string]func(){
-			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() }, "refused_by_database_alone": r.LoseLimiter,
+			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() },
+			"refused_by_database_alone": r.LoseLimiter,
 		} {
 			before()
 			r.RefuseTo(vtest.Ana)
@@ -70,7 +76,8 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 	})
 }
 
-// A request that is refused with a 422, since codes are not sent there, has a row: by the recipient and by the reason.
+// A request that is refused with a 422, since codes are not sent there, has a row: by the recipient
+// and by the reason.
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
@@ -85,14 +92,16 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
 		r.Sleep(time.Minute)
-		for reason, ask := range map[string]verification.Ask{"country_not_served": us, "voip": voip, "disposable": short} {
+		for reason, ask := range map[string]verification.Ask{"country_not_served": us, "voip": voip,
+			"disposable": short} {
 			row := r.RowBlockedBy(reason, ask.Channel, ask.To)
 			r.WantLine(reason, "refused 3 0s true ", row.Status, row.Count, row.RetryAfter, row.To != "", row.Reference)
 		}
 	})
 }
 
-// A check that is refused since too many failed leaves a row as well: of a recipient's code one, whatever the number of tries.
+// A check that is refused since too many failed leaves a row as well: of a recipient's code one,
+// whatever the number of tries.
 func TestARefusedCheckHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(spelled), func(r *vtest.Rig) {
 		var ids []string
@@ -109,7 +118,8 @@ func TestARefusedCheckHasARow(t *testing.T) {
 		}
 		r.Sleep(time.Minute)
 		row := r.RowBlockedBy(verification.ChecksRule, "email", vtest.Ana)
-		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To, row.VerificationID)
+		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To,
+			row.VerificationID)
 	})
 }
 
@@ -164,7 +174,8 @@ func TestQuota15WhatIsNoFailure(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.Sleep(time.Minute)
 		r.MailServer.Answer(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour, Err: errors.New("after the code's end")}
+			return &delivery.Error{Class: delivery.Temporary, Stage: "dial", RetryAfter: time.Hour,
+				Err: errors.New("after the code's end")}
 		})
 		if a := r.SendTo(vtest.Ana); r.Status(a) != "failed expired" {
 			t.Fatal(r.Status(a))
@@ -190,8 +201,9 @@ func TestFailureWhileTheLimiterIsAway(t *testing.T) {
 		r.WantLine("violated, by the limiter", "[failures] process", d.Violated(), d.Clock)
 		for window, n := range map[time.Duration]int{122 * time.Second: 0, 123 * time.Second: 1} {
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
-				Rules:   []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
-				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email", r.Person().Recipient)},
+				Rules: []quota.Rule{{Scope: quota.Failures, Limit: 1, Window: window}},
+				Buckets: map[quota.Scope]string{quota.Failures: buckets.Failures("shop", "email",
+					r.Person().Recipient)},
 			})
 			r.NoError(err)
 			r.Want("within "+window.String(), d.Rules[0].Used, n)

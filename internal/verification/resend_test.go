@@ -51,19 +51,22 @@ func TestResend(t *testing.T) {
 			again.Resend = first.View.ID
 		}
 		second := r.Send(again)
-		r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID, r.Code(0) == r.Code(1))
+		r.WantLine("same verification and code", vtest.Line(c.same, c.same), second.View.ID == first.View.ID,
+			r.Code(0) == r.Code(1))
 		if v := second.View; c.same {
 			r.WantLine("number and expiry", vtest.Line(2, first.View.ExpiresAt), v.Send.Number, v.ExpiresAt)
 		}
 	})
 }
 
-// To a browser a verification that a back end opened is as unknown as one that never was. A back end may use what a browser opened.
+// To a browser a verification that a back end opened is as unknown as one that never was. A back
+// end may use what a browser opened.
 func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		forStranger := vtest.BackEnd
 		forStranger.Stranger = true
-		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID, r.Send(vtest.AskFor("bob@example.com", vtest.By(forStranger))).View.ID
+		mine, theirs := r.SendTo(vtest.Ana, vtest.InSession("s-1")).View.ID,
+			r.Send(vtest.AskFor("bob@example.com", vtest.By(forStranger))).View.ID
 		r.Sleep(time.Minute)
 		for _, asked := range []string{mine, theirs, "unknown"} {
 			for what, err := range map[string]error{
@@ -84,7 +87,8 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 		}
 		own := r.Send(byBrowser(vtest.Ana)).View.ID
 		r.Sleep(time.Minute)
-		r.WantLine("a back end sends the browser's again", own+" true", r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
+		r.WantLine("a back end sends the browser's again", own+" true",
+			r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
 		r.Want("and cancels it", r.Cancel(own).State, "canceled")
 	})
 }
@@ -148,7 +152,8 @@ func TestSpellingsShareOneQuota(t *testing.T) {
 	})
 }
 
-// Each spelling has a verification of its own, which is sent again to that spelling alone, also by ID.
+// Each spelling has a verification of its own, which is sent again to that spelling alone, also by
+// ID.
 func TestASpellingIsResentToItselfAlone(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.FoldGmail, func(r *vtest.Rig) {
 		var ids []string
@@ -161,7 +166,8 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		for _, to := range []string{plainAna, otherAna} {
-			r.WantInvalid(r.SendError(verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to, Resend: ids[0]}), "to", "mismatch")
+			r.WantInvalid(r.SendError(verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to,
+				Resend: ids[0]}), "to", "mismatch")
 		}
 		for n, ask := range []verification.Ask{
 			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
@@ -188,7 +194,8 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 			plainAna:  plain.View.ID + " false <nil>",
 			taggedAna: tagged.View.ID + " true <nil>",
 		} {
-			c, err := r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to}, r.Code(0))
+			c, err := r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to},
+				r.Code(0))
 			r.WantLine(to, want, c.ID, c.Valid, err)
 		}
 	})
@@ -253,7 +260,8 @@ func TestATestRecipientIsOneSpelling(t *testing.T) {
 	})
 }
 
-// Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps what it was counted for.
+// Folding is turned on: what was sent before stays checkable by ID; the simplest spelling keeps
+// what it was counted for.
 func TestFoldingIsTurnedOn(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		tagged := r.SendTo(taggedAna)
@@ -264,7 +272,8 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
 		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
-		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID, r.MailServer.Attempts()[2].To)
+		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID,
+			r.MailServer.Attempts()[2].To)
 		r.WantApproved(tagged.View.ID, r.Code(0))
 	})
 }

@@ -12,8 +12,10 @@ import (
 	"sendcode/quota"
 )
 
-// wideScopes are the scopes of rules in which all classes of callers count together, beside that of recipients.
-var wideScopes = []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything}
+// wideScopes are the scopes of rules in which all classes of callers count together, beside that of
+// recipients.
+var wideScopes = []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
+	quota.Global, policy.Everything}
 
 // withWideRule is a rule of the scope with the limit 5 and the reserve 2.
 func withWideRule(scope quota.Scope) func(*vtest.Settings) {
@@ -30,14 +32,15 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	}
 }
 
-// In each wide rule strangers stop at the limit less the reserve, and a secret key has the rest of the same bucket: all together never have
-// more than the limit. Strangers are told when the count is below theirs, and are admitted then and not before; also while the limiter is
-// away.
+// In each wide rule strangers stop at the limit less the reserve, and a secret key has the rest of
+// the same bucket: all together never have more than the limit. Strangers are told when the count
+// is below theirs, and are admitted then and not before; also while the limiter is away.
 func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	stranger := vtest.BackEnd
 	stranger.Stranger = true
 	for _, scope := range wideScopes {
-		for what, by := range map[string]verification.Caller{"browser": vtest.Browser, "back end for a stranger": stranger} {
+		for what, by := range map[string]verification.Caller{"browser": vtest.Browser,
+			"back end for a stranger": stranger} {
 			for _, alone := range []bool{false, true} {
 				t.Run(string(scope)+" "+what, func(t *testing.T) {
 					vtest.InBubbleWith(t, withWideRule(scope), func(r *vtest.Rig) {
@@ -79,8 +82,8 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 	}
 }
 
-// A browser that is known for a recipient has the reserve of the recipient's rules, and none of a wider one: with a mailbox for a whole
-// domain it would be known for each address there.
+// A browser that is known for a recipient has the reserve of the recipient's rules, and none of a
+// wider one: with a mailbox for a whole domain it would be known for each address there.
 func TestKnownBrowsersAreStrangersToWideRules(t *testing.T) {
 	for _, scope := range wideScopes {
 		if scope == quota.Country || scope == quota.Prefix { // of text messages; browsers are known in the same way
@@ -100,7 +103,8 @@ func TestKnownBrowsersAreStrangersToWideRules(t *testing.T) {
 	}
 }
 
-// While many strangers wait for their turn with a recipient, the request of a secret key does not wait.
+// While many strangers wait for their turn with a recipient, the request of a secret key does not
+// wait.
 func TestStrangersDelayNoOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -26,18 +26,21 @@ type sending struct {
 	longCode bool               // a new code has at least LongCode characters
 }
 
-// decideWithin bounds all steps of a send together until it is decided: a key, the limiter and the database have bounds of their own, whose
-// sum is more than a proxy waits. What is left of answerSendWithin releases the Idempotency-Key of a request that was not decided in time,
-// so that another replica can serve it at once.
+// decideWithin bounds all steps of a send together until it is decided: a key, the limiter and the
+// database have bounds of their own, whose sum is more than a proxy waits. What is left of
+// answerSendWithin releases the Idempotency-Key of a request that was not decided in time, so that
+// another replica can serve it at once.
 func decideWithin() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// answerSendWithin is when a send has its answer at the latest, unless the caller waits for the outcome or a processor is missing. It is less
-// than the 8 s after which the proxies of deploy/ ask another replica.
+// answerSendWithin is when a send has its answer at the latest, unless the caller waits for the
+// outcome or a processor is missing. It is less than the 8 s after which the proxies of deploy/ ask
+// another replica.
 func answerSendWithin() time.Duration { return store.CallTimeout * 3 / 2 }
 
-// Send decides a request for a code and, if both gates admit it, starts its delivery before it returns. Errors: *fault.InvalidError,
-// *TooManyChecksError during a lockout, *HeldError before Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks,
-// fault.NotFound, fault.Unavailable, fault.Uncertain, ErrBusy, ErrOtherRequest.
+// Send decides a request for a code and, if both gates admit it, starts its delivery before it
+// returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HeldError before
+// Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks, fault.NotFound, fault.Unavailable,
+// fault.Uncertain, ErrBusy, ErrOtherRequest.
 func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
 	if err := s.refuseUnparsed(ask); err != nil {
 		return Answer{}, err
@@ -75,8 +78,9 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 	return answer, err
 }
 
-// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the deadline of the steps until the send is
-// written, and does not end if the client hangs up, so that no send is counted and not delivered; only the wait for the outcome ends with waiting.
+// decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the
+// deadline of the steps until the send is written, and does not end if the client hangs up, so that
+// no send is counted and not delivered; only the wait for the outcome ends with waiting.
 func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
@@ -88,7 +92,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	decision, err := s.takeQuota(ctx, r)
 	var told gates.Told
 	if err == nil && !decision.Admitted {
-		if told, err = s.tellRefusal(ctx, r.parsedAsk, decision, false); err == nil && told.Allowed() { // the limiter's bucket was wrong
+		// the limiter's bucket was wrong
+		if told, err = s.tellRefusal(ctx, r.parsedAsk, decision, false); err == nil && told.Allowed() {
 			began, r.keyed = s.Now(), true // the limiter is asked, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
 				told, err = s.tellRefusal(ctx, r.parsedAsk, decision, true)
@@ -113,20 +118,23 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	case !begun.Admitted:
 		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
-		return s.replay(ctx, r.parsedAsk, store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+		return s.replay(ctx, r.parsedAsk,
+			store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.deliverAdmitted(waiting, r, s.Gates.Admitted(ctx, r.subject, decision, s.Now().Sub(began), begun), begun)
 }
 
-// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It returns nil if there is neither; then the
-// gates decide. If a rule refuses too, the answer shows that rule and not the lockout, so that a caller over its own limits learns nothing
-// about the recipient. A hold is shown as one of the rules.
+// refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
+// returns nil if there is neither; then the gates decide. If a rule refuses too, the answer shows
+// that rule and not the lockout, so that a caller over its own limits learns nothing about the
+// recipient. A hold is shown as one of the rules.
 func (s *Service) refuseIfHeld(ctx context.Context, a parsedAsk) (*Answer, error) {
 	lockout, err := s.cachedLockout(ctx, a)
 	if err != nil {
 		return &Answer{}, err
 	}
-	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil { // an error goes to peek, which reports it
+	// an error goes to peek, which reports it
+	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
 		return nil, nil
 	}
 	d, err := s.peek(ctx, a.subject)
@@ -142,7 +150,8 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedAsk) (*Answer, error
 	return nil, nil
 }
 
-// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: fault.Unavailable, or of the gate.
+// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors:
+// fault.Unavailable, or of the gate.
 func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, error) {
 	take := s.withFailedChecksRule(r.parsedAsk, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
@@ -158,8 +167,9 @@ func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, er
 	return d, err
 }
 
-// writeSend decides and writes the send in the database, the second gate. After an error it queues a refund or, if the database may have
-// written the send, a later look-up. Errors: fault.Unavailable, fault.Uncertain.
+// writeSend decides and writes the send in the database, the second gate. After an error it queues
+// a refund or, if the database may have written the send, a later look-up. Errors:
+// fault.Unavailable, fault.Uncertain.
 func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (store.Begun, error) {
 	id, buckets := string(r.send[:]), r.buckets
 	intent, err := s.intent(r, d)
@@ -181,8 +191,10 @@ func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (
 	return begun, err
 }
 
-// deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that, and returns the answer.
-func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decision, begun store.Begun) (Answer, error) {
+// deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that,
+// and returns the answer.
+func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decision,
+	begun store.Begun) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
 	outcome := "admitted"
@@ -206,14 +218,17 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
-		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending, Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
+			Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
-		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending, begun.Verification.Chain())
+		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending,
+			begun.Verification.Chain())
 	}
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
-// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it, or the database's.
+// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it,
+// or the database's.
 func sendEvent(s store.Send, clock string) quota.Event {
 	if clock == store.DatabaseClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
@@ -221,8 +236,8 @@ func sendEvent(s store.Send, clock string) quota.Event {
 	return quota.Event{ID: string(s.ID[:]), At: s.TakenAt}
 }
 
-// refreshStates reads the states of the rules again, since time has passed, the send may have been refunded, or the database decided alone.
-// If the read fails, it returns old.
+// refreshStates reads the states of the rules again, since time has passed, the send may have been
+// refunded, or the database decided alone. If the read fails, it returns old.
 func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Decision) quota.Decision {
 	told, err := s.Gates.Peek(ctx, a.subject)
 	if err == nil && old.Clock != store.DatabaseClock {
@@ -234,17 +249,21 @@ func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Deci
 	return told.Decision
 }
 
-// tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of the recipient's rules; see
-// gates.Gates.Refused. Error: fault.Unavailable if the database does not answer, since only it knows how long to wait.
+// tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of
+// the recipient's rules; see gates.Gates.Refused. Error: fault.Unavailable if the database does not
+// answer, since only it knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a parsedAsk, d quota.Decision, repeated bool) (gates.Told, error) {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) && worst.Scope != quota.Backoff {
+	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) &&
+		worst.Scope != quota.Backoff {
 		return gates.Told{Decision: d}, nil
 	}
 	return s.Gates.Refused(ctx, a.subject, d, repeated)
 }
 
-// refusedByDatabase records and answers a send that the limiter admitted and the database refused. It removes the send from the limiter.
-func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration, begun store.Begun) Answer {
+// refusedByDatabase records and answers a send that the limiter admitted and the database refused.
+// It removes the send from the limiter.
+func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration,
+	begun store.Begun) Answer {
 	d, giveBack := s.Gates.Overruled(ctx, r.subject, r.send, taken, ago, begun)
 	if giveBack {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
@@ -262,15 +281,16 @@ func (s *Service) refusalAnswer(ctx context.Context, a parsedAsk, d gates.Told, 
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
 	seen := View{To: a.to.Masked(), Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name}
-	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain), Policy: a.subject.Purpose.Policy, View: seen}
+	return Answer{Quota: s.redact(ctx, a.subject, d, a.Caller, a.joins.state, a.joins.chain),
+		Policy: a.subject.Purpose.Policy, View: seen}
 }
 
-// LongCode is the minimum length of a browser's new code while the app's bound on failed checks is exceeded. It makes a guess a hundred
-// times less likely to be right than with 6 digits.
+// LongCode is the minimum length of a browser's new code while the app's bound on failed checks is
+// exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCode = 8
 
-// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser or for a stranger. So the Take reads them
-// in the same round trip. The rule refuses nothing.
+// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser
+// or for a stranger. So the Take reads them in the same round trip. The rule refuses nothing.
 func (s *Service) withFailedChecksRule(a parsedAsk, r quota.Request) quota.Request {
 	if a.subject.Class == store.SecretKey {
 		return r
@@ -283,8 +303,8 @@ func (s *Service) withFailedChecksRule(a parsedAsk, r quota.Request) quota.Reque
 	return r
 }
 
-// splitFailedChecksRule removes from d the rule that withFailedChecksRule added. longer reports whether that rule's limit is reached: a new
-// code is then longer.
+// splitFailedChecksRule removes from d the rule that withFailedChecksRule added. longer reports
+// whether that rule's limit is reached: a new code is then longer.
 func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 	ofChecks := func(r quota.State) bool { return r.Scope == quota.FailedChecks }
 	i := slices.IndexFunc(d.Rules, ofChecks)
@@ -308,8 +328,9 @@ func (r *sending) codeLength() int {
 // CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.
 const CarrierRule = "carrier"
 
-// carrierHold returns the hold that the database has on a text message's recipient, during which the carrier would refuse messages to it.
-// It is returned as the state of a rule named CarrierRule, used up until the hold ends. False: there is none.
+// carrierHold returns the hold that the database has on a text message's recipient, during which
+// the carrier would refuse messages to it. It is returned as the state of a rule named CarrierRule,
+// used up until the hold ends. False: there is none.
 func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil

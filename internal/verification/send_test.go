@@ -29,7 +29,8 @@ func TestSendArrives(t *testing.T) {
 		r.Want("characters of the ID: three of its week, and 26 of 5 bits each", len(v.ID), 29)
 		r.WantBlockedBy(a.Quota, "minute", time.Minute)
 		mails := r.MailServer.Attempts()
-		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID+"@shop.example"), len(mails), mails[0].To, mails[0].ID)
+		r.WantLine("the mail", vtest.Line(1, vtest.Ana, v.Send.ID+"@shop.example"), len(mails), mails[0].To,
+			mails[0].ID)
 		s := r.Get(v.ID).Send
 		r.WantLine("after delivery", "sent 250 2.0.0 mx.example", s.Status, s.ProviderCode, s.Provider)
 		r.WantApproved(v.ID, vtest.CodeIn(mails[0]))
@@ -60,7 +61,8 @@ func TestHeldSendsCountNothing(t *testing.T) {
 			if !ok {
 				t.Fatalf("%v before the end: %v", left, err)
 			}
-			r.WantLine("held", vtest.Line(true, left, true), errors.Is(err, fault.Unavailable), held.RetryAfter, held.Until.Equal(until))
+			r.WantLine("held", vtest.Line(true, left, true), errors.Is(err, fault.Unavailable), held.RetryAfter,
+				held.Until.Equal(until))
 		}
 		r.WantApproved(first.View.ID, r.LastCode())
 		r.Sleep(time.Microsecond)
@@ -85,8 +87,10 @@ func TestAskIsRefusedByField(t *testing.T) {
 			{"purpose", func(a *verification.Ask) { a.Purpose = "unknown" }},
 			{"reference", func(a *verification.Ask) { a.Reference = strings.Repeat("ä", 65) }},
 			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
-			{"reference", func(a *verification.Ask) { a.Reference = "a\u202eb" }}, // what follows is shown from right to left
-			{"reference", func(a *verification.Ask) { a.Reference = "a\u2028b" }}, // a line separator is in none of the controls
+			// what follows is shown from right to left
+			{"reference", func(a *verification.Ask) { a.Reference = "a\u202eb" }},
+			// a line separator is in none of the controls
+			{"reference", func(a *verification.Ask) { a.Reference = "a\u2028b" }},
 			{"reference", func(a *verification.Ask) { a.Reference = "a\u2029b" }},
 			{"reference", func(a *verification.Ask) { a.Reference = "a\xffb" }},
 			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
@@ -107,7 +111,8 @@ func TestAskIsRefusedByField(t *testing.T) {
 	})
 }
 
-// However many requests come for one recipient, few are worked on at once; the requests for others are answered as ever.
+// However many requests come for one recipient, few are worked on at once; the requests for others
+// are answered as ever.
 func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -146,7 +151,8 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 
 func TestAlternativeToATextMessage(t *testing.T) {
 	for status, want := range map[store.Status]recipient.Channel{
-		store.Failed: recipient.Email, store.Undelivered: recipient.Email, store.Sent: "", store.Unknown: "", store.Queued: "",
+		store.Failed: recipient.Email, store.Undelivered: recipient.Email, store.Sent: "", store.Unknown: "",
+		store.Queued: "",
 	} {
 		servertest.Same(t, string(status), verification.AlternativeChannel(recipient.SMS, status), want)
 		servertest.Same(t, "of a mail", verification.AlternativeChannel(recipient.Email, status), "")
@@ -158,7 +164,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		return func(ctx context.Context) error { <-time.After(d); return then(ctx) }
 	}
 	accept := func(context.Context) error { return nil }
-	unknown, later := vtest.FailWith(delivery.Unknown, "dot", 0, ""), vtest.FailWith(delivery.Temporary, "rcpt", 451, "")
+	unknown, later := vtest.FailWith(delivery.Unknown, "dot", 0, ""),
+		vtest.FailWith(delivery.Temporary, "rcpt", 451, "")
 	type row struct {
 		answer  func(context.Context) error
 		wait    time.Duration
@@ -167,12 +174,17 @@ func TestWaitingForTheOutcome(t *testing.T) {
 		took    time.Duration
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"sent":                        {slowly(2*time.Second, accept), 5 * time.Second, store.Sent, false, 2 * time.Second},
-		"not in time":                 {slowly(8*time.Second, accept), 5 * time.Second, store.Queued, false, 5 * time.Second},
-		"never longer than the bound": {slowly(time.Minute, accept), time.Hour, store.Queued, false, verification.MaxWait},
-		"refused for good":            {slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true, time.Second},
-		"refused for now":             {later, 10 * time.Second, store.Sent, false, 0},
-		"unknown":                     {slowly(time.Second, unknown), 5 * time.Second, store.Unknown, false, time.Second},
+		"sent": {slowly(2*time.Second, accept), 5 * time.Second, store.Sent, false,
+			2 * time.Second},
+		"not in time": {slowly(8*time.Second, accept), 5 * time.Second, store.Queued, false,
+			5 * time.Second},
+		"never longer than the bound": {slowly(time.Minute, accept), time.Hour, store.Queued, false,
+			verification.MaxWait},
+		"refused for good": {slowly(time.Second, vtest.NoMailbox), 5 * time.Second, store.Failed, true,
+			time.Second},
+		"refused for now": {later, 10 * time.Second, store.Sent, false, 0},
+		"unknown": {slowly(time.Second, unknown), 5 * time.Second, store.Unknown, false,
+			time.Second},
 	}, nil, func(r *vtest.Rig, c row) {
 		r.MailServer.Answer(c.answer)
 		began := time.Now()
@@ -188,7 +200,8 @@ func TestWaitingForTheOutcome(t *testing.T) {
 	})
 }
 
-// A caller that waits for a failure hears of it once its place was given back, so it may ask again at once.
+// A caller that waits for a failure hears of it once its place was given back, so it may ask again
+// at once.
 func TestAFailureIsToldAfterItsRefund(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
@@ -216,8 +229,9 @@ func TestWhoHangsUpIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A send of which the database could not say whether it was written is looked up once the database answers. There is no row: the place
-// comes back, in process and in the limiter, whose bucket is marked as complete.
+// A send of which the database could not say whether it was written is looked up once the database
+// answers. There is no row: the place comes back, in process and in the limiter, whose bucket is
+// marked as complete.
 func TestUncertainSendIsLookedUp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
@@ -247,14 +261,16 @@ func TestUncertainSendThatWasWritten(t *testing.T) {
 	})
 }
 
-// A failure says whether the request may count: a send that the database may have taken, a try that it has counted or may have.
+// A failure says whether the request may count: a send that the database may have taken, a try that
+// it has counted or may have.
 func TestFailuresSayWhatMayCount(t *testing.T) {
 	for _, c := range []struct {
 		method  string
 		fault   sqlitetest.Fault
 		counted bool
 	}{
-		{"Begin", sqlitetest.Down, false}, {"Begin", sqlitetest.Lost, true}, {"Check", sqlitetest.Down, false}, {"Check", sqlitetest.Lost, true},
+		{"Begin", sqlitetest.Down, false}, {"Begin", sqlitetest.Lost, true}, {"Check", sqlitetest.Down, false},
+		{"Check", sqlitetest.Lost, true},
 	} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -266,7 +282,8 @@ func TestFailuresSayWhatMayCount(t *testing.T) {
 			r.WantError(err, fault.Unavailable)
 			r.Want(c.method+": may count", errors.Is(err, fault.Uncertain), c.counted)
 			r.MendStore()
-			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, c.method == "Check" && c.fault == sqlitetest.Down)
+			r.Want("the code can be used again", r.Check(a.View.ID, r.Code(0)).Valid, c.method == "Check" &&
+				c.fault == sqlitetest.Down)
 		})
 	}
 }

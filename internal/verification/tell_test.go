@@ -34,25 +34,29 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	}{
 		"sent, then refused": {run: func(r *vtest.Rig) { send(r); r.RefuseTo(vtest.Ana) }, want: []string{"send.sent"}},
 		"rejected":           {answer: vtest.NoMailbox, run: send, want: []string{"send.failed rejected"}},
-		"unknown":            {answer: vtest.FailWith(delivery.Unknown, "dot", 0, ""), run: send, want: []string{"send.unknown no_answer"}},
+		"unknown": {answer: vtest.FailWith(delivery.Unknown, "dot", 0, ""), run: send,
+			want: []string{"send.unknown no_answer"}},
 		"retried, then sent": {answer: retried, want: []string{"send.sent"}, run: func(r *vtest.Rig) {
 			send(r)
 			r.WantEvents()
 			r.Sleep(10 * time.Second)
 		}},
 		"expired": {want: []string{"send.failed expired"}, run: send, answer: func(context.Context) error {
-			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", RetryAfter: time.Hour, Err: errors.New("too late")}
+			return &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", RetryAfter: time.Hour,
+				Err: errors.New("too late")}
 		}},
-		"canceled while it waited": {answer: retried, want: []string{"verification.canceled", "send.failed ended"}, run: func(r *vtest.Rig) {
-			r.Cancel(r.SendTo(vtest.Ana).View.ID)
-			r.Sleep(10 * time.Second)
-		}},
+		"canceled while it waited": {answer: retried, want: []string{"verification.canceled", "send.failed ended"},
+			run: func(r *vtest.Rig) {
+				r.Cancel(r.SendTo(vtest.Ana).View.ID)
+				r.Sleep(10 * time.Second)
+			}},
 		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
 			s.Blocks = policy.Blocks{Domains: map[string]bool{"example.com": true}}
 		}},
 		"a test recipient": {
-			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"), want: []string{"send.sent (test)", "verification.approved (test)"},
-			run: func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") },
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
+			want:    []string{"send.sent (test)", "verification.approved (test)"},
+			run:     func(r *vtest.Rig) { r.Check(r.SendTo(vtest.Ana).View.ID, "424242") },
 		},
 		"approved": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
@@ -60,14 +64,15 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Check(a.View.ID, code)
 			}
 		}},
-		"locked, then canceled": {want: []string{"send.sent", "verification.locked", "verification.canceled"}, run: func(r *vtest.Rig) {
-			a := r.SendTo(vtest.Ana)
-			for range verification.MaxAttempts + 1 {
-				r.Check(a.View.ID, r.WrongCode(r.Code(0)))
-			}
-			r.Cancel(a.View.ID)
-			r.Sleep(time.Hour) // nor does it expire
-		}},
+		"locked, then canceled": {want: []string{"send.sent", "verification.locked", "verification.canceled"},
+			run: func(r *vtest.Rig) {
+				a := r.SendTo(vtest.Ana)
+				for range verification.MaxAttempts + 1 {
+					r.Check(a.View.ID, r.WrongCode(r.Code(0)))
+				}
+				r.Cancel(a.View.ID)
+				r.Sleep(time.Hour) // nor does it expire
+			}},
 		"approved with the last try": {want: []string{"send.sent", "verification.approved"}, run: func(r *vtest.Rig) {
 			a := r.SendTo(vtest.Ana)
 			for range verification.MaxAttempts - 1 {
@@ -88,45 +93,51 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			r.Sleep(time.Hour)
 		}},
 		"of a test recipient, not entered in time": {
-			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"), want: []string{"send.sent (test)", "verification.expired (test)"},
-			run: func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
+			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
+			want:    []string{"send.sent (test)", "verification.expired (test)"},
+			run:     func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
-			bounce := reports.Event{Outcome: reports.Gone, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID), Detail: "5.1.1"}
+			bounce := reports.Event{Outcome: reports.Gone, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+				Detail: "5.1.1"}
 			r.Ingest("bounced", bounce)
 			r.Ingest(reports.Repeated, bounce)
 		}},
 		"reported as delivered": {want: []string{"send.sent", "send.delivered"}, run: func(r *vtest.Rig) {
-			r.Ingest("delivered", reports.Event{Outcome: reports.Delivered, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
+			r.Ingest("delivered", reports.Event{Outcome: reports.Delivered,
+				Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID)})
 		}},
-		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"), want: []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
-			id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
-			for _, delivered := range []bool{false, false, true, true, false} {
-				r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
-			}
-		}},
-		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"}, run: func(r *vtest.Rig) {
-			v := r.Verification(r.SendTo(vtest.Ana).View.ID)
-			for range 2 {
-				r.NoError(vtest.Err(r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))))
-			}
-		}},
-		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"}, run: func(r *vtest.Rig) {
-			erase := func() { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
-			sent := r.SendTo(vtest.Ana)
-			erase() // while it is pending
-			r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
-			r.Sleep(time.Hour)
-			r.SendTo(vtest.Ana)
-			r.Sleep(10 * time.Minute)
-			erase() // after it expired, before that is told
-			r.Sleep(time.Minute)
-			events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
-			r.NoError(err)
-			for _, e := range events {
-				r.Want(e.Type, e.To, store.Erased)
-			}
-		}},
+		"a text, lost and then delivered": {prepare: vtest.ServeCountries("DE"),
+			want: []string{"send.sent", "send.undelivered", "send.delivered"}, run: func(r *vtest.Rig) {
+				id := uuid.MustParse(r.Send(vtest.TextTo(vtest.Mobile)).View.Send.ID)
+				for _, delivered := range []bool{false, false, true, true, false} {
+					r.NoError(vtest.Err(r.Svc.Receipts.Record(r.Context(), id, delivered)))
+				}
+			}},
+		"canceled by an administrator, once": {want: []string{"send.sent", "verification.canceled"},
+			run: func(r *vtest.Rig) {
+				v := r.Verification(r.SendTo(vtest.Ana).View.ID)
+				for range 2 {
+					r.NoError(vtest.Err(r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))))
+				}
+			}},
+		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"},
+			run: func(r *vtest.Rig) {
+				erase := func() { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
+				sent := r.SendTo(vtest.Ana)
+				erase() // while it is pending
+				r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})
+				r.Sleep(time.Hour)
+				r.SendTo(vtest.Ana)
+				r.Sleep(10 * time.Minute)
+				erase() // after it expired, before that is told
+				r.Sleep(time.Minute)
+				events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+				r.NoError(err)
+				for _, e := range events {
+					r.Want(e.Type, e.To, store.Erased)
+				}
+			}},
 		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},
 		"what it wants alone": {want: []string{"verification.approved"}, prepare: func(s *vtest.Settings) {
 			s.Subscriptions = map[string][]string{"shop": {"verification.approved"}}
@@ -156,8 +167,8 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 	}
 }
 
-// The deliverer of events is woken when an event is in the database; and an answer of the database that was lost, which is asked again,
-// leaves one event.
+// The deliverer of events is woken when an event is in the database; and an answer of the database
+// that was lost, which is asked again, leaves one event.
 func TestTheDelivererOfEventsIsWoken(t *testing.T) {
 	vtest.InBubbleIdle(t, vtest.TellAll, func(r *vtest.Rig) {
 		woken := 0
@@ -188,7 +199,8 @@ func TestTestRecipients(t *testing.T) {
 		a := r.SendTo("Reviewer@example.com")
 		for range 12 { // no rule
 			a = r.SendTo("Reviewer@example.com")
-			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.Code, a.Quota.RetryAfter(), len(a.Quota.Rules))
+			r.WantLine("the answer", "true {digits 6} 0s 0", a.View.Test, a.View.Code, a.Quota.RetryAfter(),
+				len(a.Quota.Rules))
 		}
 		look, err := r.Svc.Get(r.Context(), vtest.BackEnd, a.View.ID)
 		r.NoError(err)
@@ -212,8 +224,10 @@ func TestTestRecipients(t *testing.T) {
 		r.Sleep(59 * time.Minute)
 		last := r.SendTo("reviewer@example.com")
 		r.Sleep(time.Minute)
-		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "") // it has letters again
-		r.RefuseTo("reviewer@example.com")                                                                    // an ordinary recipient that has had a dozen
+		// it has letters again
+		r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, last.View.ID, "424242")), "code", "")
+		// an ordinary recipient that has had a dozen
+		r.RefuseTo("reviewer@example.com")
 		r.Sleep(24 * time.Hour)
 		r.Want("a day later", r.SendTo("reviewer@example.com").View.Test, false)
 		r.WantMails(2)
@@ -268,6 +282,7 @@ func TestBlockedPrefixes(t *testing.T) {
 	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {
 		blocks := policy.Blocks{Prefixes: []string{prefix}}
 		servertest.Same(t, prefix, blocks.Contains(phone, recipient.Hash{}), want)
-		servertest.Same(t, "of a mail address", blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
+		servertest.Same(t, "of a mail address",
+			blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)
 	}
 }

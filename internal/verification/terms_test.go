@@ -18,10 +18,12 @@ import (
 
 // hourly is a policy of one rule.
 func hourly(name string, limit int, window time.Duration) quota.Policy {
-	return quota.Policy{Name: name, Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
+	return quota.Policy{Name: name,
+		Rules: []quota.Rule{{Name: "only", Scope: quota.Recipient, Limit: limit, Window: window}}}
 }
 
-// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th oldest leaves.
+// A limit that comes down counts what was sent before: its place frees when the (n-limit+1)-th
+// oldest leaves.
 func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 5, time.Hour))
@@ -30,14 +32,16 @@ func TestALoweredLimitCountsWhatWasSent(t *testing.T) {
 			r.Sleep(10 * time.Minute)
 		}
 		r.Change(hourly("default", 2, time.Hour))
-		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 40*time.Minute) // at 30 min; sent at 0, 10 and 20, so the second has to leave
+		// at 30 min; sent at 0, 10 and 20, so the second has to leave
+		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 40*time.Minute)
 		r.Change(hourly("default", 4, time.Hour))
 		r.SendTo(vtest.Ana)
 		r.WantWait(r.RefuseTo(vtest.Ana).Quota, 30*time.Minute)
 	})
 }
 
-// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it through the database.
+// A window that grows sees what the limiter has dropped: after Rebuild by itself, and before it
+// through the database.
 func TestALongerWindowSeesTheHistory(t *testing.T) {
 	for _, rebuilt := range []bool{true, false} {
 		vtest.InBubble(t, func(r *vtest.Rig) {
@@ -69,16 +73,24 @@ func TestWhatNeedsHistory(t *testing.T) {
 		change func(login *policy.Purpose)
 		want   bool
 	}{
-		"the same":                     {func(*policy.Purpose) {}, false},
-		"a limit":                      {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
-		"a shorter window":             {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) }, false},
-		"a longer window":              {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) }, true},
-		"a longer window for networks": {func(p *policy.Purpose) { p.Policy.Rules = append(p.Policy.Rules, rule(quota.IP)) }, false},
-		"failures for longer":          {func(p *policy.Purpose) { p.Policy.Rules = append(p.Policy.Rules, rule(quota.Failures)) }, true},
-		"another policy":               {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
-		"others that share":            {func(p *policy.Purpose) { p.Shares = []string{"login"} }, true},
-		"a new purpose":                {func(p *policy.Purpose) { p.Name = "new" }, true},
-		"one less":                     {func(p *policy.Purpose) { p.Name = "default" }, false},
+		"the same": {func(*policy.Purpose) {}, false},
+		"a limit":  {func(p *policy.Purpose) { p.Policy = hourly("default", 9, time.Hour) }, false},
+		"a shorter window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, time.Minute) },
+			false},
+		"a longer window": {func(p *policy.Purpose) { p.Policy = hourly("default", 5, 2*time.Hour) },
+			true},
+		"a longer window for networks": {func(p *policy.Purpose) {
+			p.Policy.Rules = append(p.Policy.Rules,
+				rule(quota.IP))
+		}, false},
+		"failures for longer": {func(p *policy.Purpose) {
+			p.Policy.Rules = append(p.Policy.Rules,
+				rule(quota.Failures))
+		}, true},
+		"another policy":    {func(p *policy.Purpose) { p.Policy.Name = "other" }, true},
+		"others that share": {func(p *policy.Purpose) { p.Shares = []string{"login"} }, true},
+		"a new purpose":     {func(p *policy.Purpose) { p.Name = "new" }, true},
+		"one less":          {func(p *policy.Purpose) { p.Name = "default" }, false},
 	} {
 		before, after := r.Terms(hourly("default", 5, time.Hour)), r.Terms(hourly("default", 5, time.Hour))
 		p := after.Purposes["login"]
@@ -91,7 +103,8 @@ func TestWhatNeedsHistory(t *testing.T) {
 	}
 }
 
-// A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private, with the same code.
+// A purpose that goes while its mail waits for a server loses nothing: the mail goes out, private,
+// with the same code.
 func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
@@ -110,14 +123,16 @@ func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 		code := r.Code(1)
 		for n, app := range []string{"Shop", "Store"} { // by the terms that held
 			m := mails[n]
-			r.WantLine("a mail", vtest.Line(code, n == 0, true), r.Code(n), strings.Contains(m.Subject, code), strings.Contains(m.Text, app))
+			r.WantLine("a mail", vtest.Line(code, n == 0, true), r.Code(n), strings.Contains(m.Subject, code),
+				strings.Contains(m.Text, app))
 		}
 		r.WantApproved(a.View.ID, code)
 		r.WantInvalid(r.SendError(ask), "purpose", "")
 	})
 }
 
-// A send that fails for good after its purpose changed its policy, or went, gives back the place that it took.
+// A send that fails for good after its purpose changed its policy, or went, gives back the place
+// that it took.
 func TestARefundFindsThePolicyOfBefore(t *testing.T) {
 	for name, after := range map[string]func(r *vtest.Rig) policy.Set{
 		"another policy": func(r *vtest.Rig) policy.Set { return r.Terms(hourly("other", 1, time.Hour)) },
@@ -150,8 +165,9 @@ func TestWhatIsRememberedOfFormerPoliciesIsBounded(t *testing.T) {
 	}
 }
 
-// Requests while terms change all the time: each goes by one of them, and the database holds no more than the wider allows. With -race
-// this also shows that what is written is not read meanwhile.
+// Requests while terms change all the time: each goes by one of them, and the database holds no
+// more than the wider allows. With -race this also shows that what is written is not read
+// meanwhile.
 func TestRequestsWhileTermsChange(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.Change(hourly("default", 7, time.Hour))
@@ -181,7 +197,8 @@ func TestRequestsWhileTermsChange(t *testing.T) {
 	})
 }
 
-// trial adds a stricter rule for recipients, with the longest window of all, and one for addresses; both observe.
+// trial adds a stricter rule for recipients, with the longest window of all, and one for addresses;
+// both observe.
 var trial = vtest.WithRules(
 	quota.Rule{Name: "minute", Scope: quota.Recipient, Limit: 1, Window: time.Minute},
 	quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 2, Window: 48 * time.Hour, Observe: true},
@@ -215,8 +232,9 @@ func TestAloneObservingRulesAreDecidedInProcess(t *testing.T) {
 	})
 }
 
-// A limiter that starts with the process counts for an observing rule what the database has for as long as that rule looks back. The
-// database does not decide such a rule, also where a limiter that forgot all asks it.
+// A limiter that starts with the process counts for an observing rule what the database has for as
+// long as that rule looks back. The database does not decide such a rule, also where a limiter that
+// forgot all asks it.
 func TestRebuildForObservingRules(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(trial), func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)

@@ -1,14 +1,16 @@
-// Package verification has the use cases: request a code, view, check and cancel a verification. The steps of one send:
+// Package verification has the use cases: request a code, view, check and cancel a verification.
+// The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Its files, by what they are about: ask.go and parse_ask.go read a request; send.go, idempotency.go, lockouts.go, overload.go and intent.go
-// decide it; view.go and redact.go say what a caller may be told; check.go and check_bounds.go compare codes.
+// Its files, by what they are about: ask.go and parse_ask.go read a request; send.go,
+// idempotency.go, lockouts.go, overload.go and intent.go decide it; view.go and redact.go say what
+// a caller may be told; check.go and check_bounds.go compare codes.
 //
-// After the Take, work continues even if the client hangs up. Package outbox delivers what Begin wrote; package support has the actions
-// of administrators.
+// After the Take, work continues even if the client hangs up. Package outbox delivers what Begin
+// wrote; package support has the actions of administrators.
 package verification
 
 import (
@@ -49,18 +51,22 @@ type Store interface {
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
 }
 
-// Outbox delivers sends, and refunds sends that were counted but not written. Implementation: *outbox.Outbox.
+// Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
+// *outbox.Outbox.
 type Outbox interface {
-	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with its outcome, or as Queued.
+	// Deliver starts a send and waits for its outcome, at most for wait. It returns the send with
+	// its outcome, or as Queued.
 	Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send
-	RefundLater(id string, buckets map[quota.Scope]string)                    // refunds in the background
-	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string) // refunds at once; in the background if that fails
+	RefundLater(id string, buckets map[quota.Scope]string) // refunds in the background
+	// refunds at once; in the background if that fails
+	RefundNow(ctx context.Context, id string, buckets map[quota.Scope]string)
 	RecordLater(s buckets.Subject, id string,
 		at time.Time) // records in the limiter a send that the database admitted alone
 	ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) // refunds the send if the database has no row of it
 }
 
-// Languages chooses a language for which there are templates. Implementations: message.Renderer and message.Texts.
+// Languages chooses a language for which there are templates. Implementations: message.Renderer and
+// message.Texts.
 type Languages interface {
 	PreferredLocale(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
 }
@@ -72,12 +78,13 @@ type Prover interface {
 
 // Observer counts what happened, for metrics. Implementations must not block.
 type Observer interface {
-	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had admitted it), refused_by_database_alone,
-	// unavailable
+	// outcome: admitted, admitted_by_database_alone, refused, refused_by_database (the limiter had
+	// admitted it), refused_by_database_alone, unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	Checked(channel recipient.Channel, app, outcome string)      // outcome: approved, wrong, ended, locked_out, refused
-	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app, which only logs an alarm
+	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app,
+	// which only logs an alarm
 	CheckBound(channel recipient.Channel, app, rule string)
 }
 
@@ -161,20 +168,23 @@ func (c Caller) class() store.Class {
 	return store.UnknownBrowser
 }
 
-// newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the limiter.
+// newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the
+// limiter.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
 // Errors of the use cases. Package server maps each to a status.
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
-	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent again here.
+	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent
+	// again here.
 	ErrCallerChecks = errors.New("verification: the code is the caller's")
 	// ErrOtherRequest: the idempotency key was used with another request.
 	ErrOtherRequest = errors.New("verification: the key belongs to another request")
 )
 
-// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was compared, sent or counted.
+// TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was
+// compared, sent or counted.
 type TooManyChecksError struct {
 	RetryAfter time.Duration // positive
 	Send       bool          // a send was refused, since its code could not be checked
@@ -182,7 +192,8 @@ type TooManyChecksError struct {
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
-// HeldError refuses a send before Parts.HoldUntil. It is a fault.Unavailable: nothing was sent or counted.
+// HeldError refuses a send before Parts.HoldUntil. It is a fault.Unavailable: nothing was sent or
+// counted.
 type HeldError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive

@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is false, and View has only the recipient,
-// the channel and the purpose.
+// Answer is the result of a request for a code. A refusal is a result, not an error: Admitted is
+// false, and View has only the recipient, the channel and the purpose.
 type Answer struct {
 	Admitted bool
 	Replayed bool // an earlier request with the same key was admitted; this one did nothing
@@ -26,7 +26,8 @@ type Answer struct {
 	Policy   quota.Policy
 }
 
-// State is the state of a verification. It is computed from its row and the database's clock, and not stored.
+// State is the state of a verification. It is computed from its row and the database's clock, and
+// not stored.
 type State string
 
 // The states of a verification.
@@ -40,31 +41,35 @@ const (
 
 // View is what a caller may see of a verification: never the code or the full recipient.
 type View struct {
-	ID                string
-	State             State
-	Channel           recipient.Channel
-	To                string // masked
-	Purpose           string
-	PurposeTitle      string // what the code is for, in words of the verification's language; "" if it has no title in that
+	ID      string
+	State   State
+	Channel recipient.Channel
+	To      string // masked
+	Purpose string
+	// what the code is for, in words of the verification's language; "" if it has no title in that
+	PurposeTitle      string
 	Reference         string
 	CreatedAt         time.Time
 	ExpiresAt         time.Time
 	AttemptsRemaining int
 	Send              SendView
-	Now               time.Time  // on the database's clock
-	Recipient         string     // hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was erased
-	Test              bool       // a test recipient: nothing is sent, and its code is configured
-	Code              code.Shape // length and alphabet of the code, for the page's input
+	Now               time.Time // on the database's clock
+	// hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was
+	// erased
+	Recipient string
+	Test      bool       // a test recipient: nothing is sent, and its code is configured
+	Code      code.Shape // length and alphabet of the code, for the page's input
 }
 
 // SendView is the newest send of a verification.
 type SendView struct {
-	ID           string
-	Number       int
-	Status       store.Status // Undelivered also for a mail that bounced for good, of which the database has Sent or Unknown
-	Final        bool         // the status does not change any more
-	Reason       string       // with Failed and Unknown; for secret keys and the administrator
-	Counts       bool         // it holds its place in the recipient's quota
+	ID     string
+	Number int
+	// Undelivered also for a mail that bounced for good, of which the database has Sent or Unknown
+	Status       store.Status
+	Final        bool   // the status does not change any more
+	Reason       string // with Failed and Unknown; for secret keys and the administrator
+	Counts       bool   // it holds its place in the recipient's quota
 	At           time.Time
 	FinishedAt   time.Time // zero while in flight
 	Attempt      int
@@ -87,8 +92,9 @@ func StateOf(v store.Verification, now time.Time) State {
 	return Pending
 }
 
-// view returns what a caller may see. address is the hash of the address as spelled; if it is zero, view decrypts the address to compute
-// the hash. Recipient is empty if the address was erased or cannot be decrypted.
+// view returns what a caller may see. address is the hash of the address as spelled; if it is zero,
+// view decrypts the address to compute the hash. Recipient is empty if the address was erased or
+// cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
 	_, test := s.testRecipient(v)
 	if address.IsZero() {
@@ -101,10 +107,13 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		Test:      test, Code: s.shape(v),
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
-		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt, AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
+		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
+		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
-			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason, Counts: send.Counts, At: send.LoggedAt,
-			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider, ProviderCode: send.ProviderCode,
+			ID: send.ID.String(), Number: send.Number, Status: status, Final: final, Reason: send.Reason,
+			Counts: send.Counts, At: send.LoggedAt,
+			FinishedAt: send.FinishedAt, Attempt: send.Attempt, Provider: send.Provider,
+			ProviderCode: send.ProviderCode,
 		},
 	}
 }
@@ -118,8 +127,8 @@ type found struct {
 
 func (f found) state() State { return StateOf(f.Verification, f.now) }
 
-// lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's verification, and for a browser if a back end
-// opened it; fault.Unavailable.
+// lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
+// verification, and for a browser if a back end opened it; fault.Unavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (found, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -131,13 +140,14 @@ func (s *Service) lookup(ctx context.Context, c Caller, id string) (found, error
 	return found{v, send, now}, nil
 }
 
-// mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back end.
+// mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
+// end.
 func (c Caller) mayRead(v store.Verification) bool {
 	return v.App == c.App && (c.Kind == Secret || v.Holder == "")
 }
 
-// Get returns a verification and the current states of its recipient's rules. If its purpose is no longer configured, Quota is empty.
-// Errors: fault.NotFound, fault.Unavailable.
+// Get returns a verification and the current states of its recipient's rules. If its purpose is no
+// longer configured, Quota is empty. Errors: fault.NotFound, fault.Unavailable.
 func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) {
 	v, err := s.lookup(ctx, c, id)
 	if err != nil {
@@ -159,9 +169,13 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	return Answer{View: view, Quota: s.redact(ctx, of, d, c, v.state(), v.Chain()), Policy: p.Policy}, nil
 }
 
-// areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the recipient cannot be decrypted.
+// areaOf returns the area of a verification's recipient; zero if no rule needs it, or if the
+// recipient cannot be decrypted.
 func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
-	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool { return policy.CountsByArea(r) || r.Scope == policy.Spellings }) {
+	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
+		return policy.CountsByArea(r) ||
+			r.Scope == policy.Spellings
+	}) {
 		return buckets.Area{}
 	}
 	r, err := s.Vault.Recipient(v)
@@ -171,7 +185,8 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	return buckets.AreaOf(s.Vault, r, s.Vault.Hashes(r))
 }
 
-// Quota returns the states of a recipient's rules now, and counts nothing. Errors: *fault.InvalidError, fault.Unavailable.
+// Quota returns the states of a recipient's rules now, and counts nothing. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose string) (Answer, error) {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
@@ -191,23 +206,26 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	return Answer{Quota: s.redact(ctx, of, d, c, "", nil), Policy: of.Purpose.Policy, View: seen}, nil
 }
 
-// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class. It also returns the rules that
-// quota.Decision.Public removes, but no rules on networks, countries, prefixes and spellings, which the hash does not tell. Errors:
-// *fault.InvalidError, fault.Unavailable.
+// RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
+// It also returns the rules that quota.Decision.Public removes, but no rules on networks,
+// countries, prefixes and spellings, which the hash does not tell. Errors: *fault.InvalidError,
+// fault.Unavailable.
 func (s *Service) RecipientQuota(
-	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash, class store.Class) (quota.Decision, error) {
+	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
+	class store.Class) (quota.Decision, error) {
 	set := s.Policy.Get()
 	p, err := FindPurpose(set, purpose)
 	if err != nil {
 		return quota.Decision{}, err
 	}
 	p = set.WithLimits(p, app, class)
-	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch), Class: class})
+	told, err := s.peek(ctx, buckets.Subject{App: app, Channel: ch, Recipient: h, Purpose: p.ForChannel(ch),
+		Class: class})
 	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 
-// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is invalid, or its country or kind is not
-// served; else nil.
+// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is
+// invalid, or its country or kind is not served; else nil.
 func (s *Service) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
 	if err != nil {
@@ -219,7 +237,8 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 	return nil
 }
 
-// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error: fault.Unavailable.
+// peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
+// fault.Unavailable.
 func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
@@ -228,7 +247,8 @@ func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, err
 	return told, err
 }
 
-// AlternativeChannel returns the channel to offer to a person if a text message failed or was not delivered: email. Else it returns "".
+// AlternativeChannel returns the channel to offer to a person if a text message failed or was not
+// delivered: email. Else it returns "".
 func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
@@ -238,9 +258,11 @@ func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel 
 
 // ChannelInfo is a channel on which codes can be requested.
 type ChannelInfo struct {
-	Channel   recipient.Channel
-	Paused    bool     // nothing is sent on it for now
-	Countries []string // served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international numbers
+	Channel recipient.Channel
+	Paused  bool // nothing is sent on it for now
+	// served countries of phone numbers, as ISO 3166-1 alpha-2, sorted; "001" for international
+	// numbers
+	Countries []string
 }
 
 // Introduction is what a form shows of an app and a purpose before anything is sent.
@@ -249,15 +271,17 @@ type Introduction struct {
 	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
 }
 
-// Introduce returns the introduction of the caller's app, in the languages of a tag or an Accept-Language list. An unknown purpose has no title.
+// Introduce returns the introduction of the caller's app, in the languages of a tag or an
+// Accept-Language list. An unknown purpose has no title.
 func (s *Service) Introduce(c Caller, purpose, languages string) Introduction {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
-	return Introduction{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent, look.Dark.Accent}
+	return Introduction{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent,
+		look.Dark.Accent}
 }
 
-// Channels returns the channels of a purpose: mail, and text messages if a carrier is configured. An empty purpose is the default one.
-// Error: *fault.InvalidError for an unknown purpose.
+// Channels returns the channels of a purpose: mail, and text messages if a carrier is configured.
+// An empty purpose is the default one. Error: *fault.InvalidError for an unknown purpose.
 func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
 	set := s.Policy.Get()
 	if _, err := FindPurpose(set, purpose); err != nil {
@@ -268,7 +292,8 @@ func (s *Service) Channels(purpose string) ([]ChannelInfo, error) {
 	offers := []ChannelInfo{{Channel: recipient.Email, Paused: paused}}
 	if s.Texts != nil {
 		_, paused = set.Paused(recipient.SMS, purpose)
-		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused, Countries: set.Numbers.ServedCountries()})
+		offers = append(offers, ChannelInfo{Channel: recipient.SMS, Paused: paused,
+			Countries: set.Numbers.ServedCountries()})
 	}
 	return offers, nil
 }

@@ -19,7 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of an answer: of its headers, and of its body, which is read so that the connection can be used again.
+// Bounds of an answer: of its headers, and of its body, which is read so that the connection can be
+// used again.
 const (
 	maxHeader = 16 << 10
 	maxAnswer = 64 << 10
@@ -28,8 +29,9 @@ const (
 // maxWait bounds a Retry-After.
 const maxWait = time.Hour
 
-// client posts events. It connects to the addresses that its guard allows, keeps a few connections, follows no redirect, keeps no cookie
-// and uses no proxy, which would resolve names itself, past the guard.
+// client posts events. It connects to the addresses that its guard allows, keeps a few connections,
+// follows no redirect, keeps no cookie and uses no proxy, which would resolve names itself, past
+// the guard.
 type client struct {
 	http.Client
 	now     func() time.Time
@@ -46,17 +48,21 @@ func newClient(g Guard, now func() time.Time, w world) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
 }
 
-// Client returns an HTTP client that connects to the addresses alone that the guard allows. It follows no redirect, keeps no cookie and uses
-// no proxy. Nil roots and a nil resolver are the system's. Callers bound the time of a request and what they read of its answer.
+// Client returns an HTTP client that connects to the addresses alone that the guard allows. It
+// follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
+// system's. Callers bound the time of a request and what they read of its answer.
 func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {
 	dialer := func(plain bool) *net.Dialer {
 		return &net.Dialer{Timeout: attemptTimeout, Resolver: resolver, ControlContext: g.checkDial(plain)}
 	}
-	encrypted := &tls.Dialer{NetDialer: dialer(false), Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
+	encrypted := &tls.Dialer{NetDialer: dialer(false),
+		Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}}
 	return http.Client{
 		Transport: &http.Transport{
-			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext, DisableCompression: true,
-			MaxConnsPerHost: 2 * maxShare, MaxIdleConnsPerHost: maxShare, MaxIdleConns: 256, IdleConnTimeout: 90 * time.Second,
+			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext,
+			DisableCompression: true,
+			MaxConnsPerHost:    2 * maxShare, MaxIdleConnsPerHost: maxShare, MaxIdleConns: 256,
+			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -86,7 +92,8 @@ func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer
 	at, id := c.now(), e.ID.String()
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {"sendcode"},
-		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
+		"Webhook-Id": {id}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)},
+		"Webhook-Signature": {standardwebhooks.Sign(to.Secrets, id, at, body)},
 	}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // without a trace, nothing
 	resp, err := c.Do(r)
@@ -101,7 +108,8 @@ func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer
 	}
 }
 
-// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxWait; 0 if the header is missing or invalid.
+// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxWait; 0
+// if the header is missing or invalid.
 func (c *client) retryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.Atoi(header); err == nil {

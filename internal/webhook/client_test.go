@@ -25,8 +25,10 @@ import (
 var loopback = Guard{Allow: prefixes("127.0.0.0/8")}
 
 var someEvent = store.AppEvent{
-	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed", Reason: "rejected",
-	At: time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
+	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed",
+	Reason: "rejected",
+	At:     time.Date(2030, 3, 1, 12, 0, 0, 123456000, time.UTC), Channel: "email", Purpose: "login",
+	To: "a•••@example.com", Reference: "order 7",
 }
 
 // names is a resolver for which every name leads to the next of the addresses; the last one stays.
@@ -44,7 +46,8 @@ func names(addresses ...string) *net.Resolver {
 		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
 			a := netip.MustParseAddr(addresses[min(int(asked.Add(1)), len(addresses))-1]).As4()
 			m.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type}, Body: &dnsmessage.AResource{A: a},
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, Type: q.Type},
+				Body:   &dnsmessage.AResource{A: a},
 			}}
 		}
 		if reply, err := m.AppendPack(make([]byte, 2)); err == nil {
@@ -53,7 +56,9 @@ func names(addresses ...string) *net.Resolver {
 		}
 	}
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe() // which is no packet connection, so that messages have their length before them (RFC 1035 section 4.2.2)
+		// which is no packet connection, so that messages have their length before them (RFC 1035
+		// section 4.2.2)
+		client, server := net.Pipe()
 		go answer(server)
 		return client, nil
 	}}
@@ -79,7 +84,8 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 		t.Errorf("%+v", heard)
 	}
 	if header.Get("webhook-id") != someEvent.ID.String() || header.Get("webhook-timestamp") != "1900000000" ||
-		header.Get("webhook-signature") != standardwebhooks.Sign(secrets, someEvent.ID.String(), now, body) || header.Get("Content-Type") != "application/json" {
+		header.Get("webhook-signature") != standardwebhooks.Sign(secrets, someEvent.ID.String(), now, body) ||
+		header.Get("Content-Type") != "application/json" {
 		t.Errorf("%v", header)
 	}
 	const want = `{"type":"send.failed","timestamp":"2030-03-01T12:00:00.123Z","data":{"verification_id":"v-1",` +
@@ -89,7 +95,8 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 		t.Errorf("%s", body)
 	}
 	bare, err := marshalEvent(store.AppEvent{Type: "verification.approved", Status: "approved", Test: true})
-	if err != nil || !strings.Contains(string(bare), `"send_id":null`) || !strings.HasSuffix(string(bare), `"reason":null,"reference":null,"test":true}}`) {
+	if err != nil || !strings.Contains(string(bare), `"send_id":null`) ||
+		!strings.HasSuffix(string(bare), `"reason":null,"reference":null,"test":true}}`) {
 		t.Errorf("%s, %v", bare, err)
 	}
 }
@@ -131,7 +138,8 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		"wait for ever": {status(503, "Retry-After", "99999999999"), answer{word: "503", after: time.Hour}},
 		"closes":        {raw(""), answer{word: "no answer"}},
 		"garbage":       {raw("220 mail.example ESMTP\r\n"), answer{word: "no answer"}},
-		"long headers":  {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"), answer{word: "no answer"}},
+		"long headers": {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
+			answer{word: "no answer"}},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
 				if _, err := w.Write(make([]byte, maxAnswer)); err != nil {
@@ -160,8 +168,9 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
 }
 
-// Where a name leads is looked at when it is dialled, at each attempt: what led outside before gains nothing, and neither
-// does a name that leads to both. A proxy is never asked: it would resolve names itself, where no guard stands.
+// Where a name leads is looked at when it is dialled, at each attempt: what led outside before
+// gains nothing, and neither does a name that leads to both. A proxy is never asked: it would
+// resolve names itself, where no guard stands.
 func TestPostGuardsWhatItDials(t *testing.T) {
 	var hits, proxied atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Add(1) }))
@@ -184,12 +193,17 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		want      string
 	}{
 		{"loopback by its address", Guard{}, encrypted.URL, nil, "forbidden address"},
-		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"}, "unknown host"},
-		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"}, "forbidden address"},
-		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")}, "http://hook.example",
+		{"loopback as one number", Guard{}, "https://2130706433" + port(encrypted), []string{"127.0.0.1"},
+			"unknown host"},
+		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"},
+			"forbidden address"},
+		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")},
+			"http://hook.example",
 			[]string{"169.254.169.254"}, "forbidden address"},
-		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"}, "bad certificate"},
-		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain), []string{"127.0.0.1"}, "no TLS"},
+		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"},
+			"bad certificate"},
+		{"allowed, TLS where there is none", loopback, "https://hook.example" + port(plain),
+			[]string{"127.0.0.1"}, "no TLS"},
 		{"no address", loopback, "http://\x7f", nil, "bad address"},
 		{"allowed", loopback, "https://example.com" + port(encrypted), []string{"127.0.0.1"}, "200"},
 		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
@@ -208,12 +222,14 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, world{}).post(gone, Endpoint{URL: plain.URL}, someEvent); got.word != "canceled" {
+	if got := newClient(loopback, time.Now, world{}).post(gone, Endpoint{URL: plain.URL},
+		someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 
 	// First to where it may go, then inside.
-	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now, world{resolver: names("127.0.0.1", "127.0.0.2")})
+	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now,
+		world{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	to := Endpoint{URL: "http://hook.example" + port(plain)}
 	for _, want := range []string{"200", "forbidden address", "forbidden address"} {

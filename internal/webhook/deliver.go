@@ -51,8 +51,8 @@ func New(s Settings, p Parts) *Deliverer {
 	return d
 }
 
-// Change puts new settings in force. Attempts under way end with the old settings. Events of an app without a receiver are kept for the
-// usual time, and are delivered if the app gets a receiver.
+// Change puts new settings in force. Attempts under way end with the old settings. Events of an app
+// without a receiver are kept for the usual time, and are delivered if the app gets a receiver.
 func (d *Deliverer) Change(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,8 +75,8 @@ func (d *Deliverer) Wake() {
 	}
 }
 
-// Run delivers events until ctx ends, and then waits a short time for attempts under way. Events that remain are delivered by another
-// replica, or after the next start.
+// Run delivers events until ctx ends, and then waits a short time for attempts under way. Events
+// that remain are delivered by another replica, or after the next start.
 func (d *Deliverer) Run(ctx context.Context) {
 	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)
 	defer ticks.Stop()
@@ -139,7 +139,8 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	}
 }
 
-// freeShares returns how many more events of each app can be under way; apps without room are left out.
+// freeShares returns how many more events of each app can be under way; apps without room are left
+// out.
 func (d *Deliverer) freeShares() (shares []store.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -174,7 +175,8 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 	})
 }
 
-// adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the app's share.
+// adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the
+// app's share.
 func (d *Deliverer) adjustShare(l *lane, got answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,10 +191,11 @@ func (d *Deliverer) adjustShare(l *lane, got answer) {
 	}
 }
 
-// record writes the result of an attempt. If the database fails, the event is delivered again after its lease, so it may arrive twice
-// but is not lost.
+// record writes the result of an attempt. If the database fails, the event is delivered again after
+// its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
-	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: got.word, State: store.EventPending}
+	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
+		State: store.EventPending}
 	outcome := Retried
 	wait := max(d.backoff(e.Attempt), got.after)
 	switch {
@@ -211,14 +214,17 @@ func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
 	d.report(e, end, outcome, age, applied, err)
 }
 
-func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool, err error) {
+func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool,
+	err error) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
 	case err != nil:
-		d.Logger.Warn("could not store webhook result: the event is delivered again", append(about, "error", err, runbook.Events.See())...)
+		d.Logger.Warn("could not store webhook result: the event is delivered again",
+			append(about, "error", err, runbook.Events.See())...)
 		return
 	case !applied:
-		d.Logger.Warn("late webhook result discarded: another replica holds the event", append(about, runbook.Events.See())...)
+		d.Logger.Warn("late webhook result discarded: another replica holds the event",
+			append(about, runbook.Events.See())...)
 		return
 	case outcome == GivenUp:
 		d.Logger.Error("webhook event given up", append(about, "age_seconds", seconds(age), runbook.Events.See())...)
@@ -228,8 +234,9 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 	d.Observer.Attempted(e.App, outcome, age)
 }
 
-// backoff returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h, changed by up to a quarter at
-// random so that events that failed together are not all retried together.
+// backoff returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
+// changed by up to a quarter at random so that events that failed together are not all retried
+// together.
 func (d *Deliverer) backoff(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {
@@ -238,7 +245,8 @@ func (d *Deliverer) backoff(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// deleteOld deletes events that are older than they are kept, and gives up those of them that were not delivered.
+// deleteOld deletes events that are older than they are kept, and gives up those of them that were
+// not delivered.
 func (d *Deliverer) deleteOld(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)

@@ -36,7 +36,8 @@ func TestWaits(t *testing.T) {
 		1: 5 * time.Second, 20 * time.Second, 80 * time.Second, 7: 4 * time.Hour, 8: 4 * time.Hour, 100: 4 * time.Hour,
 	} {
 		for share, random := range map[time.Duration]func(time.Duration) time.Duration{
-			3: func(time.Duration) time.Duration { return 0 }, 5: func(most time.Duration) time.Duration { return most },
+			3: func(time.Duration) time.Duration { return 0 },
+			5: func(most time.Duration) time.Duration { return most },
 		} {
 			d := New(Settings{}, Parts{Random: random})
 			if got := d.backoff(n); want != 0 && got != want*share/4 {
@@ -86,7 +87,8 @@ func TestWhatAReceiverWishes(t *testing.T) {
 	})
 }
 
-// A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not wait for it.
+// A receiver that hangs has a share of its own, which shrinks to one; other apps' events do not
+// wait for it.
 func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("dead", "shop")
@@ -113,7 +115,8 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
 		pass(15 * time.Minute)
-		events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
+		events, err := r.db.AppEvents(r.Context(),
+			store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
 		}
@@ -123,7 +126,11 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 // More events than there is room for: the next ones go when one has arrived, not at the next tick.
 func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", func(context.Context) answer { time.Sleep(10 * time.Millisecond); return answer{word: "200", ok: true} })
+		r.answers("shop", func(context.Context) answer {
+			time.Sleep(10 * time.Millisecond)
+			return answer{word: "200",
+				ok: true}
+		})
 		for range 10 * maxShare {
 			r.happens("shop")
 		}
@@ -134,7 +141,8 @@ func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	})
 }
 
-// A process that died in an attempt never comes back: another delivers, with the same ID, when the lease has run out.
+// A process that died in an attempt never comes back: another delivers, with the same ID, when the
+// lease has run out.
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		release := make(chan struct{})
@@ -151,7 +159,8 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 		delivered := r.event(id)
 		close(release) // the sleeper's word comes too late
 		pass(tick)
-		if e := r.event(id); e != delivered || r.told["shop delivered"] != 1 || len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
+		if e := r.event(id); e != delivered || r.told["shop delivered"] != 1 || len(r.posts) != 2 ||
+			r.posts[0].id != r.posts[1].id {
 			t.Errorf("%+v %v", e, r.told)
 		}
 		stop()
@@ -159,10 +168,15 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// A stop waits for attempts under way, for a while; what it breaks off goes to another replica at once.
+// A stop waits for attempts under way, for a while; what it breaks off goes to another replica at
+// once.
 func TestStopHandsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", func(ctx context.Context) answer { time.Sleep(2 * time.Second); return answer{word: "200", ok: true} })
+		r.answers("shop", func(ctx context.Context) answer {
+			time.Sleep(2 * time.Second)
+			return answer{word: "200",
+				ok: true}
+		})
 		r.answers("slow", hang)
 		id, slow := r.happens("shop"), r.happens("slow")
 		_, stop := r.replica("shop", "slow")
@@ -222,13 +236,15 @@ func TestChange(t *testing.T) {
 			t.Errorf("%v", r.told)
 		}
 		pass(keep + 2*sweep)
-		if events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil || len(events) != 0 {
+		if events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
+			len(events) != 0 {
 			t.Errorf("%d are kept, %v", len(events), err)
 		}
 	})
 }
 
-// forgetful is a database that is asked to forget alone: n old events in each step, and the rest of a step given up.
+// forgetful is a database that is asked to forget alone: n old events in each step, and the rest of
+// a step given up.
 type forgetful struct {
 	Database
 	steps []int

@@ -10,18 +10,20 @@ import (
 
 // Guard decides which addresses may be dialled. The zero Guard allows public addresses over TLS.
 //
-// The owner of a zone may answer each look-up with another address. So the guard checks each address when it is dialled, not when a name is
-// configured.
+// The owner of a zone may answer each look-up with another address. So the guard checks each
+// address when it is dialled, not when a name is configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
 	Plain bool           // public addresses may also be called without TLS, for what is verified otherwise
 }
 
-// errForbidden: events may not go to the address. It does not name the address, so that answers do not reveal a network.
+// errForbidden: events may not go to the address. It does not name the address, so that answers do
+// not reveal a network.
 var errForbidden = errors.New("webhook: the address is not allowed")
 
 // notPublic are the networks that are not public: RFC 6890 and the registries that it made
-// (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and multicast.
+// (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and
+// multicast.
 var notPublic = prefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
@@ -44,10 +46,12 @@ var notPublic = prefixes(
 	"3fff::/20",       // documentation
 )
 
-// routedIPv6 is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and multicast lie outside.
+// routedIPv6 is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and
+// multicast lie outside.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all of IPv4 is there.
+// nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all
+// of IPv4 is there.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
 // metadata answers every request with the machine's own secrets. No setting allows it.
@@ -72,7 +76,8 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmap returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped or NAT64), it returns the IPv4 address.
+// unmap returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped
+// or NAT64), it returns the IPv4 address.
 func unmap(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if nat64.Contains(a) {
@@ -96,7 +101,8 @@ func (g Guard) allows(a netip.Addr, plain bool) bool {
 	return public && (!plain || g.Plain)
 }
 
-// checkDial is net.Dialer.ControlContext. It is called for each resolved address before a connection to it is made.
+// checkDial is net.Dialer.ControlContext. It is called for each resolved address before a
+// connection to it is made.
 func (g Guard) checkDial(plain bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// payload is the body of an event: what the app's back end may see of it with its secret key, and nothing more. No code
-// and no full recipient can be in it, since nothing here has them.
+// payload is the body of an event: what the app's back end may see of it with its secret key, and
+// nothing more. No code and no full recipient can be in it, since nothing here has them.
 type payload struct {
 	Type      string `json:"type"`
 	Timestamp string `json:"timestamp"` // when it happened
@@ -32,7 +32,8 @@ type data struct {
 
 func marshalEvent(e store.AppEvent) ([]byte, error) {
 	d := data{
-		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To, Status: e.Status,
+		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To,
+		Status: e.Status,
 		Reason: nullIfEmpty(e.Reason), Reference: nullIfEmpty(e.Reference), Test: e.Test,
 	}
 	if e.SendID != uuid.Nil {

@@ -18,7 +18,8 @@ import (
 	"sendcode/internal/store/sqlite/sqlitetest"
 )
 
-// rig is a deliverer, or several, over one database in memory, inside a bubble with a clock of its own.
+// rig is a deliverer, or several, over one database in memory, inside a bubble with a clock of its
+// own.
 type rig struct {
 	*testing.T
 	db     *sqlitetest.DB
@@ -108,7 +109,8 @@ func (r *rig) happens(app string) uuid.UUID {
 	binary.BigEndian.PutUint32(id[12:], r.serial)
 	in := store.Intent{
 		Send:     store.Send{ID: id, App: app, Channel: "email", Purpose: "login"},
-		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Minute, Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
+		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Minute,
+		Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
 	}
 	if _, err := r.db.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)

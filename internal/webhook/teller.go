@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Teller makes the events of which apps are told, each for the transaction of its change. Notify wakes their deliverer after it.
+// Teller makes the events of which apps are told, each for the transaction of its change. Notify
+// wakes their deliverer after it.
 type Teller struct {
 	Policy *policy.InForce
 	Vault  keys.Vault
@@ -18,8 +19,8 @@ type Teller struct {
 	Notify func()
 }
 
-// Event returns a new event of a type about a verification or its send; zero if the app does not subscribe to the type. Error:
-// fault.Unavailable, if no ID could be made.
+// Event returns a new event of a type about a verification or its send; zero if the app does not
+// subscribe to the type. Error: fault.Unavailable, if no ID could be made.
 func (t Teller) Event(v store.Verification, event string) (store.NewEvent, error) {
 	set := t.Policy.Get()
 	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())
@@ -34,8 +35,9 @@ func (t Teller) Told(e store.NewEvent) {
 	}
 }
 
-// NewEvent returns a new event of a type; zero if that is not among the types to which the app subscribes. The database writes it in the
-// transaction of the change, so there is no event without its change. Error: no ID could be made.
+// NewEvent returns a new event of a type; zero if that is not among the types to which the app
+// subscribes. The database writes it in the transaction of the change, so there is no event without
+// its change. Error: no ID could be made.
 func NewEvent(subscribed []string, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {
 	if !slices.Contains(subscribed, event) {
 		return store.NewEvent{}, nil

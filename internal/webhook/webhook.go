@@ -1,13 +1,15 @@
-// Package webhook delivers events about sends and verifications to apps. It takes them from the database, where each was written in the
-// transaction of its change, and posts them to the app's address, signed by Standard Webhooks 1.0.0
+// Package webhook delivers events about sends and verifications to apps. It takes them from the
+// database, where each was written in the transaction of its change, and posts them to the app's
+// address, signed by Standard Webhooks 1.0.0
 // (https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md).
 //
-// No request and no send waits for a delivery. An event is delivered at least once, by any replica, with the same webhook-id each time, or
-// given up after a day; leases in the database see to that. Each app has its own bound on attempts under way. The bound shrinks to one
-// while the app's receiver fails, so that a dead receiver delays only its own events.
+// No request and no send waits for a delivery. An event is delivered at least once, by any replica,
+// with the same webhook-id each time, or given up after a day; leases in the database see to that.
+// Each app has its own bound on attempts under way. The bound shrinks to one while the app's
+// receiver fails, so that a dead receiver delays only its own events.
 //
-// The configuration names an address, but the app decides where its name leads. So every connection is checked when it is dialled, after
-// the name was resolved (see Guard).
+// The configuration names an address, but the app decides where its name leads. So every connection
+// is checked when it is dialled, after the name was resolved (see Guard).
 package webhook
 
 import (
@@ -47,13 +49,14 @@ const (
 
 // Observer counts attempts, for metrics. It must not block.
 type Observer interface {
-	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is also called, with an empty app, for
-	// each event that was given up because no process tried to deliver it any more.
+	// Attempted counts an attempt that ended with the outcome, age after the event happened. It is
+	// also called, with an empty app, for each event that was given up because no process tried to
+	// deliver it any more.
 	Attempted(app, outcome string, age time.Duration)
 }
 
-// Tracer makes a trace of each attempt. BeginEvent begins it, in the context that it returns; EndEvent ends it, with the answer. Implementation:
-// traces.Traces.
+// Tracer makes a trace of each attempt. BeginEvent begins it, in the context that it returns;
+// EndEvent ends it, with the answer. Implementation: traces.Traces.
 type Tracer interface {
 	BeginEvent(ctx context.Context, e store.AppEvent) context.Context
 	EndEvent(ctx context.Context, answer string, failed bool)
@@ -64,10 +67,11 @@ type Parts struct {
 	DB       Database
 	Logger   *slog.Logger
 	Observer Observer
-	Tracer   Tracer                            // nil: there are no traces
-	Now      func() time.Time                  // nil: time.Now; for webhook-timestamp alone, all else is on the database's clock
-	Tick     time.Duration                     // between two looks for what is due; 0: one second
-	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
+	Tracer   Tracer // nil: there are no traces
+	// nil: time.Now; for webhook-timestamp alone, all else is on the database's clock
+	Now    func() time.Time
+	Tick   time.Duration                     // between two looks for what is due; 0: one second
+	Random func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	// Transport carries the requests of tests; nil: connections that the guard has let through.
 	Transport http.RoundTripper
 }
@@ -76,7 +80,8 @@ type Parts struct {
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and recording its result take. After a crash an event waits until its lease ends.
+	// lease is longer than an attempt and recording its result take. After a crash an event waits
+	// until its lease ends.
 	lease = 30 * time.Second
 	// tick is Parts.Tick unless that is set.
 	tick = time.Second
@@ -84,7 +89,8 @@ const (
 	life = 24 * time.Hour
 	// keep is how long events are kept. An event that is not delivered by then is given up.
 	keep = 7 * 24 * time.Hour
-	// sweep is the time between two deletions of old events, and sweepLimit the most that one step deletes.
+	// sweep is the time between two deletions of old events, and sweepLimit the most that one step
+	// deletes.
 	sweep      = 10 * time.Minute
 	sweepLimit = 1000
 	// stopWait is how long a stop waits for attempts under way.

@@ -6,12 +6,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// ClientIP returns the client's IPv4 address, or the /64 of its IPv6 address, since one client usually has a whole /64. It uses
-// c.RealIP if the server has an IPExtractor, else the peer's address: without an extractor, echo trusts any X-Forwarded-For.
-// Clients without an address, as on a Unix socket, get "" and are counted together.
+// ClientIP returns the client's IPv4 address, or the /64 of its IPv6 address, since one client
+// usually has a whole /64. It uses c.RealIP if the server has an IPExtractor, else the peer's
+// address: without an extractor, echo trusts any X-Forwarded-For. Clients without an address, as on
+// a Unix socket, get "" and are counted together.
 func ClientIP(c echo.Context) string { return prefix(c, 32, 64) }
 
-// ClientNetwork returns the client's wider network: the /24 of an IPv4 address, the /48 of an IPv6 address.
+// ClientNetwork returns the client's wider network: the /24 of an IPv4 address, the /48 of an IPv6
+// address.
 func ClientNetwork(c echo.Context) string { return prefix(c, 24, 48) }
 
 func sharedName(echo.Context) string { return "" }

@@ -1,9 +1,11 @@
-// Package echoquota gives routes of an echo server a quota: "100 per 60 s for a resource and an IP address" is one
-// line. Beside Take, which looks and counts, a Guard has Peek, which only looks, and Record, which only counts.
+// Package echoquota gives routes of an echo server a quota: "100 per 60 s for a resource and an IP
+// address" is one line. Beside Take, which looks and counts, a Guard has Peek, which only looks,
+// and Record, which only counts.
 //
-// It is middleware. Every response after Take or Peek carries RateLimit-Policy and RateLimit. A refusal is 429 with Retry-After, as
-// application/problem+json, and never reaches the handler. Requests are counted whatever their result. Rules of several scopes
-// are decided together: if one refuses, none counts the request.
+// It is middleware. Every response after Take or Peek carries RateLimit-Policy and RateLimit. A
+// refusal is 429 with Retry-After, as application/problem+json, and never reaches the handler.
+// Requests are counted whatever their result. Rules of several scopes are decided together: if one
+// refuses, none counts the request.
 package echoquota
 
 import (
@@ -28,7 +30,8 @@ type Limiter interface {
 	Record(ctx context.Context, bucket string, keep time.Duration, events []quota.Event) error
 }
 
-// Namer returns the name under which a request is counted. Requests with the same name are counted together; "" is a name too.
+// Namer returns the name under which a request is counted. Requests with the same name are counted
+// together; "" is a name too.
 type Namer func(echo.Context) string
 
 // Config says whose requests are counted, where, and by which rules. Limiter and Policy are needed.
@@ -36,29 +39,32 @@ type Config struct {
 	Limiter Limiter
 	Policy  quota.Policy // its name is part of every bucket: Guards with policies of one name share what they count
 
-	// Resource names the requested resource; by default the route's template, such as /prices/:id. Each resource is counted
-	// separately, except by rules of the scope Global.
+	// Resource names the requested resource; by default the route's template, such as /prices/:id.
+	// Each resource is counted separately, except by rules of the scope Global.
 	Resource Namer
 
-	// Subjects name the client for each scope of the policy. Defaults: IP is ClientIP, Network is ClientNetwork; Purpose and Global
-	// name no client, so Purpose counts all clients of a resource together, and Global all clients of all resources.
+	// Subjects name the client for each scope of the policy. Defaults: IP is ClientIP, Network is
+	// ClientNetwork; Purpose and Global name no client, so Purpose counts all clients of a resource
+	// together, and Global all clients of all resources.
 	Subjects map[quota.Scope]Namer
 
-	// Skip lets requests through that are neither looked at nor counted, such as probes and preflights.
+	// Skip lets requests through that are neither looked at nor counted, such as probes and
+	// preflights.
 	Skip func(echo.Context) bool
 
 	// Open lets requests through while the limiter is unavailable. By default they get 503.
 	Open bool
 
-	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503 response. Do not show its error
-	// to the client: it may name the limiter's address.
+	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503
+	// response. Do not show its error to the client: it may name the limiter's address.
 	Refuse      func(c echo.Context, d quota.Decision) error
 	Unavailable func(c echo.Context, err error) error
 }
 
-// Guard applies a quota to routes. Its methods Take, Peek and Record are middleware for a route, a group or, with Echo.Use, all
-// routes. With Echo.Pre the route is not known yet, so all requests are one resource. If two Guards guard one route, the response
-// has the headers of the inner one; better give one Guard the rules of both. Safe for concurrent use.
+// Guard applies a quota to routes. Its methods Take, Peek and Record are middleware for a route, a
+// group or, with Echo.Use, all routes. With Echo.Pre the route is not known yet, so all requests
+// are one resource. If two Guards guard one route, the response has the headers of the inner one;
+// better give one Guard the rules of both. Safe for concurrent use.
 type Guard struct {
 	c    Config
 	keep map[quota.Scope]time.Duration // for how long each scope's rules need an event
@@ -66,7 +72,8 @@ type Guard struct {
 
 // New makes a Guard. It fails if the settings are invalid; the error names every problem.
 func New(c Config) (*Guard, error) {
-	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: sharedName, quota.Global: sharedName}
+	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: sharedName,
+		quota.Global: sharedName}
 	maps.Copy(subjects, c.Subjects)
 	c.Subjects = subjects
 	keep := map[quota.Scope]time.Duration{}
@@ -103,13 +110,14 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Take counts the request, or refuses it if a rule's limit is reached; a refused request is not counted.
+// Take counts the request, or refuses it if a rule's limit is reached; a refused request is not
+// counted.
 func (g *Guard) Take(next echo.HandlerFunc) echo.HandlerFunc {
 	return g.decide(next, g.c.Limiter.Take, func(d quota.Decision) bool { return d.Admitted })
 }
 
-// Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where only some requests
-// count, such as failed logins: their handler calls Count.
+// Peek refuses the request if a rule's limit is reached, and counts nothing. It is for routes where
+// only some requests count, such as failed logins: their handler calls Count.
 func (g *Guard) Peek(next echo.HandlerFunc) echo.HandlerFunc {
 	return g.decide(next, g.c.Limiter.Peek, quota.Decision.Allowed)
 }
@@ -125,8 +133,9 @@ func (g *Guard) decide(next echo.HandlerFunc, ask func(context.Context, quota.Re
 	}
 }
 
-// Record counts the request and never refuses it by a rule, so a rule may count more than its limit. It sets no RateLimit headers.
-// While the limiter is unavailable, it answers 503 unless Open is set.
+// Record counts the request and never refuses it by a rule, so a rule may count more than its
+// limit. It sets no RateLimit headers. While the limiter is unavailable, it answers 503 unless Open
+// is set.
 func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if g.c.Skip(c) {
@@ -139,8 +148,9 @@ func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Count counts one event in every bucket of the request, even above a limit. Each call counts once more. It first reads the
-// limiter's clock with a Peek, since events carry its time. Errors: quota.ErrUnavailable.
+// Count counts one event in every bucket of the request, even above a limit. Each call counts once
+// more. It first reads the limiter's clock with a Peek, since events carry its time. Errors:
+// quota.ErrUnavailable.
 func (g *Guard) Count(c echo.Context) error {
 	ctx, req := uncanceled(c), g.request(c)
 	d, err := g.c.Limiter.Peek(ctx, req)
@@ -148,19 +158,21 @@ func (g *Guard) Count(c echo.Context) error {
 		return err
 	}
 	for _, scope := range slices.Sorted(maps.Keys(req.Buckets)) {
-		if err := g.c.Limiter.Record(ctx, req.Buckets[scope], g.keep[scope], []quota.Event{{ID: req.ID, At: d.At}}); err != nil {
+		if err := g.c.Limiter.Record(ctx, req.Buckets[scope], g.keep[scope],
+			[]quota.Event{{ID: req.ID, At: d.At}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// uncanceled returns the request's context without its cancellation. Otherwise a client could hang up early and pass an open Guard
-// without being counted.
+// uncanceled returns the request's context without its cancellation. Otherwise a client could hang
+// up early and pass an open Guard without being counted.
 func uncanceled(c echo.Context) context.Context { return context.WithoutCancel(c.Request().Context()) }
 
-// respond sets the RateLimit headers and calls next if ok; else it answers with a refusal, or with Unavailable after an error. An open
-// Guard calls next, without headers, while the limiter is unavailable.
+// respond sets the RateLimit headers and calls next if ok; else it answers with a refusal, or with
+// Unavailable after an error. An open Guard calls next, without headers, while the limiter is
+// unavailable.
 func (g *Guard) respond(c echo.Context, next echo.HandlerFunc, d quota.Decision, ok bool, err error) error {
 	switch {
 	case g.c.Open && errors.Is(err, quota.ErrUnavailable):

@@ -16,7 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-var visits = quota.Policy{Name: "web", Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
+var visits = quota.Policy{Name: "web",
+	Rules: []quota.Rule{{Name: "visits", Scope: quota.IP, Limit: 100, Window: time.Minute}}}
 
 // web is a server with a Guard on a clock that the test moves.
 type web struct {
@@ -86,7 +87,8 @@ func TestWhatARefusalSays(t *testing.T) {
 	w.now = w.now.Add(18_287 * time.Millisecond)
 	rec := w.wants(http.StatusTooManyRequests, "/stock", ann)
 	for name, want := range map[string]string{
-		"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42", "RateLimit": `"visits";r=0;t=42`,
+		"Content-Type": "application/problem+json", "Cache-Control": "no-store", "Retry-After": "42",
+		"RateLimit":        `"visits";r=0;t=42`,
 		"RateLimit-Policy": `"visits";q=100;w=60`,
 	} {
 		if got := rec.Header().Get(name); got != want {
@@ -120,7 +122,8 @@ func TestRecordRefusesNothing(t *testing.T) {
 		w.wants(http.StatusTooManyRequests, "/look", ann)
 		w.now = w.now.Add(wait)
 	}
-	if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"day";r=99;t=1` { // 99 and the first recorded one have left
+	// 99 and the first recorded one have left
+	if limit := limitOf(w.wants(http.StatusOK, "/look", ann)); limit != `"day";r=99;t=1` {
 		t.Error(limit)
 	}
 }
@@ -135,14 +138,19 @@ func TestSeveralScopes(t *testing.T) {
 			rule("user", quota.Recipient, 2), rule("address", quota.IP, 3), rule("route", quota.Purpose, 5),
 			rule("network", quota.Network, 7), rule("all", quota.Global, 9),
 		}},
-		Subjects: map[quota.Scope]Namer{quota.Recipient: func(c echo.Context) string { return c.Request().Header.Get("User") }},
+		Subjects: map[quota.Scope]Namer{quota.Recipient: func(
+			c echo.Context) string {
+			return c.Request().Header.Get("User")
+		}},
 	})
 	const far = "198.51.100.1:1"
 	for i, r := range []struct{ path, peer, user, blocked string }{
-		{"/stock", ann, "u1", ""}, {"/stock", ann, "u1", ""}, {"/stock", ann, "u1", "user"}, {"/stock", ann, "u1", "user"},
+		{"/stock", ann, "u1", ""}, {"/stock", ann, "u1", ""}, {"/stock", ann, "u1", "user"},
+		{"/stock", ann, "u1", "user"},
 		{"/stock", ann, "u2", ""}, {"/stock", ann, "u2", "address"}, {"/stock", bob, "u2", ""},
 		{"/stock", far, "u3", ""}, {"/stock", far, "u4", "route"},
-		{"/prices/1", bob, "v0", ""}, {"/prices/1", bob, "v1", ""}, {"/prices/1", bob, "v2", ""}, // another resource: only "all" counts on
+		// another resource: only "all" counts on
+		{"/prices/1", bob, "v0", ""}, {"/prices/1", bob, "v1", ""}, {"/prices/1", bob, "v2", ""},
 		{"/prices/1", ann, "v4", ""}, {"/prices/1", ann, "v5", "all"},
 	} {
 		var body struct {
@@ -191,7 +199,8 @@ func TestWhatNewRefuses(t *testing.T) {
 	_, err := New(Config{Policy: quota.Policy{Name: "Web", Rules: []quota.Rule{
 		{Name: "user", Scope: quota.Recipient, Limit: 0, Window: time.Minute},
 	}}})
-	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0", `no bucket for scope recipient (rule "user")`} {
+	for _, part := range []string{"no limiter", `policy name "Web"`, "limit 0",
+		`no bucket for scope recipient (rule "user")`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("nothing about %q: %v", part, err)
 		}
@@ -269,7 +278,8 @@ func TestHangingUp(t *testing.T) {
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
 	w.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/stock", nil))
-	if limit := limitOf(w.wants(http.StatusOK, "/stock", ann)); !strings.HasPrefix(limit, `"visits";r=98;`) { // httptest asks as Ann too
+	// httptest asks as Ann too
+	if limit := limitOf(w.wants(http.StatusOK, "/stock", ann)); !strings.HasPrefix(limit, `"visits";r=98;`) {
 		t.Error(limit)
 	}
 }

@@ -47,7 +47,8 @@ func Example() {
 func ExampleGuard_Peek() {
 	guard, err := echoquota.New(echoquota.Config{
 		Limiter: quota.NewMemory(time.Now, "process"),
-		Policy:  quota.Policy{Name: "login", Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}}},
+		Policy: quota.Policy{Name: "login",
+			Rules: []quota.Rule{{Name: "wrong", Scope: quota.IP, Limit: 3, Window: time.Hour}}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -75,11 +76,13 @@ func ExampleGuard_Peek() {
 // What is counted without looking is never refused, but leaves less for who is looked at.
 func ExampleGuard_Record() {
 	guard, err := echoquota.New(echoquota.Config{
-		Limiter:  quota.NewMemory(time.Now, "process"),
-		Policy:   quota.Policy{Name: "tenant", Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}}},
+		Limiter: quota.NewMemory(time.Now, "process"),
+		Policy: quota.Policy{Name: "tenant",
+			Rules: []quota.Rule{{Name: "calls", Scope: quota.App, Limit: 3, Window: time.Minute}}},
 		Resource: func(echo.Context) string { return "" }, // one place for all routes
 		Subjects: map[quota.Scope]echoquota.Namer{
-			quota.App: func(c echo.Context) string { return c.Request().Header.Get("X-Tenant") }, // as the authentication before it found
+			// as the authentication before it found
+			quota.App: func(c echo.Context) string { return c.Request().Header.Get("X-Tenant") },
 		},
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package quotahttp formats a quota.Decision for HTTP: the headers RateLimit-Policy, RateLimit and Retry-After, and the members of a
-// JSON response. The service's API and the middleware of package echoquota both use it, so both have the same format. It sets
-// headers, but writes no status and no body.
+// Package quotahttp formats a quota.Decision for HTTP: the headers RateLimit-Policy, RateLimit and
+// Retry-After, and the members of a JSON response. The service's API and the middleware of package
+// echoquota both use it, so both have the same format. It sets headers, but writes no status and no
+// body.
 package quotahttp
 
 import (
@@ -23,10 +24,11 @@ type Quota struct {
 
 // Rule is the JSON form of one rule's state.
 type Rule struct {
-	Name       string `json:"name"`
-	Scope      string `json:"scope,omitempty"`
-	Limit      int    `json:"limit"`
-	Window     int    `json:"window"`         // of a calendar rule: length of its current period, or of all its counted dates
+	Name  string `json:"name"`
+	Scope string `json:"scope,omitempty"`
+	Limit int    `json:"limit"`
+	// of a calendar rule: length of its current period, or of all its counted dates
+	Window     int    `json:"window"`
 	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
 	Days       int    `json:"days,omitempty"` // of a rule that counts today and the days-1 dates before it
 	Remaining  int    `json:"remaining"`
@@ -44,7 +46,8 @@ func Describe(d quota.Decision) *Quota {
 	}
 	for _, s := range d.Rules {
 		out.Rules = append(out.Rules, Rule{
-			Name: s.Name, Scope: string(s.Scope), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per), Days: s.Days,
+			Name: s.Name, Scope: string(s.Scope), Limit: s.Limit, Window: quota.Seconds(s.Window), Per: string(s.Per),
+			Days:      s.Days,
 			Remaining: s.Remaining(), ResetAfter: quota.Seconds(s.ResetAfter), RetryAfter: quota.Seconds(s.RetryAfter),
 		})
 	}
@@ -53,9 +56,10 @@ func Describe(d quota.Decision) *Quota {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the tightest one, as structured fields
-// (draft-ietf-httpapi-ratelimit-headers-10 of September 2025; -11 is of May 2026). It sends no partition key, which would reveal the counted subject. Without public
-// rules it sets nothing. Error: a rule's name or number does not fit a header.
+// SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the
+// tightest one, as structured fields (draft-ietf-httpapi-ratelimit-headers-10 of September 2025;
+// -11 is of May 2026). It sends no partition key, which would reveal the counted subject. Without
+// public rules it sets nothing. Error: a rule's name or number does not fit a header.
 func SetRateLimit(h http.Header, d quota.Decision) error {
 	d = d.Public()
 	if len(d.Rules) == 0 {
@@ -86,8 +90,8 @@ const (
 	headerLimit  = "Ratelimit"
 )
 
-// tightest returns the rule that blocks longest or, if none blocks, the one with the fewest remaining events; and the time until it
-// admits more.
+// tightest returns the rule that blocks longest or, if none blocks, the one with the fewest
+// remaining events; and the time until it admits more.
 func tightest(d quota.Decision) (quota.State, time.Duration) {
 	if s, blocked := d.Blocking(); blocked {
 		return s, s.RetryAfter
@@ -101,8 +105,8 @@ func tightest(d quota.Decision) (quota.State, time.Duration) {
 	return least, least.ResetAfter
 }
 
-// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It is hand-written for speed, since every send has two
-// lists; tests compare it with a library.
+// fieldList builds the text of a structured-field list (RFC 9651 section 3.1). It is hand-written
+// for speed, since every send has two lists; tests compare it with a library.
 type fieldList struct {
 	text []byte
 	err  error
@@ -150,7 +154,8 @@ var (
 	errTooLarge = errors.New("quotahttp: a number of a rule is too large for a header")
 )
 
-// RetryAfterSeconds returns the value of Retry-After for a refusal: whole seconds, rounded up, at least 1.
+// RetryAfterSeconds returns the value of Retry-After for a refusal: whole seconds, rounded up, at
+// least 1.
 func RetryAfterSeconds(d quota.Decision) int { return max(1, quota.Seconds(d.RetryAfter())) }
 
 // SetRetryAfter sets the header Retry-After (RFC 9110, section 10.2.3) for a refusal.
@@ -158,18 +163,20 @@ func SetRetryAfter(h http.Header, d quota.Decision) {
 	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
 }
 
-// The problem of a spent quota: the last segment of its type, which is the same wherever a quota is spent, and its title.
+// The problem of a spent quota: the last segment of its type, which is the same wherever a quota is
+// spent, and its title.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"
 )
 
-// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429: when to retry, and what blocks. The
-// caller adds type, title, status and detail.
+// ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429:
+// when to retry, and what blocks. The caller adds type, title, status and detail.
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{
-		"blocked_by": q.BlockedBy, "retry_after": RetryAfterSeconds(d), "retry_after_ms": max(1, quota.Milliseconds(d.RetryAfter())),
+		"blocked_by": q.BlockedBy, "retry_after": RetryAfterSeconds(d),
+		"retry_after_ms":    max(1, quota.Milliseconds(d.RetryAfter())),
 		"violated-policies": d.Violated(), "quota": q,
 	}
 }

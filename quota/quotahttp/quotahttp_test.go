@@ -19,7 +19,8 @@ func decisions(t *rapid.T) quota.Decision {
 	for i := range rapid.IntRange(1, 5).Draw(t, "rules") {
 		w := time.Duration(rapid.IntRange(1, 2_678_400).Draw(t, "window")) * time.Second
 		s := quota.State{Rule: quota.Rule{
-			Name: rapid.StringMatching(`[a-z][a-z0-9_-]{0,30}`).Draw(t, "name") + strconv.Itoa(i), Limit: rapid.IntRange(1, 1000).Draw(t, "limit"),
+			Name:   rapid.StringMatching(`[a-z][a-z0-9_-]{0,30}`).Draw(t, "name") + strconv.Itoa(i),
+			Limit:  rapid.IntRange(1, 1000).Draw(t, "limit"),
 			Window: w,
 		}}
 		s.Used = rapid.IntRange(0, 2*s.Limit).Draw(t, "used")
@@ -34,7 +35,8 @@ func decisions(t *rapid.T) quota.Decision {
 	return d
 }
 
-// The headers are, to the byte, what a library for structured fields writes, and what it refuses is refused.
+// The headers are, to the byte, what a library for structured fields writes, and what it refuses is
+// refused.
 func TestHeadersAreStructuredFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
@@ -47,7 +49,8 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 		}
 		next, left := tightest(d)
 		want, err := httpsfv.Marshal(policies)
-		wantNext, err2 := httpsfv.Marshal(httpsfv.List{libraryItem(next.Name, "r", next.Remaining(), "t", quota.Seconds(left))})
+		wantNext, err2 := httpsfv.Marshal(httpsfv.List{libraryItem(next.Name, "r", next.Remaining(), "t",
+			quota.Seconds(left))})
 		refused := err != nil || err2 != nil
 		h := http.Header{}
 		if err := SetRateLimit(h, d); (err != nil) != refused {
@@ -69,7 +72,8 @@ func libraryItem(name, k1 string, v1 int, k2 string, v2 int) httpsfv.Item {
 	return item
 }
 
-// Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0 while blocked.
+// Header, body and decision tell one truth: no wait is earlier than any blocking rule's, none is 0
+// while blocked.
 func TestOneTruthAboutWaiting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := decisions(t)
@@ -96,7 +100,8 @@ func TestOneTruthAboutWaiting(t *testing.T) {
 		}
 		SetRetryAfter(h, d)
 		problem := ProblemMembers(d)
-		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) || h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
+		if q.Allowed || left.(int64) != 0 || wait.(int64) != int64(q.RetryAfter) ||
+			h.Get("Retry-After") != strconv.Itoa(q.RetryAfter) {
 			t.Fatalf("blocked, but %+v %v", q, h)
 		}
 		for _, s := range d.Rules {
@@ -129,13 +134,15 @@ func TestHeaders(t *testing.T) {
 		policies, limit string
 	}{
 		{[]quota.State{minute, hour}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"minute";r=1;t=0`},
-		{[]quota.State{minute, full}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"hour";r=0;t=2`}, // the one with the least left is told
+		// the one with the least left is told
+		{[]quota.State{minute, full}, `"minute";q=1;w=60, "hour";q=5;w=3600`, `"hour";r=0;t=2`},
 		{[]quota.State{trial, hour}, `"hour";q=5;w=3600`, `"hour";r=1;t=2`},
 		{[]quota.State{trial}, "", ""},
 		{nil, "", ""},
 	} {
 		h, d := http.Header{}, quota.Decision{At: time.Unix(0, 0), Rules: c.rules}
-		if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit-Policy") != c.policies || h.Get("RateLimit") != c.limit {
+		if err := SetRateLimit(h, d); err != nil || h.Get("RateLimit-Policy") != c.policies ||
+			h.Get("RateLimit") != c.limit {
 			t.Errorf("%v, %v; want %s and %s", h, err, c.policies, c.limit)
 		}
 		if q := Describe(d); !q.Allowed || q.BlockedBy != "" || len(q.Rules) != strings.Count(c.policies, ";q=") {

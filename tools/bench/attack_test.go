@@ -13,11 +13,13 @@ import (
 	"time"
 )
 
-// honestRate is how many requests a second, each for another recipient, go on whether there is an attack or not.
+// honestRate is how many requests a second, each for another recipient, go on whether there is an
+// attack or not.
 const honestRate = 100
 
-// measureAttack measures how long honest requests wait, by turns with and without callers that ask for one recipient as often as
-// they are answered. The attackers are a process of their own, on one processor.
+// measureAttack measures how long honest requests wait, by turns with and without callers that ask
+// for one recipient as often as they are answered. The attackers are a process of their own, on one
+// processor.
 func (b *rig) measureAttack() string {
 	service, refusals, rates := b.contender(ours), 0, []float64{}
 	honest := func() run {
@@ -38,9 +40,10 @@ func (b *rig) measureAttack() string {
 	b.goals.most("honest requests refused beside an attack", 0, float64(refusals), "")
 	before, during := quiet.allAnswers(), attacked.allAnswers()
 	b.goals.most("honest p99 beside an attack ÷ quiet", 1.74*air, quantile(.99, during)/quantile(.99, before), "")
-	return fmt.Sprintf("%d honest requests a second for different recipients, beside %d callers that request codes for one recipient without "+
-		"pause (%s requests/s). %d honest requests were refused. Their 202: p50 %.2f ms quiet and %.2f ms attacked, p99 %.2f ms quiet and "+
-		"%.2f ms attacked.\n", honestRate, b.attackers, number(spreadOf(rates[1:]).median), refusals,
+	return fmt.Sprintf(
+		"%d honest requests a second for different recipients, beside %d callers that request codes for one recipient without "+
+			"pause (%s requests/s). %d honest requests were refused. Their 202: p50 %.2f ms quiet and %.2f ms attacked, p99 %.2f ms quiet and "+
+			"%.2f ms attacked.\n", honestRate, b.attackers, number(spreadOf(rates[1:]).median), refusals,
 		quantile(.5, before), quantile(.5, during), quantile(.99, before), quantile(.99, during))
 }
 
@@ -52,7 +55,8 @@ func (e *entry) allAnswers() (all []time.Duration) {
 	return all
 }
 
-// attackCommand makes this program the attackers, until its input ends; then it prints how often they were answered.
+// attackCommand makes this program the attackers, until its input ends; then it prints how often
+// they were answered.
 const attackCommand = "attack"
 
 func attack(args []string) error {
@@ -67,13 +71,14 @@ func attack(args []string) error {
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		ended.Store(true)
 	}()
-	samples, err := ask(context.Background(), contender{base: args[0]}, attackers, 24*time.Hour, func(c *caller) (int64, error) {
-		if ended.Load() {
-			return 0, errEnough
-		}
-		_, err := c.do(http.MethodPost, sendPath, sendBody("victim@example.com"))
-		return 0, err
-	})
+	samples, err := ask(context.Background(), contender{base: args[0]}, attackers, 24*time.Hour,
+		func(c *caller) (int64, error) {
+			if ended.Load() {
+				return 0, errEnough
+			}
+			_, err := c.do(http.MethodPost, sendPath, sendBody("victim@example.com"))
+			return 0, err
+		})
 	fmt.Println(len(samples))
 	return err
 }

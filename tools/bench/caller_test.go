@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// caller is one connection of a client in plain HTTP/1.1. net/http would take more processor time than what is measured.
+// caller is one connection of a client in plain HTTP/1.1. net/http would take more processor time
+// than what is measured.
 type caller struct {
 	base string
 	conn net.Conn

@@ -15,7 +15,8 @@ const (
 	behind     = 250 * time.Millisecond // a wait of more, at the end of a stretch, is of a program that falls behind
 )
 
-// climb raises a rate until it is kept up with neither at the first try nor at the second, and returns the last one that was; 0 if none was.
+// climb raises a rate until it is kept up with neither at the first try nor at the second, and
+// returns the last one that was; 0 if none was.
 func climb(first float64, kept func(rate float64) bool) (highest float64) {
 	once, again := kept, kept
 	for step, next := 0, first; step < mostSteps && (once(next) || again(next)); step++ {
@@ -24,7 +25,8 @@ func climb(first float64, kept func(rate float64) bool) (highest float64) {
 	return highest
 }
 
-// keepsUp reports whether requests in the order of their arrival were all answered, and the last of them as soon as they should be.
+// keepsUp reports whether requests in the order of their arrival were all answered, and the last of
+// them as soon as they should be.
 func keepsUp(samples []sample, refused int) bool {
 	return refused == 0 && quantile(.5, waitsOf(lastQuarter(samples))) <= float64(behind)/float64(time.Millisecond)
 }
@@ -39,8 +41,8 @@ func waitsOf(samples []sample) (all []time.Duration) {
 	return all
 }
 
-// measureCapacity has sends arrive at random times, whether earlier ones are answered or not, and raises their rate until the service falls
-// behind.
+// measureCapacity has sends arrive at random times, whether earlier ones are answered or not, and
+// raises their rate until the service falls behind.
 func (b *rig) measureCapacity() string {
 	service, closed := b.contender(ours), median(runsOf(b.sent, ours, b.unitCallers()), rate)
 	g := newGrid("sends/s", "202 p50, ms", "202 p99, ms", "p50 of the last quarter, ms", "refused")
@@ -59,11 +61,13 @@ func (b *rig) measureCapacity() string {
 		b.Fatalf("the service falls behind already at %s sends a second", number(firstShare*closed))
 	}
 	b.goals.least("sends/s at random times ÷ of 64 callers", .85/air, b.capacity/closed)
-	return fmt.Sprintf("Sends that arrive at random times, also while others wait; each rate for %v. The service keeps up with %s sends/s: none is refused, and "+
-		"half of the last quarter are answered within %v.\n\n%s", b.length, number(b.capacity), behind, g.String())
+	return fmt.Sprintf(
+		"Sends that arrive at random times, also while others wait; each rate for %v. The service keeps up with %s sends/s: none is refused, and "+
+			"half of the last quarter are answered within %v.\n\n%s", b.length, number(b.capacity), behind, g.String())
 }
 
-// measureHalf runs those that record what they do at half of the rate that the service keeps up with.
+// measureHalf runs those that record what they do at half of the rate that the service keeps up
+// with.
 func (b *rig) measureHalf() string {
 	for _, name := range []string{ours, fairFloor} {
 		b.half = append(b.half, &entry{name: name, cells: []string{name}, measure: func() run {
@@ -89,8 +93,9 @@ func TestClimb(t *testing.T) {
 		kept func(float64) bool
 		want float64
 	}{
-		"falls behind from 12 on":     {func(rate float64) bool { return rate < 12 }, 10 * rise},
-		"falls behind once":           {func(rate float64) bool { tries[rate]++; return rate < 12 && tries[rate] > 1 }, 10 * rise},
+		"falls behind from 12 on": {func(rate float64) bool { return rate < 12 }, 10 * rise},
+		"falls behind once": {func(rate float64) bool { tries[rate]++; return rate < 12 && tries[rate] > 1 },
+			10 * rise},
 		"falls behind at once":        {func(float64) bool { return false }, 0},
 		"answers more than was asked": {func(float64) bool { return true }, 10 * math.Pow(rise, mostSteps-1)},
 	} {

@@ -55,10 +55,12 @@ func (b *rig) foreign() string {
 	if len(all) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Other programs used %s %% of the processors: if that is much, trust processor times only.\n", spreadOf(all))
+	return fmt.Sprintf("Other programs used %s %% of the processors: if that is much, trust processor times only.\n",
+		spreadOf(all))
 }
 
-// commit is the commit that is checked out, and whether there are changes that are in none. The document itself does not count.
+// commit is the commit that is checked out, and whether there are changes that are in none. The
+// document itself does not count.
 func commit() string {
 	id, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
 	if err != nil {
@@ -73,7 +75,8 @@ func commit() string {
 	return name
 }
 
-// realDisk is a directory on a disk, not in memory: where fsync waits for nothing, nothing that was measured would be true.
+// realDisk is a directory on a disk, not in memory: where fsync waits for nothing, nothing that was
+// measured would be true.
 func realDisk(t *testing.T) string {
 	t.Helper()
 	here, err := os.Getwd()

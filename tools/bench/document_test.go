@@ -20,16 +20,19 @@ const (
 	titleRetention = "Beside the retention"
 )
 
-// pages are the documents, by their files, with the titles of their sections: what operators plan by, and what contributors compare.
+// pages are the documents, by their files, with the titles of their sections: what operators plan
+// by, and what contributors compare.
 var pages = []struct {
 	file   string
 	titles []string
 }{
 	{"docs/PERFORMANCE.md", []string{
-		titleSummary, "Under rising load", titleNeeds, "The limiter alone", titleHour, titleRows, "One recipient attacked",
+		titleSummary, "Under rising load", titleNeeds, "The limiter alone", titleHour, titleRows,
+		"One recipient attacked",
 	}},
 	{"tools/bench/RESULTS.md", []string{
-		titleGoals, titleReasons, "Where the time of a send goes", "Other requests beside a send", "Sends beside floors", "At half load",
+		titleGoals, titleReasons, "Where the time of a send goes", "Other requests beside a send",
+		"Sends beside floors", "At half load",
 		titleRetention,
 	}},
 }
@@ -37,8 +40,9 @@ var pages = []struct {
 // ofTheirOwn are sections that may come of runs of their own, and say when.
 var ofTheirOwn = []string{titleHour, titleRows, titleRetention}
 
-// document is a page. Sections that were not measured this time are kept as they stand in old, and so is its preface if
-// sends were not measured. Reasons are kept if they were written for the run that stands there.
+// document is a page. Sections that were not measured this time are kept as they stand in old, and
+// so is its preface if sends were not measured. Reasons are kept if they were written for the run
+// that stands there.
 func document(old, preface, when string, texts map[string]string, titles []string) string {
 	kept, had := sections(old)
 	if kept == "" || texts[titleSummary] != "" {
@@ -76,7 +80,8 @@ func sections(text string) (preface string, found map[string]string) {
 	return preface, found
 }
 
-// grid is a table of plain text in a fence: words to the left, numbers to the right, at least two spaces between columns.
+// grid is a table of plain text in a fence: words to the left, numbers to the right, at least two
+// spaces between columns.
 type grid struct{ rows [][]string }
 
 func newGrid(head ...string) *grid { return &grid{rows: [][]string{head}} }

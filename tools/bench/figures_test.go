@@ -109,8 +109,8 @@ func over(runs []run, value figure) spread {
 // median is that of a value over the rounds.
 func median(runs []run, value figure) float64 { return over(runs, value).median }
 
-// ratio is the median of a value of some runs, each divided by that of the run of others in the same round: what disturbed one run most
-// likely disturbed its neighbor.
+// ratio is the median of a value of some runs, each divided by that of the run of others in the
+// same round: what disturbed one run most likely disturbed its neighbor.
 func ratio(one, other []run, value figure) float64 {
 	var list []float64
 	for i := range min(len(one), len(other)) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// air is how much worse than measured a goal may become: a goal is what was measured when it was set, times air or divided by it.
+// air is how much worse than measured a goal may become: a goal is what was measured when it was
+// set, times air or divided by it.
 const air = 1.3
 
 // goals are bounds that are asked for, and what came out.
@@ -50,7 +51,8 @@ func (g *goals) judge(name, sign string, bound, value float64, unit string, met 
 // measuredAt is the commit of a run, in a document's preface or in what stands there of it.
 var measuredAt = regexp.MustCompile(`at commit ([0-9a-z]+)`)
 
-// reason is a line of the section of reasons: "- COMMIT, GOAL: why". People write it below a run; nothing else does.
+// reason is a line of the section of reasons: "- COMMIT, GOAL: why". People write it below a run;
+// nothing else does.
 var reason = regexp.MustCompile(`(?m)^- ([0-9a-z]+), (.+?): \S.*$`)
 
 // reasonsOf returns the lines of a section of reasons that were written for a run at this commit.
@@ -64,8 +66,8 @@ func reasonsOf(section, commit string) string {
 	return kept.String()
 }
 
-// wrongReasons returns the lines that are no reasons, and the reasons of another run than that of the document or of a goal that it does not
-// show as missed.
+// wrongReasons returns the lines that are no reasons, and the reasons of another run than that of
+// the document or of a goal that it does not show as missed.
 func wrongReasons(text string) (wrong []string) {
 	preface, found := sections(text)
 	commit := measuredAt.FindStringSubmatch(preface)
@@ -106,7 +108,8 @@ func TestReasons(t *testing.T) {
 	old := "preface\n\n" + section
 	titles := []string{titleGoals, titleReasons}
 	at := func(commit string) string {
-		return document(old, "run at commit "+commit, "today at commit "+commit, map[string]string{titleSummary: "whole", titleGoals: "new"}, titles)
+		return document(old, "run at commit "+commit, "today at commit "+commit,
+			map[string]string{titleSummary: "whole", titleGoals: "new"}, titles)
 	}
 	if text := at("abc123"); !strings.Contains(text, section) {
 		t.Errorf("the reason of this commit is gone:\n%s", text)
@@ -118,7 +121,8 @@ func TestReasons(t *testing.T) {
 	if !strings.Contains(part, section) {
 		t.Errorf("a run of one part dropped a reason:\n%s", part)
 	}
-	const goals = "## " + titleGoals + "\n\n```\nwhat  goal  measured  result\ncost  ≤ 2   3         missed\nrate  ≥ 1   2         met\n```\n\n"
+	const goals = "## " + titleGoals +
+		"\n\n```\nwhat  goal  measured  result\ncost  ≤ 2   3         missed\nrate  ≥ 1   2         met\n```\n\n"
 	for line, right := range map[string]bool{
 		"- abc123, cost: the disk was full.": true, "- def456, cost: the disk was full.": false,
 		"- abc123, rate: the disk was full.": false, "- cost: the disk was full.": false,

@@ -23,10 +23,12 @@ func growth(u units, sends ...float64) string {
 		of           func(sends float64) string
 	}{
 		{"sends kept", "sendcode_database_sends", func(n float64) string { return whole(n*(retention+7)/1e6) + "M" }},
-		{"the database", "sendcode_database_bytes", func(n float64) string { return size(n * u.row * (retention + 7)) }},
+		{"the database", "sendcode_database_bytes",
+			func(n float64) string { return size(n * u.row * (retention + 7)) }},
 		{"… a week of it", "sendcode_database_bytes", func(n float64) string { return size(n * u.row * 7) }},
 		{"memory of Redis", "sendcode_redis_memory_bytes", func(n float64) string { return size(n * u.key) }},
-		{"WAL a day, at most", "the archive's size", func(n float64) string { return size(n * (u.wal + scattered*pageSize)) }},
+		{"WAL a day, at most", "the archive's size",
+			func(n float64) string { return size(n * (u.wal + scattered*pageSize)) }},
 		{"sends a second, peak", "Sends by outcome", func(n float64) string { return number(peakFactor * n / day) }},
 		{"processors, the program", "Processor and memory", func(n float64) string { return processors(n, u.program) }},
 		{"processors, Postgres", "the machine", func(n float64) string { return processors(n, u.postgres) }},
@@ -52,8 +54,10 @@ func unitCosts(t *testing.T) (u units) {
 		t.Fatal(err)
 	}
 	for label, into := range map[string]*float64{
-		"processor time of a send and one check: the program": &u.program, "… Postgres": &u.postgres, "… Redis": &u.redis,
-		"WAL of a send, without whole pages": &u.wal, "tables and indexes of a send": &u.row, "memory of Redis for a recipient": &u.key,
+		"processor time of a send and one check: the program": &u.program, "… Postgres": &u.postgres,
+		"… Redis":                            &u.redis,
+		"WAL of a send, without whole pages": &u.wal, "tables and indexes of a send": &u.row,
+		"memory of Redis for a recipient": &u.key,
 	} {
 		found := regexp.MustCompile(`(?m)^` + label + ` +([0-9.,]+) (µs|B|kB)$`).FindStringSubmatch(string(text))
 		if found == nil {
@@ -77,7 +81,8 @@ func TestGrowthFollowsFromTheUnitCosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	assumed := fmt.Sprintf("%d times the mean, processors %.0f %% busy then, rows kept for %d days", peakFactor, busy*100, retention)
+	assumed := fmt.Sprintf("%d times the mean, processors %.0f %% busy then, rows kept for %d days", peakFactor,
+		busy*100, retention)
 	if !strings.Contains(string(text), assumed) {
 		t.Errorf("operations.md does not assume %q", assumed)
 	}

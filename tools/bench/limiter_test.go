@@ -54,8 +54,9 @@ func (b *rig) openLimiter() *limiterAlone {
 	}
 }
 
-// takeOf takes a send to a new recipient, as the service does for a caller of this class: for a back end, or for a page's visitor, whose
-// networks count too, and the spellings of the mailbox, and the app's failed checks.
+// takeOf takes a send to a new recipient, as the service does for a caller of this class: for a
+// back end, or for a page's visitor, whose networks count too, and the spellings of the mailbox,
+// and the app's failed checks.
 func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n := l.taken.Add(1)
@@ -83,17 +84,20 @@ func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 	}
 }
 
-// measureLimiter has what the service asks of the limiter, and a script that does nothing, take turns without HTTP and Postgres.
+// measureLimiter has what the service asks of the limiter, and a script that does nothing, take
+// turns without HTTP and Postgres.
 func (b *rig) measureLimiter() string {
 	l, n := b.openLimiter(), b.unitCallers()
 	bare := redis.NewScript("return 1")
 	var all []*entry
 	add := func(name string, call func(context.Context) error) {
-		all = append(all, &entry{name: name, callers: n, cells: []string{name}, measure: func() run { return b.together(n, b.length/2, call) }})
+		all = append(all, &entry{name: name, callers: n, cells: []string{name},
+			measure: func() run { return b.together(n, b.length/2, call) }})
 	}
 	add("a send of a back end", l.takeOf(store.SecretKey))
 	add("a send of a page", l.takeOf(store.UnknownBrowser))
-	add("a script that returns 1", func(ctx context.Context) error { return bare.Run(ctx, l.client, []string{"bare"}).Err() })
+	add("a script that returns 1",
+		func(ctx context.Context) error { return bare.Run(ctx, l.client, []string{"bare"}).Err() })
 	memory := make([][]float64, len(all))
 	for i, e := range all {
 		measure := e.measure
@@ -115,8 +119,9 @@ func (b *rig) measureLimiter() string {
 		g.rows[i+1] = append(g.rows[i+1], number(spreadOf(memory[i][1:]).median)) // without the round that warms up
 	}
 	g.rows[3] = append(g.rows[3], "–")
-	return fmt.Sprintf("The limiter as the service calls it, with the rules of all scopes, without HTTP and Postgres: %d callers, each recipient, and each page's network, new. "+
-		"[More](../quota/README.md#how-fast).\n\n%s", n, g.String())
+	return fmt.Sprintf(
+		"The limiter as the service calls it, with the rules of all scopes, without HTTP and Postgres: %d callers, each recipient, and each page's network, new. "+
+			"[More](../quota/README.md#how-fast).\n\n%s", n, g.String())
 }
 
 // together has callers call until the time is over; the run has the processor time of Redis alone.
@@ -139,11 +144,12 @@ func (b *rig) together(callers int, length time.Duration, call func(context.Cont
 	all.Wait()
 	took := time.Since(began)
 	after := usageOf(b.redis.PID())
-	return run{sends: int(made.Load()), took: took, cpu: used(map[string]usage{inRedis: before}, map[string]usage{inRedis: after})}
+	return run{sends: int(made.Load()), took: took,
+		cpu: used(map[string]usage{inRedis: before}, map[string]usage{inRedis: after})}
 }
 
-// asksAsMuch fails the test unless the limiter alone is asked what the service asks for a send: the same script with as many buckets and the
-// same arguments, but for the ID.
+// asksAsMuch fails the test unless the limiter alone is asked what the service asks for a send: the
+// same script with as many buckets and the same arguments, but for the ID.
 func (b *rig) asksAsMuch() {
 	b.Helper()
 	service := b.scriptsOf(func() {
@@ -155,11 +161,13 @@ func (b *rig) asksAsMuch() {
 	l := b.openLimiter()
 	alone := b.scriptsOf(func() { b.must(l.takeOf(store.SecretKey)(b.Context())) })
 	if len(alone) != 1 || !slices.Contains(service, alone[0]) {
-		b.Errorf("the service asks Redis\n%s\nand the limiter alone\n%s", strings.Join(service, "\n"), strings.Join(alone, "\n"))
+		b.Errorf("the service asks Redis\n%s\nand the limiter alone\n%s", strings.Join(service, "\n"),
+			strings.Join(alone, "\n"))
 	}
 }
 
-// scriptsOf returns what Redis was asked meanwhile by EVALSHA, without the names of keys and the first argument.
+// scriptsOf returns what Redis was asked meanwhile by EVALSHA, without the names of keys and the
+// first argument.
 func (b *rig) scriptsOf(do func()) (all []string) {
 	conn, err := net.Dial("tcp", b.redis.Addr())
 	b.must(err)
@@ -189,8 +197,9 @@ func (b *rig) scriptsOf(do func()) (all []string) {
 	return all
 }
 
-// quoted returns the arguments of a line of MONITOR, with their quotes. Redis writes each byte of an argument that is no printable character
-// with a backslash, as Go does; a space stays as it is, and the name of a bucket may have one.
+// quoted returns the arguments of a line of MONITOR, with their quotes. Redis writes each byte of
+// an argument that is no printable character with a backslash, as Go does; a space stays as it is,
+// and the name of a bucket may have one.
 func quoted(line string) (all []string) {
 	for {
 		line = strings.TrimPrefix(line, " ")

@@ -17,7 +17,8 @@ type sample struct {
 	asked, answered time.Time
 }
 
-// request is what a caller does again and again; it returns the number of its recipient, or errEnough where there is no more to ask.
+// request is what a caller does again and again; it returns the number of its recipient, or
+// errEnough where there is no more to ask.
 type request func(*caller) (n int64, err error)
 
 var errEnough = errors.New("there is no more to ask")
@@ -43,7 +44,8 @@ func (b *rig) send(x *caller) (int64, error) {
 	return n, x.must(http.StatusAccepted, sendPath, sendBody(recipient(n)))
 }
 
-// measure has callers make requests for a time, and returns what these cost. Those that send codes last until their mails are there.
+// measure has callers make requests for a time, and returns what these cost. Those that send codes
+// last until their mails are there.
 func (b *rig) measure(c contender, callers int, length time.Duration, request request, mails bool) run {
 	before := b.look(c)
 	r := b.arrivals(b.ask(c, callers, length, request), mails)
@@ -91,7 +93,8 @@ func ask(ctx context.Context, c contender, callers int, length time.Duration, re
 	return slices.Concat(samples...), errors.Join(append(failures, ctx.Err())...)
 }
 
-// arrivals makes a run of samples. Where each sent a mail, the samples have all recipients of a stretch, and their mails are waited for.
+// arrivals makes a run of samples. Where each sent a mail, the samples have all recipients of a
+// stretch, and their mails are waited for.
 func (b *rig) arrivals(samples []sample, mails bool) (r run) {
 	if len(samples) == 0 {
 		b.Fatal("nothing was asked")
@@ -118,8 +121,8 @@ func (b *rig) arrivals(samples []sample, mails bool) (r run) {
 func earliest(a, b time.Time) time.Time { return slices.MinFunc([]time.Time{a, b}, time.Time.Compare) }
 func latest(a, b time.Time) time.Time   { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }
 
-// paced asks for codes at a rate, at random instants, also when answers take long: the wait of a request begins when it was due. It returns
-// how many were refused.
+// paced asks for codes at a rate, at random instants, also when answers take long: the wait of a
+// request begins when it was due. It returns how many were refused.
 func (b *rig) paced(c contender, rate float64, length time.Duration) (samples []sample, refused int) {
 	idle := make(chan *caller, 100_000)
 	var mu sync.Mutex

@@ -52,7 +52,8 @@ FROM pg_get_wal_stats($1::text::pg_lsn, pg_current_wal_flush_lsn(), true) WHERE 
 
 func (b *rig) walSince(position string) (w walRecords) {
 	var bytes float64
-	b.must(b.admin.QueryRow(b.Context(), "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8", position).Scan(&bytes))
+	b.must(b.admin.QueryRow(b.Context(), "SELECT (pg_current_wal_flush_lsn() - $1::text::pg_lsn)::float8",
+		position).Scan(&bytes))
 	if bytes == 0 {
 		return w
 	}
@@ -69,7 +70,8 @@ func (b *rig) walSince(position string) (w walRecords) {
 		}
 		return nil
 	})
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(refused.Message, "could not find a valid record") {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok &&
+		strings.HasPrefix(refused.Message, "could not find a valid record") {
 		return w // a part of the first record was flushed, up to the end of a page
 	}
 	b.must(err)

@@ -31,12 +31,14 @@ type plan struct {
 }
 
 var (
-	rounds = flag.Int("perf.rounds", 0, "how often each program is measured at each number of callers; 0: a short run of everything")
+	rounds = flag.Int("perf.rounds", 0,
+		"how often each program is measured at each number of callers; 0: a short run of everything")
 	length = flag.Duration("perf.for", 2*time.Second, "for how long callers ask in each of them")
 	hour   = flag.Duration("perf.hour", 0, "measure nothing but a database with autovacuum for so long")
 	sizes  = flag.String("perf.rows", "", "measure nothing but sends on databases with so many rows, by commas")
-	old    = flag.Int("perf.retention", 0, "measure nothing but sends while a partition of so many is dropped, and a tenth of the next is deleted")
-	write  = flag.String("perf.write", "", "the root of the repository, whose documents are written")
+	old    = flag.Int("perf.retention", 0,
+		"measure nothing but sends while a partition of so many is dropped, and a tenth of the next is deleted")
+	write = flag.String("perf.write", "", "the root of the repository, whose documents are written")
 )
 
 // commands are what this program is as a child of its own.
@@ -52,11 +54,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// Measures, then prints and writes the documents, and fails if a goal was missed; the files also keep what was not measured this time. A
-// short run only checks that the documents have all sections and figures, that the floors' answers and mails are as long as the service's,
-// and that the limiter alone is asked what the service asks it.
+// Measures, then prints and writes the documents, and fails if a goal was missed; the files also
+// keep what was not measured this time. A short run only checks that the documents have all
+// sections and figures, that the floors' answers and mails are as long as the service's, and that
+// the limiter alone is asked what the service asks it.
 func TestBench(t *testing.T) {
-	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256, list: int(2500 * length.Seconds()), crowd: 1000,
+	p := plan{rounds: max(*rounds, 1), length: *length, callers: []int{1, 64, 256}, attackers: 256,
+		list: int(2500 * length.Seconds()), crowd: 1000,
 		hour: *hour, old: *old}
 	if err := json.Unmarshal([]byte("["+*sizes+"]"), &p.sizes); err != nil {
 		t.Fatal(err)
@@ -153,7 +157,8 @@ func (b *rig) isWhole(preface string, texts map[string]string) {
 	}
 }
 
-// saysAsMuch fails the test if a floor answers or sends other bytes than the service: none of them wins by saying less.
+// saysAsMuch fails the test if a floor answers or sends other bytes than the service: none of them
+// wins by saying less.
 func (b *rig) saysAsMuch() {
 	b.Helper()
 	var answer, mail int
@@ -181,7 +186,8 @@ func (b *rig) saysAsMuch() {
 	}
 }
 
-// parse holds a document to its form: all sections, and tables whose rows have as many cells as their heads.
+// parse holds a document to its form: all sections, and tables whose rows have as many cells as
+// their heads.
 func parse(t *testing.T, text string, titles []string) {
 	t.Helper()
 	_, found := sections(text)
@@ -190,7 +196,8 @@ func parse(t *testing.T, text string, titles []string) {
 			t.Errorf("the section %q is missing", title)
 		}
 	}
-	if !regexp.MustCompile(`(?m)^Measured \d{4}-\d\d-\d\d at commit [0-9a-z ]+ on \d+ processors \(.+\) with \d+ GB of memory\.$`).MatchString(text) {
+	if !regexp.MustCompile(
+		`(?m)^Measured \d{4}-\d\d-\d\d at commit [0-9a-z ]+ on \d+ processors \(.+\) with \d+ GB of memory\.$`).MatchString(text) {
 		t.Error("it does not say when, at which commit and on what machine")
 	}
 	tables := regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(text, -1)
@@ -203,7 +210,8 @@ func parse(t *testing.T, text string, titles []string) {
 			}
 		}
 	}
-	if len(tables) < 4 || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
+	if len(tables) < 4 || strings.Contains(text, "NaN") || strings.Contains(text, "Inf") ||
+		strings.Contains(text, "%!") {
 		t.Errorf("%d tables, or a figure is none:\n%s", len(tables), text)
 	}
 }
@@ -229,9 +237,12 @@ func TestNeeds(t *testing.T) {
 		lines[strings.Join(strings.Fields(line), " ")] = true
 	}
 	for _, want := range []string{
-		"need 10M a day 100M a day", "sends a second, peak 463 4,630", "processors for the program 0.46 4.63", "replicas 2 2",
-		"processors for Postgres 0.23 2.31", "WAL a day 15.0 GB 150 GB", "whole pages in the WAL a day, at most 164 GB 1.64 TB",
-		"disk for the database 970 GB 9.70 TB", "connections to Postgres 34 34", "connections to mail servers, peak 139 1,389",
+		"need 10M a day 100M a day", "sends a second, peak 463 4,630", "processors for the program 0.46 4.63",
+		"replicas 2 2",
+		"processors for Postgres 0.23 2.31", "WAL a day 15.0 GB 150 GB",
+		"whole pages in the WAL a day, at most 164 GB 1.64 TB",
+		"disk for the database 970 GB 9.70 TB", "connections to Postgres 34 34",
+		"connections to mail servers, peak 139 1,389",
 		"memory of Redis 2.00 GB 20.0 GB",
 	} {
 		if !lines[want] {
@@ -240,7 +251,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// What the fair floor does, beside HTTP and the bytes that it copies, stays a program that one reads in ten minutes.
+// What the fair floor does, beside HTTP and the bytes that it copies, stays a program that one
+// reads in ten minutes.
 func TestFairFloorIsSmall(t *testing.T) {
 	lines := 0
 	for _, file := range []string{"fair.go", "sharing.go", "mailer.go"} {

@@ -14,8 +14,9 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// measureMemory measures the service's memory, and how long it takes from the start of a process to its first 202, on a database that has
-// its schema. The last process of them also serves a crowd, so its memory has nothing of other loads.
+// measureMemory measures the service's memory, and how long it takes from the start of a process to
+// its first 202, on a database that has its schema. The last process of them also serves a crowd,
+// so its memory has nothing of other loads.
 func (b *rig) measureMemory() string {
 	_, most := memoryOf(b.contender(ours).process.pid())
 	database, err := b.postgres.CreateDatabase(b.Context())
@@ -38,7 +39,8 @@ func (b *rig) measureMemory() string {
 		b.end(c)
 	}
 	b.goals.most("resident memory with 1,000 callers", 538*air, crowded/1e6, " MB")
-	b.memory = fmt.Sprintf("Memory: %s resident after the start, %s with %s callers, %s at most in all runs. %s ms from the start to the first 202.\n",
+	b.memory = fmt.Sprintf(
+		"Memory: %s resident after the start, %s with %s callers, %s at most in all runs. %s ms from the start to the first 202.\n",
 		size(atStart), size(crowded), number(float64(b.crowd)), size(max(most, crowded)), spreadOf(starts[1:]))
 	return ""
 }
@@ -57,7 +59,8 @@ func (b *rig) measureNeeds() string {
 	cost := func(process string) float64 {
 		return median(runs, cpu(process)) + median(runsOf(b.others, rightCheck, b.unitCallers()), cpu(process))
 	}
-	b.units = units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis), wal: median(runs, walBytes)}
+	b.units = units{program: cost(inProgram), postgres: cost(inPostgres), redis: cost(inRedis),
+		wal: median(runs, walBytes)}
 	before, sends := b.redisMemory(), 2*b.list
 	b.open(service, "default", sends)
 	b.units.key = max(0, b.redisMemory()-before) / float64(sends)
@@ -96,9 +99,11 @@ const (
 	perReplica = 4    // processors of one replica
 	mostConns  = 1000 // of one replica to a mail server
 	mailTime   = 0.3  // s that a mail server takes for a mail
-	scattered  = 2    // index entries of a send that are in no order of time: its recipient, and the key of its verification
-	pageSize   = 8192 // bytes
-	day        = 24 * 60 * 60
+	// index entries of a send that are in no order of time: its recipient, and the key of its
+	// verification
+	scattered = 2
+	pageSize  = 8192 // bytes
+	day       = 24 * 60 * 60
 )
 
 // needs are the arithmetic: unit costs, assumptions, results.
@@ -136,10 +141,14 @@ func needed(u units, sends ...float64) string {
 		replicas := max(2, math.Ceil(processors(u.program)/perReplica), math.Ceil(mails/mostConns)) // one may fail
 		for row, line := range [][2]string{
 			{"need", whole(sends/1e6) + "M a day"},
-			{"sends a second, peak", number(peak)}, {"processors for the program", number(processors(u.program))}, {"replicas", whole(replicas)},
-			{"processors for Postgres", number(processors(u.postgres))}, {"processors for Redis", number(processors(u.redis))},
-			{"WAL a day", size(sends * u.wal)}, {"whole pages in the WAL a day, at most", size(sends * scattered * pageSize)},
-			{"disk for the database", size(sends * u.row * (retention + 7))}, {"connections to Postgres", whole(replicas * postgres.ConnsPerReplica)},
+			{"sends a second, peak", number(peak)}, {"processors for the program", number(processors(u.program))},
+			{"replicas", whole(replicas)},
+			{"processors for Postgres", number(processors(u.postgres))},
+			{"processors for Redis", number(processors(u.redis))},
+			{"WAL a day", size(sends * u.wal)},
+			{"whole pages in the WAL a day, at most", size(sends * scattered * pageSize)},
+			{"disk for the database", size(sends * u.row * (retention + 7))},
+			{"connections to Postgres", whole(replicas * postgres.ConnsPerReplica)},
 			{"connections to mail servers, peak", whole(mails)}, {"memory of Redis", size(sends * u.key)},
 		} {
 			if i == 0 && row > 0 {

@@ -50,7 +50,8 @@ type other struct {
 }
 
 // lists are the purposes and programs of the verifications that others use.
-var lists = []struct{ purpose, program string }{{"default", ours}, {"default", ours}, {"twice", ours}, {"again", ours}, {"default", fairFloor}}
+var lists = []struct{ purpose, program string }{{"default", ours}, {"default", ours}, {"twice", ours}, {"again", ours},
+	{"default", fairFloor}}
 
 // others are requests in an order in which each leaves what the next needs.
 var others = []other{
@@ -58,8 +59,10 @@ var others = []other{
 	{laterRefusal, 0, http.StatusTooManyRequests, "", false, sendAgain("default"), .71},
 	{firstLook, 1, http.StatusOK, `"quota":`, false, lookAt, .65},
 	{laterLook, 1, http.StatusOK, `"quota":`, false, lookAt, .65},
-	{wrongCheck, 1, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) { return o.check(codetest.Wrong(o.code, int(o.n))) }, .49},
-	{rightCheck, 1, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }, .51},
+	{wrongCheck, 1, http.StatusOK, `"valid":false`, false,
+		func(o opened) (string, []string) { return o.check(codetest.Wrong(o.code, int(o.n))) }, .49},
+	{rightCheck, 1, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) },
+		.51},
 	{comesBack, 2, http.StatusAccepted, "", true, sendAgain("twice"), 1.22},
 	{firstOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .75},
 	{laterOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .7},
@@ -69,8 +72,10 @@ var others = []other{
 	{wrongFrom, 3, http.StatusOK, `"valid":false`, false, func(o opened) (string, []string) {
 		return o.check(codetest.Wrong(o.code, int(o.n)), "client_ip", o.network())
 	}, .91},
-	{rightFrom, 3, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code, "client_ip", o.network()) }, 1.06},
-	{floorCheck, 4, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) }, 0},
+	{rightFrom, 3, http.StatusOK, `"valid":true`, false,
+		func(o opened) (string, []string) { return o.check(o.code, "client_ip", o.network()) }, 1.06},
+	{floorCheck, 4, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) },
+		0},
 }
 
 func lookAt(o opened) (string, []string) { return sendPath + "/" + o.id, nil }
@@ -88,10 +93,12 @@ func (o opened) network() string {
 	return fmt.Sprintf("%d.%d.%d.7", 20+o.n>>16&63, o.n>>8&255, o.n&255)
 }
 
-// settled is how long the outcomes of the sends that opened verifications may take; they must not count as costs of other requests.
+// settled is how long the outcomes of the sends that opened verifications may take; they must not
+// count as costs of other requests.
 const settled = 3 * time.Second
 
-// measureOthers measures requests beside first sends. It shows what they cost; see summary for the rest.
+// measureOthers measures requests beside first sends. It shows what they cost; see summary for the
+// rest.
 func (b *rig) measureOthers() string {
 	b.others = nil
 	var sends []run
@@ -103,7 +110,8 @@ func (b *rig) measureOthers() string {
 			sends = append(sends, r)
 		}
 		all := make([][]opened, len(lists))
-		for i, l := range slices.Backward(lists) { // the first one last: its refusals must come before the rule's minute ends
+		// the first one last: its refusals must come before the rule's minute ends
+		for i, l := range slices.Backward(lists) {
 			all[i] = b.open(b.contender(l.program), l.purpose, b.list)
 		}
 		<-time.After(min(settled, 5*b.length))
@@ -129,9 +137,12 @@ func (b *rig) measureOthers() string {
 	reads := b.readsInFlood()
 	inFlood := 50 + 32/b.length.Seconds() // see gates.readsApart
 	b.goals.most("round trips to Postgres a second in a flood on one recipient", inFlood*air, reads, "")
-	return table([]string{"processor time, µs"}, b.others, medians("the program", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
-		medians(inRedis, cpu(inRedis)), column{"all three ÷ a send", func(runs []run) string { return number(ofSend(runs)) }}).String() +
-		fmt.Sprintf("\nIn the flood, %d callers request codes for one recipient: the service makes %s round trips to Postgres a second more than idle.\n",
+	return table([]string{"processor time, µs"}, b.others, medians("the program", cpu(inProgram)),
+		medians(inPostgres, cpu(inPostgres)),
+		medians(inRedis, cpu(inRedis)),
+		column{"all three ÷ a send", func(runs []run) string { return number(ofSend(runs)) }}).String() +
+		fmt.Sprintf(
+			"\nIn the flood, %d callers request codes for one recipient: the service makes %s round trips to Postgres a second more than idle.\n",
 			b.unitCallers(), number(reads))
 }
 
@@ -162,7 +173,8 @@ func (b *rig) flood(c contender) run {
 	}, false)
 }
 
-// readsInFlood is how many round trips to Postgres a second a flood adds to those of a service that is idle.
+// readsInFlood is how many round trips to Postgres a second a flood adds to those of a service that
+// is idle.
 func (b *rig) readsInFlood() float64 {
 	counter := &tripCounter{to: b.postgres.Addr()}
 	counter.listen(b)
@@ -227,12 +239,14 @@ func (b *rig) measureTakes() string {
 		}})
 	}
 	add(ours, func(c *caller) (int64, error) {
-		return 0, c.must(http.StatusOK, "/v1/limits/user/take", fmt.Sprintf(`{"keys":{"user":"%d"}}`, taken.Add(1)%limitUsers))
+		return 0, c.must(http.StatusOK, "/v1/limits/user/take",
+			fmt.Sprintf(`{"keys":{"user":"%d"}}`, taken.Add(1)%limitUsers))
 	})
 	add(bareHTTP, func(c *caller) (int64, error) {
 		return 0, c.must(http.StatusAccepted, sendPath, sendBody(recipient(firstRecipient)))
 	})
 	b.inTurns(b.takes)
-	b.goals.least(fmt.Sprintf("takes of a limit/s ÷ bare HTTP, %d callers", n), .33/air, ratio(b.takes[0].runs, b.takes[1].runs, rate))
+	b.goals.least(fmt.Sprintf("takes of a limit/s ÷ bare HTTP, %d callers", n), .33/air,
+		ratio(b.takes[0].runs, b.takes[1].runs, rate))
 	return ""
 }

@@ -21,7 +21,8 @@ type mail struct {
 	text []byte    // nil unless texts are kept
 }
 
-// receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the processors with what is measured.
+// receiver is a mail server that takes everything. It is as cheap as one can be, for it shares the
+// processors with what is measured.
 type receiver struct {
 	net.Listener
 	keeps atomic.Bool // the texts of mails
@@ -47,7 +48,8 @@ func startReceiver() (*receiver, error) {
 	return r, nil
 }
 
-// collect returns the mails to the recipients from first on and before end, and forgets them. It waits until they have come.
+// collect returns the mails to the recipients from first on and before end, and forgets them. It
+// waits until they have come.
 func (r *receiver) collect(first, end int64) (mails []mail, err error) {
 	late := time.After(settle)
 	for n := first; n < end; {
@@ -87,7 +89,8 @@ func (r *receiver) took(n int64, text []byte) {
 	r.came[n] = m
 }
 
-// session is one session of SMTP with PIPELINING: replies are held back while there is more to read.
+// session is one session of SMTP with PIPELINING: replies are held back while there is more to
+// read.
 func (r *receiver) session(conn net.Conn) {
 	defer conn.Close()
 	in, out := bufio.NewReaderSize(conn, 16<<10), bufio.NewWriter(conn)

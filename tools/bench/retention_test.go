@@ -22,13 +22,16 @@ const (
 	retentionStep = 5 * time.Second // in which the processor time of the service and its servers is read
 )
 
-// measureRetention has a week of old sends dropped, and a tenth as many of the week after it deleted singly, with their verifications,
-// while sends go on.
+// measureRetention has a week of old sends dropped, and a tenth as many of the week after it
+// deleted singly, with their verifications, while sends go on.
 func (b *rig) measureRetention() string {
 	now := time.Now().UTC()
 	edge := now.AddDate(0, 0, -42-int(now.Weekday()+6)%7).Truncate(24 * time.Hour) // a Monday
 	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxLife).Truncate(time.Hour)
-	database := b.filled(100_000, func(database string) { b.insertOld(database, edge, store.DueBefore(now, keep).Add(-time.Hour)) })
+	database := b.filled(100_000, func(database string) {
+		b.insertOld(database, edge,
+			store.DueBefore(now, keep).Add(-time.Hour))
+	})
 	db, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
 	defer func() { b.must(db.Close()) }()
@@ -44,22 +47,27 @@ func (b *rig) measureRetention() string {
 		b.beside(deleting, time.Minute, &during)
 		status, err := db.StorageStatus(b.Context(), keep)
 		b.must(err)
-		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep)) // a few rows of Fill become due meanwhile
-		b.Logf("after %.0f s: %d due, oldest partition %s", time.Since(began).Seconds(), status.Due, status.Partitions[0].Name)
+		// a few rows of Fill become due meanwhile
+		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep))
+		b.Logf("after %.0f s: %d due, oldest partition %s", time.Since(began).Seconds(), status.Due,
+			status.Partitions[0].Name)
 	}
 	took := time.Since(began)
 	cost := costOfSend(during) / costOfSend(before)
 	goals := b.newGoals()
 	goals.most("a send beside the retention ÷ before it", 1.2, cost, "")
 	goals.most("until nothing is due", 10*air, took.Minutes(), " min")
-	return fmt.Sprintf("A partition of %s sends, and %s due sends of the next one, each with a verification. With %d sends a second beside it, "+
-		"nothing was due after %.0f s. A send cost %s times the processor time of before (program, Postgres and Redis).\n"+
-		"Its 202: %s; before: %s.\n\n%s", number(float64(b.old)), number(float64(b.old/10)), retentionRate, took.Seconds(), number(cost),
+	return fmt.Sprintf(
+		"A partition of %s sends, and %s due sends of the next one, each with a verification. With %d sends a second beside it, "+
+			"nothing was due after %.0f s. A send cost %s times the processor time of before (program, Postgres and Redis).\n"+
+			"Its 202: %s; before: %s.\n\n%s", number(float64(b.old)), number(float64(b.old/10)), retentionRate,
+		took.Seconds(), number(cost),
 		waits(during), waits(before), goals.String())
 }
 
 func waits(r run) string {
-	return fmt.Sprintf("p50 %.2f ms, p99 %.1f ms, at most %.0f ms", quantile(.5, r.answers), quantile(.99, r.answers), quantile(1, r.answers))
+	return fmt.Sprintf("p50 %.2f ms, p99 %.1f ms, at most %.0f ms", quantile(.5, r.answers), quantile(.99, r.answers),
+		quantile(1, r.answers))
 }
 
 // beside sends at retentionRate for a time, and adds what that cost to all.
@@ -79,7 +87,8 @@ func (b *rig) beside(c contender, length time.Duration, all *run) {
 	}
 }
 
-// insertOld adds as many sends as the plan says in the week before edge, and a tenth as many between edge and due.
+// insertOld adds as many sends as the plan says in the week before edge, and a tenth as many
+// between edge and due.
 func (b *rig) insertOld(database string, edge, due time.Time) {
 	fill, ctx := errgroup.WithContext(b.Context())
 	fill.SetLimit(4)

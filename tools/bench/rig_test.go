@@ -54,7 +54,8 @@ func openRig(t *testing.T, p plan) *rig {
 	b.Cleanup(func() { b.must(os.RemoveAll(b.dir)) })
 	b.must(os.Chmod(b.dir, 0o755)) // Postgres may run as another user
 	b.redis = servertest.Redis(t, "--dir", b.dir, "--appendonly", "yes", "--appendfsync", "everysec")
-	// Postgres is set as by default where it matters for speed, but that no checkpoint falls into a run.
+	// Postgres is set as by default where it matters for speed, but that no checkpoint falls into a
+	// run.
 	b.postgres = servertest.PostgresIn(t, b.dir, "fsync=on", "full_page_writes=on", "shared_buffers=1GB",
 		"max_wal_size=8GB", "min_wal_size=1GB", "checkpoint_timeout=1h", "maintenance_work_mem=512MB")
 	b.admin, err = pgx.Connect(b.Context(), b.postgres.AdminURL())
@@ -80,7 +81,8 @@ func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
 
 // startAll starts the service, has it show an answer and a mail, and starts the floors with these.
 func (b *rig) startAll() {
-	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.path("floor"), "sendcode/tools/floor")
+	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.path("floor"),
+		"sendcode/tools/floor")
 	if said, err := build.CombinedOutput(); err != nil {
 		b.Fatalf("building the floor: %v: %s", err, said)
 	}
@@ -174,7 +176,8 @@ type serviceSettings struct {
 	retention string // empty: the default
 }
 
-// startService runs the service as a child: by environment alone, as the binary does. Its file has a limit that refuses nothing here.
+// startService runs the service as a child: by environment alone, as the binary does. Its file has
+// a limit that refuses nothing here.
 func (b *rig) startService(s serviceSettings) contender {
 	if s.to == (addresses{}) {
 		s.to = b.direct()
@@ -224,7 +227,8 @@ func (b *rig) startContender(name string, to addresses) contender {
 	cmd.Env = []string{
 		"GOGC=400", // as the service has
 		"FLOOR_KIND=" + kind, "FLOOR_SAMPLES=" + b.path(samplesFile), "FLOOR_REDIS_URL=redis://" + to.redis + "/0",
-		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1), "FLOOR_SMTP_ADDR=" + to.mail,
+		"FLOOR_DATABASE_URL=" + strings.Replace(database, b.postgres.Addr(), to.postgres, 1),
+		"FLOOR_SMTP_ADDR=" + to.mail,
 	}
 	return b.start(name, cmd)
 }

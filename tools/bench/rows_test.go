@@ -24,12 +24,14 @@ func (b *rig) measureRows() string {
 	}
 	b.inTurns(all)
 	ofFirst := func(runs []run) float64 { return median(runs, costOfSend) / median(all[0].runs, costOfSend) }
-	g := table([]string{"rows"}, all, rates("sends/s"), medians("the program, µs", cpu(inProgram)), medians(inPostgres, cpu(inPostgres)),
+	g := table([]string{"rows"}, all, rates("sends/s"), medians("the program, µs", cpu(inProgram)),
+		medians(inPostgres, cpu(inPostgres)),
 		medians(inRedis, cpu(inRedis)), medians("WAL, bytes", walBytes),
 		column{"all three ÷ first", func(runs []run) string { return number(ofFirst(runs)) }})
 	goals := b.newGoals()
 	goals.most("processor time of a send on most rows ÷ on fewest", 1.15, ofFirst(all[len(all)-1].runs), "")
-	return "Sends of 64 callers, with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" + goals.String()
+	return "Sends of 64 callers, with rows of the last 90 days (`make bench-rows`).\n\n" + g.String() + "\n" +
+		goals.String()
 }
 
 // onRows starts a service on a database with so many rows.
@@ -37,7 +39,8 @@ func (b *rig) onRows(size int) contender {
 	return b.startService(serviceSettings{database: b.filled(size, func(string) {})})
 }
 
-// filled makes a database with so many rows, and those that more adds, of which nothing waits to be written.
+// filled makes a database with so many rows, and those that more adds, of which nothing waits to be
+// written.
 func (b *rig) filled(size int, more func(database string)) (database string) {
 	database, err := b.postgres.CreateDatabase(b.Context())
 	b.must(err)
@@ -49,7 +52,8 @@ func (b *rig) filled(size int, more func(database string)) (database string) {
 	more(database)
 	db, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
-	_, err = db.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000) // which the service would do beside the sends
+	// which the service would do beside the sends
+	_, err = db.CountHours(b.Context(), 10*time.Minute, 90*24*time.Hour, 10_000)
 	b.must(errors.Join(err, db.Close()))
 	_, err = b.admin.Exec(b.Context(), "CHECKPOINT")
 	b.must(err)

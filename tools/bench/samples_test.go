@@ -10,7 +10,8 @@ import (
 	"regexp"
 )
 
-// samples are what the floors copy: an answer and a mail of the service. tools/floor reads the same fields.
+// samples are what the floors copy: an answer and a mail of the service. tools/floor reads the same
+// fields.
 type samples struct {
 	Headers                http.Header
 	Body, Mail             string
@@ -27,7 +28,8 @@ func (b *rig) takeSamples(service contender) {
 	b.must(errors.Join(err, os.WriteFile(b.path(samplesFile), raw, 0o644)))
 }
 
-// sendOne has a contender send one code, and returns its answer and, unless it is bare HTTP, the text of its mail.
+// sendOne has a contender send one code, and returns its answer and, unless it is bare HTTP, the
+// text of its mail.
 func (b *rig) sendOne(c contender) (head, body, mail []byte, to string) {
 	b.mails.keeps.Store(true)
 	defer b.mails.keeps.Store(false)
@@ -57,7 +59,8 @@ func (b *rig) newSamples(head, body, mail []byte, to string) samples {
 	if answer.ID == "" || answer.Send.ID == "" {
 		b.Fatal("the service's answer has no IDs")
 	}
-	return samples{Headers: response.Header, Body: string(body), Mail: string(mail), Verification: answer.ID, Send: answer.Send.ID, To: to,
+	return samples{Headers: response.Header, Body: string(body), Mail: string(mail), Verification: answer.ID,
+		Send: answer.Send.ID, To: to,
 		Digits: b.codeIn(mail)}
 }
 

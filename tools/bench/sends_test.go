@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// measureSends has all contenders take turns. The plain floor and bare HTTP are measured at one number of callers.
+// measureSends has all contenders take turns. The plain floor and bare HTTP are measured at one
+// number of callers.
 func (b *rig) measureSends() string {
 	b.startAll()
 	var groups [][]*entry // by the number of callers
 	for _, n := range b.callers {
 		var group []*entry
 		for _, c := range b.contenders {
-			if n == b.unitCallers() || c.name == ours || c.name == fairFloor || c.name == embedded && n == slices.Min(b.callers) {
+			if n == b.unitCallers() || c.name == ours || c.name == fairFloor ||
+				c.name == embedded && n == slices.Min(b.callers) {
 				group = append(group, &entry{name: c.name, callers: n, cells: []string{fmt.Sprint(n), c.name},
 					measure: func() run { return b.sends(c, n, b.length) }})
 			}
@@ -29,12 +31,15 @@ func (b *rig) measureSends() string {
 		switch n {
 		case 64:
 			own, fair := runsOf(b.sent, ours, 64), runsOf(b.sent, fairFloor, 64)
-			b.goals.most("processor time of a send ÷ fair floor, 64 callers", 2.01*air, ratio(own, fair, costOfSend), "")
-			b.goals.most("Postgres for a send ÷ fair floor, 64 callers", 2.19*air, ratio(own, fair, cpu(inPostgres)), "")
+			b.goals.most("processor time of a send ÷ fair floor, 64 callers", 2.01*air,
+				ratio(own, fair, costOfSend), "")
+			b.goals.most("Postgres for a send ÷ fair floor, 64 callers", 2.19*air,
+				ratio(own, fair, cpu(inPostgres)), "")
 			b.goals.most("WAL for a send, 64 callers", 1709*air, median(own, walBytes), " B")
 			b.goals.least("sends/s ÷ fair floor, 64 callers", .58/air, b.againstFair(n, rate))
 		case 256:
-			b.goals.most("processor time of a send ÷ fair floor, 256 callers", 2.4*air, b.againstFair(n, costOfSend), "")
+			b.goals.most("processor time of a send ÷ fair floor, 256 callers", 2.4*air,
+				b.againstFair(n, costOfSend), "")
 		case 1:
 			b.goals.most("202 of one caller, p50 ÷ fair floor", 1.93*air, b.againstFair(1, answered(.5)), "")
 		}
@@ -49,7 +54,8 @@ func (b *rig) againstFair(callers int, value figure) float64 {
 	return ratio(runsOf(b.sent, ours, callers), runsOf(b.sent, fairFloor, callers), value)
 }
 
-// measureCosts says what a send costs beside one of the fair floor. Round trips are counted with programs of their own.
+// measureCosts says what a send costs beside one of the fair floor. Round trips are counted with
+// programs of their own.
 func (b *rig) measureCosts() string {
 	n := b.unitCallers()
 	g := newGrid(fmt.Sprintf("%d callers", n), ours, fairFloor)
@@ -59,9 +65,11 @@ func (b *rig) measureCosts() string {
 		of   figure
 	}{
 		{"processor time, µs: " + inProgram, cpu(inProgram)}, {"processor time, µs: " + inPostgres, cpu(inPostgres)},
-		{"processor time, µs: " + inRedis, cpu(inRedis)}, {"processor time, µs: all, with mail server and callers", cpu()},
+		{"processor time, µs: " + inRedis, cpu(inRedis)},
+		{"processor time, µs: all, with mail server and callers", cpu()},
 		{"allocations", each(func(r run) float64 { return r.mallocs })}, {"WAL without whole pages, bytes", walBytes},
-		{"index entries", each(func(r run) float64 { return r.wal.entries })}, {"commits", each(func(r run) float64 { return r.wal.commits })},
+		{"index entries", each(func(r run) float64 { return r.wal.entries })},
+		{"commits", each(func(r run) float64 { return r.wal.commits })},
 	} {
 		g.add(line.name, number(median(own, line.of)), number(median(fair, line.of)))
 	}
@@ -98,8 +106,8 @@ func (b *rig) trips(name string, callers int, length time.Duration) map[string]f
 	return made
 }
 
-// tripCounter stands between a program and a server, and counts how often the program turns from reading to writing: each is a wait
-// for an answer.
+// tripCounter stands between a program and a server, and counts how often the program turns from
+// reading to writing: each is a wait for an answer.
 type tripCounter struct {
 	to, address string // of the server, of the counter
 	trips       atomic.Int64
@@ -152,7 +160,8 @@ func pass(to io.WriteCloser, from io.ReadCloser, seen func()) {
 	}
 }
 
-// summary says what the service does in a second, the usual requests first. A caller asks again when it has its answer.
+// summary says what the service does in a second, the usual requests first. A caller asks again
+// when it has its answer.
 func (b *rig) summary() string {
 	one, n := slices.Min(b.callers), b.unitCallers()
 	var all []*entry
@@ -161,7 +170,8 @@ func (b *rig) summary() string {
 	}
 	add("sends", b.sent, ours, one)
 	add("sends", b.sent, ours, n)
-	for _, name := range []string{rightCheck, wrongCheck, firstRefusal, laterRefusal, floodRefusal, firstLook, laterLook} {
+	for _, name := range []string{rightCheck, wrongCheck, firstRefusal, laterRefusal, floodRefusal, firstLook,
+		laterLook} {
 		add(name, b.others, name, n)
 	}
 	add("takes of a limit", b.takes, ours, n)

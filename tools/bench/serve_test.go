@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/config"
 )
 
-// serveCommand makes this program the service itself, by environment alone, as the binary does, until its input ends.
+// serveCommand makes this program the service itself, by environment alone, as the binary does,
+// until its input ends.
 const serveCommand = "serve"
 
 func serve([]string) error {

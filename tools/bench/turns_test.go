@@ -13,8 +13,9 @@ type entry struct {
 	runs    []run // one of each round
 }
 
-// inTurns measures all entries in each round, one group after the other. A group begins with another entry in each round, so that none
-// always follows upon the same one. The round before the first warms them up and does not count.
+// inTurns measures all entries in each round, one group after the other. A group begins with
+// another entry in each round, so that none always follows upon the same one. The round before the
+// first warms them up and does not count.
 func (b *rig) inTurns(groups ...[]*entry) {
 	b.Helper()
 	for round := range b.rounds + 1 {

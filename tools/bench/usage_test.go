@@ -10,7 +10,8 @@ import (
 // usage is the processor time that each thread has had, by its ID. Empty where there is no /proc.
 type usage map[int]time.Duration
 
-// usageOf reads it for all threads of the processes: that of a process itself is of its first thread alone.
+// usageOf reads it for all threads of the processes: that of a process itself is of its first
+// thread alone.
 func usageOf(pids ...int) usage {
 	u := usage{}
 	for _, pid := range pids {
@@ -34,7 +35,8 @@ func (b *rig) usages(c contender) map[string]usage {
 	}
 }
 
-// used is what each process had between two looks. What a thread that has ended meanwhile had is lost.
+// used is what each process had between two looks. What a thread that has ended meanwhile had is
+// lost.
 func used(earlier, later map[string]usage) map[string]time.Duration {
 	sums := map[string]time.Duration{}
 	for process, threads := range later {
@@ -56,7 +58,8 @@ func children(pid int) (list []int) {
 	return list
 }
 
-// machineTime is for how long the machine's processors were busy so far, and for how long they were there.
+// machineTime is for how long the machine's processors were busy so far, and for how long they were
+// there.
 func machineTime() (busy, all time.Duration) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -65,7 +68,8 @@ func machineTime() (busy, all time.Duration) {
 	stat, _ := fs.Stat()
 	c := stat.CPUTotal
 	seconds := c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
-	return time.Duration(seconds * float64(time.Second)), time.Duration((seconds + c.Idle + c.Iowait) * float64(time.Second))
+	return time.Duration(seconds * float64(time.Second)),
+		time.Duration((seconds + c.Idle + c.Iowait) * float64(time.Second))
 }
 
 // memoryOf is the resident memory of a process, now and at most so far, in bytes.

@@ -77,7 +77,8 @@ func (s *environment) others(i *incident, n int, purpose string, change ...func(
 	for range n {
 		other := newIncident(i.kind, i.rand, i.rand.IntN(10000))
 		other.app, other.to = i.app, "someone."+other.to
-		if a := s.request(other, purpose, change...); a.StatusCode != http.StatusAccepted && a.StatusCode != http.StatusTooManyRequests {
+		if a := s.request(other, purpose, change...); a.StatusCode != http.StatusAccepted &&
+			a.StatusCode != http.StatusTooManyRequests {
 			s.Fatalf("%s: another person: %d %s", i.kind.name, a.StatusCode, a.Raw)
 		}
 	}
@@ -101,7 +102,8 @@ func (s *environment) check(i *incident, id, code string) bool {
 func (s *environment) tells(i *incident, send, kind, detail string) {
 	s.Helper()
 	began := time.Now()
-	a := s.post("/v1/events/post", map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail},
+	a := s.post("/v1/events/post",
+		map[string]any{"message": "<" + send + "@localhost>", "type": kind, "to": i.to, "detail": detail},
 		func(r *http.Request) { r.SetBasicAuth(hookUser, hookSecret) })
 	s.Is(i.kind.name, a, http.StatusNoContent)
 	i.happened("told", began)
@@ -112,7 +114,8 @@ func (s *environment) reports(i *incident, status string) {
 	s.Helper()
 	for _, form := range s.carrier.Asked() {
 		if form.Get("to") == i.to {
-			s.Is("the receipt", s.Get(strings.TrimPrefix(form.Get("cb"), "https://codes.example.com")+"&st="+status), http.StatusNoContent)
+			s.Is("the receipt", s.Get(strings.TrimPrefix(form.Get("cb"), "https://codes.example.com")+"&st="+status),
+				http.StatusNoContent)
 		}
 	}
 }

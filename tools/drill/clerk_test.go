@@ -35,11 +35,13 @@ func newClerk(s *environment) *clerk {
 	c := &clerk{T: t, tab: tab, base: base}
 	c.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(),
 		chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
+			_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride,
+				emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
 			return err
 		}))
 	c.leads("/admin", chromedp.Navigate(base+"/admin"))
-	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")), chromedp.KeyEvent(s.Env["SENDCODE_ADMIN_PASSWORD"]+kb.Enter))
+	c.leads("/admin", chromedp.Focus(chromedp.CSS("#password")),
+		chromedp.KeyEvent(s.Env["SENDCODE_ADMIN_PASSWORD"]+kb.Enter))
 	return c
 }
 
@@ -97,11 +99,12 @@ type heard struct {
 	took    time.Duration
 }
 
-// maxActions is the limit of actions before a verdict. If several people share a reference, asking whose it is may be one more.
+// maxActions is the limit of actions before a verdict. If several people share a reference, asking
+// whose it is may be one more.
 const maxActions = 2
 
-// answers a call: it types what the caller says and submits it, then opens the row that the caller means, unless the verdict is already
-// shown.
+// answers a call: it types what the caller says and submits it, then opens the row that the caller
+// means, unless the verdict is already shown.
 func (c *clerk) answers(i *incident) heard {
 	c.Helper()
 	c.leads("/admin", chromedp.Navigate(c.base+"/admin"))
@@ -133,8 +136,8 @@ type listed struct {
 	To string
 }
 
-// nearest returns the row that a caller means: one of theirs, the newest or the one nearest to the time that they tell. If others share
-// the reference, they say how their address begins and ends.
+// nearest returns the row that a caller means: one of theirs, the newest or the one nearest to the
+// time that they tell. If others share the reference, they say how their address begins and ends.
 func nearest(rows []listed, to string, ago time.Duration) int {
 	told, best := time.Now().Add(-ago), -1
 	for n, r := range rows {

@@ -127,7 +127,8 @@ func (s *environment) grow(i *incident) {
 	}
 }
 
-// report prints what came of it, and returns the 95th percentile of the time from the first action to the verdict.
+// report prints what came of it, and returns the 95th percentile of the time from the first action
+// to the verdict.
 func report(calls []heard, right int) (p95 time.Duration) {
 	var took []time.Duration
 	actions := 0
@@ -136,7 +137,9 @@ func report(calls []heard, right int) (p95 time.Duration) {
 	}
 	slices.Sort(took)
 	p95 = took[(len(took)-1)*95/100]
-	fmt.Printf("%d of %d verdicts right, in %d actions at most; from the first action to the verdict: p50 %v, p95 %v, slowest %v\n", right, len(calls),
-		actions, took[len(took)/2].Round(time.Millisecond), p95.Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond))
+	fmt.Printf(
+		"%d of %d verdicts right, in %d actions at most; from the first action to the verdict: p50 %v, p95 %v, slowest %v\n", right, len(calls),
+		actions, took[len(took)/2].Round(time.Millisecond), p95.Round(time.Millisecond),
+		took[len(took)-1].Round(time.Millisecond))
 	return p95
 }

@@ -17,7 +17,8 @@ import (
 	"sendcode/tools/rows"
 )
 
-// environment is a service on real parts with many sends in its database, and a mail server and a carrier whose answers are scripted.
+// environment is a service on real parts with many sends in its database, and a mail server and a
+// carrier whose answers are scripted.
 type environment struct {
 	*apptest.Stack
 	db       *pgx.Conn
@@ -82,7 +83,8 @@ provider_events:
 apps:
 `
 	for _, name := range apps {
-		text += fmt.Sprintf("  - {name: %s, keys: [{id: k1, kind: secret, sha256: %x}]}\n", name, sha256.Sum256([]byte(keyOf(name))))
+		text += fmt.Sprintf("  - {name: %s, keys: [{id: k1, kind: secret, sha256: %x}]}\n", name,
+			sha256.Sum256([]byte(keyOf(name))))
 	}
 	return text
 }
@@ -176,7 +178,8 @@ func (s *environment) hurry(i *incident, left time.Duration) {
 func (s *environment) rests(i *incident) {
 	s.Helper()
 	s.await(i, "a pause between two attempts", func([]row) bool {
-		done, err := s.db.Exec(s.Context(), `UPDATE outbox SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
+		done, err := s.db.Exec(s.Context(),
+			`UPDATE outbox SET due_at = due_at + interval '3 minutes' WHERE queued AND id IN (SELECT id FROM sends WHERE recipient = $1)`, s.hash(i))
 		s.must(err)
 		return done.RowsAffected() == 1
 	})

@@ -84,7 +84,8 @@ func (i *incident) masked() string {
 	return r.Masked()
 }
 
-// speaks decides how the caller says who they are: by the reference in one case of three, where they have one.
+// speaks decides how the caller says who they are: by the reference in one case of three, where
+// they have one.
 func (i *incident) speaks() {
 	i.said = i.to
 	if i.kind.byReference || i.support != "" && !i.kind.byAddress && i.rand.IntN(3) == 0 {

@@ -170,7 +170,8 @@ func replies(text string) func(*environment, *incident) {
 func (s *environment) postponed(i *incident) {
 	s.Helper()
 	began := time.Now()
-	a := s.post("/v1/verifications", map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order", "locale": i.locale}, by(i.app))
+	a := s.post("/v1/verifications",
+		map[string]any{"channel": string(i.channel), "to": i.to, "purpose": "order", "locale": i.locale}, by(i.app))
 	i.happened("asked", began)
 	i.knows("until", a.ExpiresAt)
 	i.support = a.Send.Support

@@ -48,7 +48,8 @@ var stopped = []*kind{
 var gone = []*kind{
 	{
 		name: "nothing reached us",
-		make: func(_ *environment, i *incident) { i.to = "far.from.everybody." + i.to }, // no other is spelled almost the same
+		// no other is spelled almost the same
+		make: func(_ *environment, i *incident) { i.to = "far.from.everybody." + i.to },
 		what: words("No request\n reached us"),
 		next: words("spell it\n reference\n ask again"),
 	},
@@ -60,7 +61,8 @@ var gone = []*kind{
 				domain = "gmail.com"
 			}
 			right, at := local+"@"+domain, 1+i.rand.IntN(2)
-			i.to = local + "@" + domain[:at] + domain[at+1:at+2] + domain[at:at+1] + domain[at+2:] // two letters changed places
+			// two letters changed places
+			i.to = local + "@" + domain[:at] + domain[at+1:at+2] + domain[at:at+1] + domain[at+2:]
 			s.sent(i, "order")
 			_, wrong, _ := strings.Cut(i.to, "@")
 			i.knowsWord("wrong", wrong)

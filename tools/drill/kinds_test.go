@@ -11,7 +11,8 @@ type kind struct {
 	sms  bool
 	// live ones are made just before the caller calls, since they are over soon.
 	live bool
-	// old ones may have happened a while ago, and of some kinds the same person may have got another code since.
+	// old ones may have happened a while ago, and of some kinds the same person may have got
+	// another code since.
 	old, others bool
 	// Some callers have to tell what they have: the reference of a mail, or the address.
 	byReference, byAddress bool
@@ -21,8 +22,8 @@ type kind struct {
 	settle func(*environment, *incident) // waits for what takes its time
 	down   bool                          // the mail server is, while it is made and settles
 
-	// What has to be said, in any order, of what happened and of what to do; {names} are facts of the incident. never is what
-	// would lead the caller astray.
+	// What has to be said, in any order, of what happened and of what to do; {names} are facts of
+	// the incident. never is what would lead the caller astray.
 	what, next []string
 	never      []string
 	reply      map[bool][]string // by whether it is in Chinese; else it is in English

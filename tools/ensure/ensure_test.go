@@ -11,7 +11,8 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// What is missing is installed where that is possible; elsewhere the command is told, and why installing failed.
+// What is missing is installed where that is possible; elsewhere the command is told, and why
+// installing failed.
 func TestEnsure(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", dir)
@@ -24,7 +25,8 @@ func TestEnsure(t *testing.T) {
 	} {
 		var out strings.Builder
 		if ensure(&out, parts, install) || !strings.Contains(out.String(), want) ||
-			!strings.Contains(out.String(), "redis-server gcc libc6-dev") && !strings.Contains(out.String(), "brew install redis") {
+			!strings.Contains(out.String(), "redis-server gcc libc6-dev") &&
+				!strings.Contains(out.String(), "brew install redis") {
 			t.Errorf("says %q", &out)
 		}
 	}

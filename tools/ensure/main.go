@@ -1,9 +1,11 @@
-// Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer, HAProxy, nginx, Caddy, a browser, a C
-// compiler, Node, Python, Django, promtool and Prometheus, and as root on Debian installs those that are missing. Elsewhere it prints the command to install them
-// and goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip would hide that nothing was tested, is a missing
-// part a failure.
+// Command ensure gets this machine ready for the tests: it looks for Redis, Postgres, PgBouncer,
+// HAProxy, nginx, Caddy, a browser, a C compiler, Node, Python, Django, promtool and Prometheus,
+// and as root on Debian installs those that are missing. Elsewhere it prints the command to install
+// them and goes on, for the tests then skip with the reason; only in CI (CI=true), where a skip
+// would hide that nothing was tested, is a missing part a failure.
 //
-// `make test` runs it first. Nothing that it installs is left running: tests start servers of their own.
+// `make test` runs it first. Nothing that it installs is left running: tests start servers of their
+// own.
 package main
 
 import (
@@ -57,18 +59,21 @@ func ensure(out io.Writer, parts []locate.Part, install func(packages []string) 
 	return false
 }
 
-// missing returns the parts that are not there, their packages of Debian, and the commands of Homebrew.
+// missing returns the parts that are not there, their packages of Debian, and the commands of
+// Homebrew.
 func missing(parts []locate.Part) (absent []locate.Part, names string, packages, brews []string) {
 	absent = slices.DeleteFunc(slices.Clone(parts), func(p locate.Part) bool { _, err := p.Find(); return err == nil })
 	var all []string
 	for _, p := range absent {
-		all, packages, brews = append(all, p.Name), append(packages, p.Debian...), append(brews, "brew install "+p.Homebrew)
+		all, packages, brews = append(all, p.Name), append(packages, p.Debian...),
+			append(brews, "brew install "+p.Homebrew)
 	}
 	return absent, strings.Join(all, ", "), packages, brews
 }
 
-// aptGet installs packages. Its output is shown only where it fails. It keeps them from starting their services: 101 is "not allowed"
-// (Debian, policy-rc.d interface of invoke-rc.d). Where the machine has a policy of its own, that one counts.
+// aptGet installs packages. Its output is shown only where it fails. It keeps them from starting
+// their services: 101 is "not allowed" (Debian, policy-rc.d interface of invoke-rc.d). Where the
+// machine has a policy of its own, that one counts.
 func aptGet(packages []string) error {
 	const policy = "/usr/sbin/policy-rc.d"
 	file, err := os.OpenFile(policy, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
@@ -80,7 +85,8 @@ func aptGet(packages []string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	for _, args := range [][]string{{"update", "-q"}, append([]string{"install", "-y", "-q", "--no-install-recommends"}, packages...)} {
+	for _, args := range [][]string{{"update", "-q"},
+		append([]string{"install", "-y", "-q", "--no-install-recommends"}, packages...)} {
 		cmd := exec.Command("apt-get", args...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -11,7 +11,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Checks share transactions, as sends do: the first trip locks and reads, the second counts, approves and commits.
+// Checks share transactions, as sends do: the first trip locks and reads, the second counts,
+// approves and commits.
 const (
 	readSQL = `
 SELECT id, nonce FROM verifications WHERE id = ANY ($1::text[]) AND attempts < 5 AND approved_at IS NULL AND expires_at > clock_timestamp()

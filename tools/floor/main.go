@@ -1,5 +1,6 @@
-// Command floor is what sending a code costs at least. tools/bench measures the service against it; it is of no other use, retries
-// nothing and stops without a word. FLOOR_KIND says how much it does:
+// Command floor is what sending a code costs at least. tools/bench measures the service against it;
+// it is of no other use, retries nothing and stops without a word. FLOOR_KIND says how much it
+// does:
 //
 //   - bare: reads the request and answers.
 //   - plain: one script in Redis, one INSERT, one mail, then the answer.

@@ -30,7 +30,8 @@ func (s *samples) read(file string) error {
 type template []string
 
 func (s *samples) cut(text string) template {
-	return strings.Split(strings.NewReplacer(s.Verification, "\x00v\x00", s.Send, "\x00s\x00", s.To, "\x00t\x00", s.Digits,
+	return strings.Split(strings.NewReplacer(s.Verification, "\x00v\x00", s.Send, "\x00s\x00", s.To,
+		"\x00t\x00", s.Digits,
 		"\x00d\x00").Replace(text), "\x00")
 }
 

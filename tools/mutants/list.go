@@ -48,8 +48,8 @@ func oneLine(text string) string {
 // simulation is the package that runs the whole service by seeds.
 const simulation = "./internal/simulate"
 
-// load reads the mutants of a list, in its order. A text that a file does not have exactly once is an error: the list would no longer test
-// what it says.
+// load reads the mutants of a list, in its order. A text that a file does not have exactly once is
+// an error: the list would no longer test what it says.
 func load(o options, text []byte) (all []mutant, err error) {
 	var list struct{ Areas []area }
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -64,14 +64,18 @@ func load(o options, text []byte) (all []mutant, err error) {
 				m.Tests = a.Tests
 			}
 			if o.seeds > 0 {
-				m.Tests = append(m.Tests[:len(m.Tests):len(m.Tests)], tests{simulation, []string{fmt.Sprintf("-simulate.seeds=%d", o.seeds)}})
+				m.Tests = append(m.Tests[:len(m.Tests):len(m.Tests)],
+					tests{simulation, []string{fmt.Sprintf("-simulate.seeds=%d", o.seeds)}})
 			}
 			original, err := os.ReadFile(filepath.Join(o.root, m.File))
 			if err != nil {
 				return nil, err
 			}
-			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With || seen[m.name()] {
-				return nil, fmt.Errorf("%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice", m.name(), n)
+			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With ||
+				seen[m.name()] {
+				return nil,
+					fmt.Errorf(
+						"%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice", m.name(), n)
 			}
 			seen[m.name()] = true
 			m.text = []byte(strings.Replace(string(original), m.Find, m.With, 1))
@@ -84,7 +88,8 @@ func load(o options, text []byte) (all []mutant, err error) {
 	return all, nil
 }
 
-// fingerprint hashes the changed file, the tests and the files of their packages, whose own hashes it keeps.
+// fingerprint hashes the changed file, the tests and the files of their packages, whose own hashes
+// it keeps.
 func fingerprint(root string, m mutant, packages map[string][]byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.File, m.Tests)

@@ -1,6 +1,6 @@
-// Command mutants changes one line of the code at a time and runs the tests that have to notice it. It prints what noticed each
-// change, and which changes live. The changes are those of mutants.yaml. No file of the tree is touched: go test gets the changed file by
-// its flag -overlay.
+// Command mutants changes one line of the code at a time and runs the tests that have to notice it.
+// It prints what noticed each change, and which changes live. The changes are those of
+// mutants.yaml. No file of the tree is touched: go test gets the changed file by its flag -overlay.
 package main
 
 import (
@@ -39,7 +39,8 @@ func main() {
 		"file that keeps what is known, so that a run can be continued")
 	flag.StringVar(&o.areas, "areas", "", "only these areas: a regular expression")
 	flag.IntVar(&o.seeds, "seeds", 0, "seeds of the simulation for each mutant that the tests do not notice; 0: none")
-	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "for each run of tests; one that takes longer has noticed the mutant")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute,
+		"for each run of tests; one that takes longer has noticed the mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,7 +59,8 @@ const (
 	equal  state = "equal" // in effect; the list says why
 )
 
-// result is a line of the file of results. It holds while the changed file, the mutant's tests and their packages stay as they are.
+// result is a line of the file of results. It holds while the changed file, the mutant's tests and
+// their packages stay as they are.
 type result struct {
 	Fingerprint string
 	State       state

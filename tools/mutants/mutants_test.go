@@ -38,7 +38,8 @@ func TestTheListFitsTheCode(t *testing.T) {
 				t.Errorf("%s: no tests in %s", m.name(), x.Package)
 			}
 			for _, flag := range x.Flags {
-				if name := oneTest.FindStringSubmatch(flag); name != nil && !bytes.Contains(source, []byte("func "+name[1]+"(")) {
+				if name := oneTest.FindStringSubmatch(flag); name != nil &&
+					!bytes.Contains(source, []byte("func "+name[1]+"(")) {
 					t.Errorf("%s: no %s in %s", m.name(), name[1], x.Package)
 				}
 			}
@@ -60,8 +61,8 @@ areas:
       - {file: sample.go, find: return 0, with: 'return -0 // alive'}
 `
 
-// A mutant is caught by the first test that fails, also one in an embedded file; one that no test notices lives; one that is equal
-// in effect is not run. What is known is not found out again.
+// A mutant is caught by the first test that fails, also one in an embedded file; one that no test
+// notices lives; one that is equal in effect is not run. What is known is not found out again.
 func TestRun(t *testing.T) {
 	t.Setenv("GOFLAGS", "")
 	o := options{root: "testdata/sample", results: filepath.Join(t.TempDir(), "results")}

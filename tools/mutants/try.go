@@ -55,8 +55,9 @@ func (t tester) overlay(dir string, m mutant) (string, error) {
 	return file, errors.Join(err, os.WriteFile(changed, m.text, 0o600), os.WriteFile(file, replace, 0o600))
 }
 
-// failing returns a test that notices the overlay; "": none. The test fails twice with it, for it may also fail where the machine is busy,
-// and passes without it, or it would seem to notice every mutant.
+// failing returns a test that notices the overlay; "": none. The test fails twice with it, for it
+// may also fail where the machine is busy, and passes without it, or it would seem to notice every
+// mutant.
 func (t tester) failing(ctx context.Context, overlay string, x tests) (string, error) {
 	name, err := t.run(ctx, overlay, x)
 	if name == "" || err != nil {
@@ -89,7 +90,8 @@ const (
 
 // run returns the innermost test that failed first; "": none.
 func (t tester) run(ctx context.Context, overlay string, x tests) (name string, err error) {
-	args := []string{"test", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(), "-overlay=" + overlay, x.Package}
+	args := []string{"test", "-vet=off", "-count=1", "-short", "-failfast", "-timeout=" + t.timeout.String(),
+		"-overlay=" + overlay, x.Package}
 	cmd := exec.CommandContext(ctx, "go", append(args, x.Flags...)...)
 	cmd.Dir = t.root
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -1,6 +1,7 @@
-// Package prove shows in a minute what sendcode promises: replicas of it, in processes of their own, serve a thousand recipients and a
-// stranger with a public key while they are killed and Redis is flushed, stalled and replaced by an empty one. A checker that knows only the
-// answers and the mailbox then counts what was judged by each promise and what broke it. `make prove` runs it.
+// Package prove shows in a minute what sendcode promises: replicas of it, in processes of their
+// own, serve a thousand recipients and a stranger with a public key while they are killed and Redis
+// is flushed, stalled and replaced by an empty one. A checker that knows only the answers and the
+// mailbox then counts what was judged by each promise and what broke it. `make prove` runs it.
 package prove
 
 import (
@@ -31,7 +32,8 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 1, 1)) }
 
-// settings has windows that pass during a run. Of three places in six seconds the last is kept for secret keys.
+// settings has windows that pass during a run. Of three places in six seconds the last is kept for
+// secret keys.
 const settings = `policies:
   default:
     - {name: short, scope: recipient, limit: 1, window: 2s}
@@ -85,7 +87,8 @@ func TestProve(t *testing.T) {
 	p.report(happened)
 }
 
-// start starts the service: two replicas on Redis and Postgres where they are installed, else one on its embedded parts.
+// start starts the service: two replicas on Redis and Postgres where they are installed, else one
+// on its embedded parts.
 func start(t *testing.T) *proof {
 	t.Helper()
 	_, redis := locate.Redis.Find()
@@ -101,7 +104,8 @@ func start(t *testing.T) *proof {
 		n, parts = 1, "one process on its embedded parts, for Redis or Postgres is not installed"
 	}
 	fmt.Printf("%s, %v, seed %d\n", parts, *proving, *seed)
-	p := &proof{Load: apptest.NewLoad(s.Write(fmt.Sprintf(settings, sha256.Sum256([]byte(apptest.PublicKey))))), random: rand.New(rand.NewPCG(*seed, 1000)), byBrowser: map[string]bool{}}
+	p := &proof{Load: apptest.NewLoad(s.Write(fmt.Sprintf(settings, sha256.Sum256([]byte(apptest.PublicKey))))),
+		random: rand.New(rand.NewPCG(*seed, 1000)), byBrowser: map[string]bool{}}
 	p.Seen.Slack = 200 * time.Millisecond // Postgres and the clocks are not disturbed
 	for len(p.replicas) < n {
 		p.replicas = append(p.replicas, s.Spawn())
@@ -116,8 +120,9 @@ func (p *proof) base(random *rand.Rand) string {
 	return p.replicas[random.IntN(len(p.replicas))].Base
 }
 
-// person asks for a code as a back end does: mostly for one of a thousand recipients, else for one of eight whose rules are at their end, and
-// whom the stranger attacks. It enters wrong codes and the right one, in any order and number, and asks again once it has waited as told.
+// person asks for a code as a back end does: mostly for one of a thousand recipients, else for one
+// of eight whose rules are at their end, and whom the stranger attacks. It enters wrong codes and
+// the right one, in any order and number, and asks again once it has waited as told.
 func (p *proof) person(ctx context.Context, random *rand.Rand) {
 	to := fmt.Sprintf("r%d@example.com", random.IntN(1000))
 	if random.IntN(4) == 0 {
@@ -134,7 +139,8 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 			case random.IntN(3) > 0:
 				entered = p.Wrong(code)
 			}
-			_, _ = p.Call(p.base(random), http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, entered),
+			_, _ = p.Call(p.base(random), http.MethodPost, "/v1/verifications/"+a.ID+"/check",
+				fmt.Sprintf(`{"code":%q}`, entered),
 				history.Request{Kind: history.Check, Recipient: to, Verification: a.ID, Code: entered})
 		}
 	}
@@ -148,9 +154,11 @@ func (p *proof) person(ctx context.Context, random *rand.Rand) {
 // stranger asks in browsers of many networks for codes of other people, as often as it is let.
 func (p *proof) stranger(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
-		a := p.AskAt(p.base(random), fmt.Sprintf("crowd%d@example.com", random.IntN(16)), true, apptest.As(apptest.PublicKey), func(r *http.Request) {
-			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256)))
-		})
+		a := p.AskAt(p.base(random), fmt.Sprintf("crowd%d@example.com", random.IntN(16)), true,
+			apptest.As(apptest.PublicKey), func(r *http.Request) {
+				r.Header.Set("X-Forwarded-For",
+					fmt.Sprintf("198.%d.%d.%d", 18+random.IntN(2), random.IntN(256), random.IntN(256)))
+			})
 		if a.StatusCode == http.StatusAccepted {
 			p.mu.Lock()
 			p.byBrowser[a.Send.ID] = true
@@ -183,7 +191,8 @@ func sleep(ctx context.Context, d time.Duration) {
 // kinds are what fails.
 var kinds = []string{"kills", "flushes", "stalls", "failovers to an empty Redis"}
 
-// faults has something fail about every second until the context ends, and returns how often what happened.
+// faults has something fail about every second until the context ends, and returns how often what
+// happened.
 func (p *proof) faults(ctx context.Context) map[string]int {
 	happened := map[string]int{}
 	possible := kinds[:1]
@@ -240,7 +249,8 @@ func (p *proof) report(happened map[string]int) {
 	}
 	for code := range codes {
 		if strings.Contains(said, code) {
-			found = append(found, history.Violation{Promise: secrecy, Detail: "a code is in a log line or in an answer"})
+			found = append(found, history.Violation{Promise: secrecy,
+				Detail: "a code is in a log line or in an answer"})
 		}
 	}
 	own := p.strangers()
@@ -256,12 +266,14 @@ func (p *proof) report(happened map[string]int) {
 			fmt.Printf("%6d %s\n", n, fault)
 		}
 	}
-	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.Seen.Requests), p.Cut.Load(), p.Unavailable.Load())
+	fmt.Printf("%6d requests, of them %d without an answer and %d answered 503\n", len(p.Seen.Requests), p.Cut.Load(),
+		p.Unavailable.Load())
 	for _, line := range []struct{ promise, of string }{
 		{history.OverPolicy, "sends over the policy"}, {reserve, "sends of a stranger from the reserve"},
 		{history.Lost, "sends lost, or told falsely"}, {history.Doubled, "mails doubled in silence, or unasked"},
 		{history.Untrue, "waits untrue"}, {history.Costs, "figures that count what failed or was refused"},
-		{history.SameCode, "resends with another code"}, {history.Guessing, "checks that let a guess through, or refuse the right code"},
+		{history.SameCode, "resends with another code"},
+		{history.Guessing, "checks that let a guess through, or refuse the right code"},
 		{secrecy, "codes outside their message"}, {history.Surface, ""},
 	} {
 		broken := slices.Collect(func(yield func(history.Violation) bool) {
@@ -286,7 +298,8 @@ func (p *proof) report(happened map[string]int) {
 	}
 }
 
-// strangers returns what the stranger alone asked for and got. Nothing of a request without an answer is its for sure.
+// strangers returns what the stranger alone asked for and got. Nothing of a request without an
+// answer is its for sure.
 func (p *proof) strangers() history.History {
 	own := history.History{Rules: []history.Rule{strangers}, Crashes: p.Seen.Crashes, Unended: true}
 	for _, q := range p.Seen.Requests {

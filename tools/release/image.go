@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// imageFile makes the Dockerfile of an archive of the tree's: without the compilation, with the program that is beside it.
+// imageFile makes the Dockerfile of an archive of the tree's: without the compilation, with the
+// program that is beside it.
 func imageFile(tree, version string) (string, error) {
 	base, rest, isBuild := strings.Cut(tree, " AS build\n")
 	_, last, isLast := strings.Cut(rest, "\nFROM scratch\n")
@@ -13,6 +14,8 @@ func imageFile(tree, version string) (string, error) {
 	if !isBuild || !isLast || !strings.Contains(last, compiled) || !strings.Contains(last, "ARG VERSION=\n") {
 		return "", errors.New("the Dockerfile has other stages")
 	}
-	last = strings.NewReplacer(compiled, "COPY sendcode /sendcode\n", "ARG VERSION=\n", "ARG VERSION="+version+"\n").Replace(last)
-	return base + " AS build\n\n# Only the certificates, against which mail servers, Redis and Postgres are checked, come from that image.\nFROM scratch\n" + last, nil
+	last = strings.NewReplacer(compiled, "COPY sendcode /sendcode\n", "ARG VERSION=\n",
+		"ARG VERSION="+version+"\n").Replace(last)
+	return base +
+		" AS build\n\n# Only the certificates, against which mail servers, Redis and Postgres are checked, come from that image.\nFROM scratch\n" + last, nil
 }

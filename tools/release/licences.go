@@ -19,13 +19,15 @@ import (
 // licenceFile matches the names of files with which modules carry their terms.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([.-].*)?$`)
 
-// goRoot returns the folder of Go, with its licence. runtime.GOROOT knows none in a program built with -trimpath.
+// goRoot returns the folder of Go, with its licence. runtime.GOROOT knows none in a program built
+// with -trimpath.
 func goRoot() (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	return strings.TrimSpace(string(root)), err
 }
 
-// licences returns the terms of a module, from the module cache. A module without any is an error: it may not be passed on.
+// licences returns the terms of a module, from the module cache. A module without any is an error:
+// it may not be passed on.
 func (r release) licences(module string) (map[string][]byte, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
 	cmd.Dir = r.tree
@@ -55,8 +57,9 @@ func (r release) licences(module string) (map[string][]byte, error) {
 // notTerms matches those of them that are beside a licence: notices, and promises about patents.
 var notTerms = regexp.MustCompile(`(?i)^(notice|patents)`)
 
-// named returns the licences of a module's files: by SPDX identifier, in order, then by the file's name where the text has none, such as
-// SQLite's, which is in the public domain. A module without a licence that is known is an error: nobody has read its terms.
+// named returns the licences of a module's files: by SPDX identifier, in order, then by the file's
+// name where the text has none, such as SQLite's, which is in the public domain. A module without a
+// licence that is known is an error: nobody has read its terms.
 func named(files map[string][]byte) (*cyclonedx.Licenses, error) {
 	ids, others := map[string]bool{}, map[string]bool{}
 	for name, text := range files {

@@ -1,5 +1,6 @@
-// Command release builds the archives of a release: one for each system, with the program, what belongs beside it and the licences of
-// its modules, a bill of materials for each, and checksums. The same tree and Go give the same bytes.
+// Command release builds the archives of a release: one for each system, with the program, what
+// belongs beside it and the licences of its modules, a bill of materials for each, and checksums.
+// The same tree and Go give the same bytes.
 package main
 
 import (
@@ -30,7 +31,8 @@ import (
 // systems are what archives are made for: GOOS/GOARCH.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// copied are the files of the tree that an archive has, by their names in it. The documents and deploy come whole.
+// copied are the files of the tree that an archive has, by their names in it. The documents and
+// deploy come whole.
 var copied = map[string]string{
 	"README.md":    "tools/release/README.md",
 	"CHANGELOG.md": "CHANGELOG.md",
@@ -51,18 +53,20 @@ var printed = map[string][]string{
 // example is the file of the tree that an archive has under another name, as the program prints it.
 var example = map[string]string{"internal/config/example.yaml": "sendcode.yaml"}
 
-// release is one run: the tree, where the archives go, what the program is to call itself, the instant that every file gets, and how
-// go build is called.
+// release is one run: the tree, where the archives go, what the program is to call itself, the
+// instant that every file gets, and how go build is called.
 type release struct {
 	tree, out, version string
 	at                 time.Time
 	flags, environ     []string
 }
 
-// No path, no time and no state of the checkout gets into a program that is built like this; it needs no C library.
+// No path, no time and no state of the checkout gets into a program that is built like this; it
+// needs no C library.
 var (
-	reproducible = []string{"-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid= -X sendcode/internal/app.version="}
-	anywhere     = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
+	reproducible = []string{"-trimpath", "-buildvcs=false",
+		"-ldflags=-s -w -buildid= -X sendcode/internal/app.version="}
+	anywhere = []string{"CGO_ENABLED=0", "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS="}
 )
 
 func main() {
@@ -80,7 +84,8 @@ func main() {
 	}
 }
 
-// make builds the archives for the systems, which are named as in a file: sendcode_0.1.0_linux_amd64.tar.gz.
+// make builds the archives for the systems, which are named as in a file:
+// sendcode_0.1.0_linux_amd64.tar.gz.
 func (r release) make(systems []string) error {
 	if r.version == "" {
 		return errors.New("-version is missing")
@@ -124,7 +129,8 @@ func (r release) make(systems []string) error {
 		if err != nil {
 			return err
 		}
-		for file, content := range map[string][]byte{name + ".tar.gz": archive, name + ".cdx.json": files["sbom.cdx.json"]} {
+		for file, content := range map[string][]byte{name + ".tar.gz": archive,
+			name + ".cdx.json": files["sbom.cdx.json"]} {
 			if err := os.WriteFile(filepath.Join(r.out, file), content, 0o644); err != nil {
 				return err
 			}
@@ -136,7 +142,8 @@ func (r release) make(systems []string) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
 }
 
-// copies returns the files of the tree that every archive has: those of copied, and the folders docs and deploy without Go files.
+// copies returns the files of the tree that every archive has: those of copied, and the folders
+// docs and deploy without Go files.
 func (r release) copies() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for name, file := range copied {
@@ -175,7 +182,8 @@ func (r release) build(folder, goos, arch string) (file string, err error) {
 	return file, cmd.Run()
 }
 
-// files returns what the archive of a system has: common, the program, its modules' licences and its bill of materials.
+// files returns what the archive of a system has: common, the program, its modules' licences and
+// its bill of materials.
 func (r release) files(built, goos, arch string, common map[string][]byte) (map[string][]byte, error) {
 	binary, err := r.build(built, goos, arch)
 	if err != nil {
@@ -202,9 +210,11 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	}
 	sum := sha256.Sum256(files["sendcode"])
 	bom := cyclonedx.NewBOM()
-	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "sendcode", Type: cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
+	bom.Metadata = &cyclonedx.Metadata{Component: &cyclonedx.Component{BOMRef: "sendcode",
+		Type: cyclonedx.ComponentTypeApplication, Name: "sendcode", Version: r.version,
 		Hashes: &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: hex.EncodeToString(sum[:])}}}}
-	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion,
+	standard := cyclonedx.Component{BOMRef: "std", Type: cyclonedx.ComponentTypeLibrary, Name: "std",
+		Version:    info.GoVersion,
 		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}
 	root, err := goRoot()
 	if err != nil {
@@ -231,8 +241,10 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", module.Path, err)
 		}
-		components = append(components, cyclonedx.Component{BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
-			Licenses: licenses, PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
+		components = append(components,
+			cyclonedx.Component{BOMRef: module.Path, Type: cyclonedx.ComponentTypeLibrary, Name: module.Path,
+				Version:  module.Version,
+				Licenses: licenses, PackageURL: "pkg:golang/" + module.Path + "@" + module.Version})
 	}
 	bom.Components = &components
 	var b bytes.Buffer
@@ -243,7 +255,8 @@ func (r release) files(built, goos, arch string, common map[string][]byte) (map[
 	return files, nil
 }
 
-// pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for the program alone.
+// pack returns the files in one folder as tar.gz, by name, with one time, one owner, and 0755 for
+// the program alone.
 func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -258,7 +271,8 @@ func pack(folder string, files map[string][]byte, at time.Time) ([]byte, error) 
 		if name == "sendcode" {
 			mode = 0o755
 		}
-		header := &tar.Header{Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])), ModTime: at, Format: tar.FormatPAX}
+		header := &tar.Header{Name: path.Join(folder, name), Mode: int64(mode), Size: int64(len(files[name])),
+			ModTime: at, Format: tar.FormatPAX}
 		if err := archive.WriteHeader(header); err != nil {
 			return nil, err
 		}

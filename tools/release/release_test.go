@@ -26,11 +26,13 @@ import (
 	"sendcode/internal/markdown"
 )
 
-// An archive, unpacked in an empty folder, is what its own README says: the program starts with nothing and takes a request.
+// An archive, unpacked in an empty folder, is what its own README says: the program starts with
+// nothing and takes a request.
 func TestArchive(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	r := release{tree: "../..", out: out, version: "0.1.0-test", at: time.Unix(1e9, 0).UTC(),
-		flags: []string{"-ldflags=-s -X sendcode/internal/app.version="}} // what the other tests have compiled is linked once more
+		// what the other tests have compiled is linked once more
+		flags: []string{"-ldflags=-s -X sendcode/internal/app.version="}}
 	if err := r.make([]string{runtime.GOOS + "/" + runtime.GOARCH}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +44,12 @@ func TestArchive(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), name)
 	files := unpack(t, filepath.Join(out, name+".tar.gz"), filepath.Dir(folder))
-	for _, want := range []string{"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml", "completions/_sendcode",
-		"compose.yaml", "Dockerfile", "deploy/systemd/sendcode.service", "deploy/nginx.conf", "deploy/kubernetes/sendcode.yaml", "deploy/grafana/sendcode.json", "docs/sms.md",
-		"docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx", "docs/pictures/page.png", "licences/go/LICENSE", "licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
+	for _, want := range []string{"README.md", "UPGRADING.md", "SECURITY.md", "sendcode", "sendcode.1", "sendcode.yaml",
+		"completions/_sendcode",
+		"compose.yaml", "Dockerfile", "deploy/systemd/sendcode.service", "deploy/nginx.conf",
+		"deploy/kubernetes/sendcode.yaml", "deploy/grafana/sendcode.json", "docs/sms.md",
+		"docs/decisions/0001-two-gates.md", "docs/examples/SignIn.jsx", "docs/pictures/page.png", "licences/go/LICENSE",
+		"licences/github.com/jackc/pgx/v5/LICENSE", "sbom.cdx.json"} {
 		if !slices.Contains(files, name+"/"+want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -61,7 +66,8 @@ func TestArchive(t *testing.T) {
 	}
 	decidedBy(t, *bom.Components)
 	followLinks(t, folder)
-	if said, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"), "version").Output(); err != nil || string(said) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
+	if said, err := exec.CommandContext(t.Context(), filepath.Join(folder, "sendcode"),
+		"version").Output(); err != nil || string(said) != "sendcode 0.1.0-test "+runtime.Version()+"\n" {
 		t.Errorf("version: %q (%v)", said, err)
 	}
 	asTheReadmeSays(t, folder)
@@ -70,7 +76,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// decidedBy checks that the decision on the release lists each part of the program in the row of its licences.
+// decidedBy checks that the decision on the release lists each part of the program in the row of
+// its licences.
 func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	t.Helper()
 	rows := map[string][]string{}
@@ -91,13 +98,15 @@ func decidedBy(t *testing.T, parts []cyclonedx.Component) {
 	}
 	for licences, names := range rows {
 		slices.Sort(names)
-		if row := "| " + licences + " | " + strings.Join(names, ", ") + " |"; !strings.Contains(string(decision), row+"\n") {
+		if row := "| " + licences + " | " + strings.Join(names, ", ") + " |"; !strings.Contains(string(decision),
+			row+"\n") {
 			t.Errorf("the decision on the release lacks the row\n%s", row)
 		}
 	}
 }
 
-// followLinks reads every document of an unpacked archive: each relative link leads to a file and a heading of it.
+// followLinks reads every document of an unpacked archive: each relative link leads to a file and a
+// heading of it.
 func followLinks(t *testing.T, folder string) {
 	t.Helper()
 	tree, followed := os.DirFS(folder), 0
@@ -123,13 +132,16 @@ func followLinks(t *testing.T, folder string) {
 	}
 }
 
-// A link to what the archive has stays, one to the source becomes its text, one to the example leads to where it is.
+// A link to what the archive has stays, one to the source becomes its text, one to the example
+// leads to where it is.
 func TestRelink(t *testing.T) {
 	files := map[string][]byte{
-		"docs/a.md": []byte("[b](b.md#b) [`TestX`](../internal/x_test.go) [t](../x_test.go \"TestT\") [all](../internal/config/example.yaml)"),
+		"docs/a.md": []byte(
+			"[b](b.md#b) [`TestX`](../internal/x_test.go) [t](../x_test.go \"TestT\") [all](../internal/config/example.yaml)"),
 		"docs/b.md": []byte("# B\n"), "sendcode.yaml": nil,
 	}
-	if err := relink(files); err != nil || string(files["docs/a.md"]) != "[b](b.md#b) `TestX` t [all](../sendcode.yaml)" {
+	if err := relink(files); err != nil ||
+		string(files["docs/a.md"]) != "[b](b.md#b) `TestX` t [all](../sendcode.yaml)" {
 		t.Errorf("%s (%v)", files["docs/a.md"], err)
 	}
 	files["docs/b.md"] = []byte("# C\n")
@@ -147,11 +159,14 @@ func TestNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := named(map[string][]byte{"LICENSE": bsd, "NOTICE": []byte("made by us"), "LICENSE-LOGO": []byte("a picture")})
-	if err != nil || len(*got) != 2 || (*got)[0].License.ID != "BSD-3-Clause" || (*got)[1].License.Name != "LICENSE-LOGO" {
+	got, err := named(map[string][]byte{"LICENSE": bsd, "NOTICE": []byte("made by us"),
+		"LICENSE-LOGO": []byte("a picture")})
+	if err != nil || len(*got) != 2 || (*got)[0].License.ID != "BSD-3-Clause" ||
+		(*got)[1].License.Name != "LICENSE-LOGO" {
 		t.Errorf("%+v (%v)", got, err)
 	}
-	for name, files := range map[string]map[string][]byte{"unknown": {"LICENSE": []byte("Ask us.")}, "none": {"NOTICE": bsd}} {
+	for name, files := range map[string]map[string][]byte{"unknown": {"LICENSE": []byte("Ask us.")},
+		"none": {"NOTICE": bsd}} {
 		if got, err := named(files); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
@@ -166,7 +181,8 @@ func TestImageFile(t *testing.T) {
 	}
 	got, err := imageFile(string(tree), "0.1.0-test")
 	_, want, _ := strings.Cut(string(tree), "\nUSER ")
-	if err != nil || !strings.HasSuffix(got, want) || !strings.Contains(got, "\nCOPY sendcode /sendcode\n") || !strings.Contains(got, "\nARG VERSION=0.1.0-test\n") ||
+	if err != nil || !strings.HasSuffix(got, want) || !strings.Contains(got, "\nCOPY sendcode /sendcode\n") ||
+		!strings.Contains(got, "\nARG VERSION=0.1.0-test\n") ||
 		strings.Contains(got, "RUN") || strings.Count(got, "\nCOPY") != 2 {
 		t.Errorf("%s (%v)", got, err)
 	}
@@ -175,7 +191,8 @@ func TestImageFile(t *testing.T) {
 	}
 }
 
-// asTheReadmeSays starts the program in its folder, and pastes the curl line with the key that the program printed.
+// asTheReadmeSays starts the program in its folder, and pastes the curl line with the key that the
+// program printed.
 func asTheReadmeSays(t *testing.T, folder string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +207,8 @@ func asTheReadmeSays(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	defer func() { cancel(); _ = program.Wait() }()
-	banner, address, key := "", regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`), regexp.MustCompile(`sk_[\w-]{32}[^\w-]`)
+	banner, address, key := "", regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`),
+		regexp.MustCompile(`sk_[\w-]{32}[^\w-]`)
 	for part := make([]byte, 4096); address.FindStringSubmatch(banner) == nil || key.FindString(banner) == ""; {
 		n, err := printed.Read(part)
 		if banner += string(part[:n]); err != nil {
@@ -203,11 +221,14 @@ func asTheReadmeSays(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	curl := regexp.MustCompile(`(?s)curl -i .*?\n\x60`).FindString(string(readme))
-	line := strings.NewReplacer("127.0.0.1:8080", address.FindStringSubmatch(banner)[1], "sk_…", strings.TrimRight(key.FindString(banner), "\" \n"), "`", "").Replace(curl)
-	if said, err := exec.CommandContext(t.Context(), "bash", "-c", line).Output(); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 202 ") {
+	line := strings.NewReplacer("127.0.0.1:8080", address.FindStringSubmatch(banner)[1], "sk_…",
+		strings.TrimRight(key.FindString(banner), "\" \n"), "`", "").Replace(curl)
+	if said, err := exec.CommandContext(t.Context(), "bash", "-c", line).Output(); err != nil ||
+		!strings.HasPrefix(string(said), "HTTP/1.1 202 ") {
 		t.Errorf("%s\n%s (%v)", line, said, err)
 	}
-	if page, err := http.Get("http://" + address.FindStringSubmatch(banner)[1] + "/mailbox"); err != nil || page.StatusCode != http.StatusOK {
+	if page, err := http.Get("http://" + address.FindStringSubmatch(banner)[1] + "/mailbox"); err != nil ||
+		page.StatusCode != http.StatusOK {
 		t.Errorf("mailbox: %v %v", page, err)
 	}
 }

@@ -13,10 +13,12 @@ import (
 	"sendcode/internal/markdown"
 )
 
-// relink makes the documents among an archive's files true there: a link to a file that the archive lacks becomes its text, one to an example
-// leads to where it is. A link that is dead all the same is an error.
+// relink makes the documents among an archive's files true there: a link to a file that the archive
+// lacks becomes its text, one to an example leads to where it is. A link that is dead all the same
+// is an error.
 func relink(files map[string][]byte) error {
-	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return path.Ext(name) != ".md" })
+	documents := slices.DeleteFunc(slices.Sorted(maps.Keys(files)),
+		func(name string) bool { return path.Ext(name) != ".md" })
 	for _, name := range documents {
 		text := string(files[name])
 		for _, l := range markdown.Links(name, text) {

@@ -1,5 +1,6 @@
-// Package rows fills a Postgres with sends as a busy service leaves them, so that what works on ten rows is seen to work on
-// millions. Tools measure and drill on them; it stands outside the flow of a send.
+// Package rows fills a Postgres with sends as a busy service leaves them, so that what works on ten
+// rows is seen to work on millions. Tools measure and drill on them; it stands outside the flow of
+// a send.
 package rows
 
 import (
@@ -18,7 +19,8 @@ var weeksSQL string
 // step is how many rows are written at once.
 const step = 100_000
 
-// Fill writes size rows of the last 90 days into a database that has the schema and no sends, and has it look at them.
+// Fill writes size rows of the last 90 days into a database that has the schema and no sends, and
+// has it look at them.
 func Fill(ctx context.Context, database string, size int) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {

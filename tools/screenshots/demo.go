@@ -27,7 +27,8 @@ import (
 // pictures is where the README finds those of the page and the console.
 const pictures = "docs/pictures"
 
-// scene is one picture of the demonstration: the steps in a tab, and the size of the picture. Scenes of one name are drawn side by side.
+// scene is one picture of the demonstration: the steps in a tab, and the size of the picture.
+// Scenes of one name are drawn side by side.
 type scene struct {
 	name          string
 	width, height int64
@@ -46,7 +47,8 @@ func drawDemo(ctx context.Context, browser context.Context) (err error) {
 	}()
 	base, password, err := readBanner(banner)
 	if err == nil {
-		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1)), // with cookies of its own
+		// with cookies of its own
+		err = errors.Join(drawStory(browser, strings.Replace(base, "127.0.0.1", "localhost", 1)),
 			drawScenes(browser, base, password))
 	}
 	stop()
@@ -79,15 +81,18 @@ func drawScenes(browser context.Context, base, password string) error {
 	type css = chromedp.CSS
 	scenes := []scene{
 		{"page", 480, 640, []chromedp.Action[chromedp.Void]{
-			chromedp.Navigate(base + "/"), chromedp.SetValue(css("#to"), "ana@mail.example"), chromedp.Click(css("#send")),
-			chromedp.WaitVisible(css("#code")), until(`!document.querySelector("#heading").innerText.includes("On its way")`),
+			chromedp.Navigate(base + "/"), chromedp.SetValue(css("#to"), "ana@mail.example"),
+			chromedp.Click(css("#send")),
+			chromedp.WaitVisible(css("#code")),
+			until(`!document.querySelector("#heading").innerText.includes("On its way")`),
 		}},
 		{"console", 800, 640, []chromedp.Action[chromedp.Void]{
 			chromedp.Navigate(base + "/admin/login"), chromedp.SetValue(css("#password"), password),
 			chromedp.Click(css("main form[action='/admin/login'] button")), chromedp.WaitVisible(css("main table")),
 		}},
 		{"console", 640, 640, []chromedp.Action[chromedp.Void]{
-			until(`[...document.querySelectorAll("main tbody tr")].find(row => row.innerText.includes("✕"))?.querySelector("a").click() ?? true`),
+			until(
+				`[...document.querySelectorAll("main tbody tr")].find(row => row.innerText.includes("✕"))?.querySelector("a").click() ?? true`),
 			chromedp.WaitVisible(css("main h1")),
 		}},
 		{"send", 1280, 800, []chromedp.Action[chromedp.Void]{

@@ -1,5 +1,6 @@
-// Command screenshots draws every state of the page and of the widget, at three widths, light and dark, in both languages, into
-// ./screenshots: to be looked at by people. It needs a Chromium and no back end.
+// Command screenshots draws every state of the page and of the widget, at three widths, light and
+// dark, in both languages, into ./screenshots: to be looked at by people. It needs a Chromium and
+// no back end.
 //
 //	go run ./tools/screenshots            all of them
 //	go run ./tools/screenshots code       those whose name begins with "code"

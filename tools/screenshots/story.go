@@ -28,14 +28,16 @@ const (
 	mostTime  = 8 * time.Second
 )
 
-// beat is one picture of the story: what happens before it, what is written below, and for how long it stands.
+// beat is one picture of the story: what happens before it, what is written below, and for how long
+// it stands.
 type beat struct {
 	caption string // "": as before
 	stands  time.Duration
 	steps   []chromedp.Action[chromedp.Void]
 }
 
-// drawStory draws the moving picture of the README on the page at base: a person asks for a code, waits, asks too early, and enters the code.
+// drawStory draws the moving picture of the README on the page at base: a person asks for a code,
+// waits, asks too early, and enters the code.
 func drawStory(browser context.Context, base string) error {
 	ctx, stop := context.WithTimeout(browser, time.Minute)
 	defer stop()
@@ -51,13 +53,18 @@ func drawStory(browser context.Context, base string) error {
 	}
 	s := story{tab: tab}
 	err := s.play([]beat{
-		{"Ana asks for a code", 6 * moment, steps{look.Apply(), chromedp.Navigate(base + "/"), chromedp.WaitVisible(css("#to"))}},
+		{"Ana asks for a code", 6 * moment,
+			steps{look.Apply(), chromedp.Navigate(base + "/"), chromedp.WaitVisible(css("#to"))}},
 		{"", 2 * moment, keys("#to", to[:4])},
 		{"", 2 * moment, keys("#to", to[4:11])},
 		{"", 5 * moment, keys("#to", to[11:])},
-		{"It is mailed; the next one in a minute", 8 * moment, steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")}},
-		{"She asks again at once …", 7 * moment, steps{chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")), chromedp.SetValue(css("#to"), to)}},
-		{"… too early: refused, and it costs her nothing", 14 * moment, steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:56")}},
+		{"It is mailed; the next one in a minute", 8 * moment,
+			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:5")}},
+		{"She asks again at once …", 7 * moment,
+			steps{chromedp.Click(css("a.change")), chromedp.WaitVisible(css("#to")),
+				chromedp.SetValue(css("#to"), to)}},
+		{"… too early: refused, and it costs her nothing", 14 * moment,
+			steps{chromedp.Click(css("#send")), chromedp.WaitVisible(css("#code")), shows("in 0:56")}},
 	})
 	if err != nil {
 		return err
@@ -69,7 +76,8 @@ func drawStory(browser context.Context, base string) error {
 	if err := s.play([]beat{
 		{"She types the code", 3 * moment, keys("#code", code[:2])},
 		{"", 3 * moment, keys("#code", code[2:4])},
-		{"Welcome: the address is hers", 26 * moment, append(keys("#code", code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`))},
+		{"Welcome: the address is hers", 26 * moment,
+			append(keys("#code", code[4:]), until(`document.querySelector("#card").dataset.kind === "approved"`))},
 	}); err != nil {
 		return err
 	}
@@ -118,7 +126,8 @@ const writeCaption = `(() => {
 	return true;
 })()`
 
-// write writes the pictures as a GIF. Of each but the first it has what differs from the one before.
+// write writes the pictures as a GIF. Of each but the first it has what differs from the one
+// before.
 func (s *story) write(file string) error {
 	var all gif.GIF
 	colours, took := palette(s.shots), time.Duration(0)

@@ -1,8 +1,10 @@
-// Command up runs sendcode as in production, on real parts that it starts itself: Redis with a persistent log, Postgres, and an SMTP
-// server that shows what it receives. All of them listen on loopback only and are gone with it, data and all; only the secrets stay the
-// same from run to run, so that a curl line of yesterday still works.
+// Command up runs sendcode as in production, on real parts that it starts itself: Redis with a
+// persistent log, Postgres, and an SMTP server that shows what it receives. All of them listen on
+// loopback only and are gone with it, data and all; only the secrets stay the same from run to run,
+// so that a curl line of yesterday still works.
 //
-// Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up sends through another server.
+// Variables that are set in its environment win, so SENDCODE_SMTP_URL=… make up sends through
+// another server.
 package main
 
 import (
@@ -42,7 +44,8 @@ func main() {
 	}
 }
 
-// up runs the service until ctx ends. Received mails can be read at mailAddr, or at any port where that one is in use.
+// up runs the service until ctx ends. Received mails can be read at mailAddr, or at any port where
+// that one is in use.
 func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writer) (err error) {
 	secrets, err := loadSecrets(dir)
 	if err != nil {
@@ -81,10 +84,13 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	closers = append(closers, server.Close)
 	go server.Serve(reader) // until Close
-	fmt.Fprintf(out, "redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox   (what the SMTP server received)\n%s\n",
+	fmt.Fprintf(out,
+		"redis     %s\npostgres  %s\nsmtp      %s\nmails     http://%s/mailbox   (what the SMTP server received)\n%s\n",
 		redis.URL(), postgres.URL(), mails.URL(), reader.Addr(), secrets)
-	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(), "SENDCODE_DATABASE_URL="+postgres.URL(),
-		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s", "SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
+	settings := append(strings.Fields(secrets), "SENDCODE_REDIS_URL="+redis.URL(),
+		"SENDCODE_DATABASE_URL="+postgres.URL(),
+		"SENDCODE_SMTP_URL="+mails.URL(), "SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s",
+		"SENDCODE_MAIL_FROM=sendcode <no-reply@sendcode.example>")
 	settings = append(settings, environ...)
 	cfg, err := config.Load(settings, os.ReadFile)
 	if err != nil {
@@ -93,7 +99,8 @@ func up(ctx context.Context, dir, mailAddr string, environ []string, out io.Writ
 	return app.Run(ctx, cfg, app.ReloadOptions{Environ: settings}, slog.New(slog.NewTextHandler(os.Stderr, nil)), out)
 }
 
-// loadSecrets returns the settings of this checkout that are secret, a line each. It makes them once.
+// loadSecrets returns the settings of this checkout that are secret, a line each. It makes them
+// once.
 func loadSecrets(dir string) (string, error) {
 	file := filepath.Join(dir, "secrets")
 	text, err := os.ReadFile(file)
@@ -101,7 +108,8 @@ func loadSecrets(dir string) (string, error) {
 		return string(text), err
 	}
 	key, _ := config.NewAPIKey(config.SecretKey)
-	made := "SENDCODE_SECRET_KEYS=" + config.NewRingKey() + "\nSENDCODE_INDEX_KEY=" + config.NewIndexKey() + "\nSENDCODE_API_KEY=" + key +
+	made := "SENDCODE_SECRET_KEYS=" + config.NewRingKey() + "\nSENDCODE_INDEX_KEY=" + config.NewIndexKey() +
+		"\nSENDCODE_API_KEY=" + key +
 		"\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"
 	return made, errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(file, []byte(made), 0o600))
 }

@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// What up starts is ready on all its parts, a mail can be read, and the secrets stay for the next run.
+// What up starts is ready on all its parts, a mail can be read, and the secrets stay for the next
+// run.
 func TestUp(t *testing.T) {
 	servertest.Redis(t) // these skip where there is none
 	servertest.Postgres(t)
@@ -33,7 +34,8 @@ func TestUp(t *testing.T) {
 		t.Errorf("other secrets: %v", err)
 	}
 	mails := regexp.MustCompile(`mails +(\S+)`).FindStringSubmatch(out.String())[1]
-	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok", mails: "<html"} {
+	for url, want := range map[string]string{base.FindStringSubmatch(out.String())[1] + "/readyz": "ok",
+		mails: "<html"} {
 		answer, err := http.Get(url)
 		if err != nil {
 			t.Fatal(err)

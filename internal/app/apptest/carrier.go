@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Carrier is the API of a carrier of text messages, which takes them as forms with the fields to, text and cb (the callback).
+// Carrier is the API of a carrier of text messages, which takes them as forms with the fields to,
+// text and cb (the callback).
 type Carrier struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -20,7 +21,8 @@ type Carrier struct {
 	answers map[string]string // by number
 }
 
-// NewCarrier starts a carrier on loopback. It answers with the JSON of an id and a status, which is 0 for numbers without another one.
+// NewCarrier starts a carrier on loopback. It answers with the JSON of an id and a status, which is
+// 0 for numbers without another one.
 func NewCarrier(t *testing.T) *Carrier {
 	t.Helper()
 	c := &Carrier{answers: map[string]string{}}

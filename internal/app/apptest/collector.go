@@ -58,8 +58,9 @@ func NewCollector(t *testing.T) *Collector {
 
 func spanOf(s *v1.Span) Span {
 	span := Span{
-		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
-		Name: s.GetName(), Kind: strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
+		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()),
+		Name:   s.GetName(), Kind: strings.ToLower(strings.TrimPrefix(s.GetKind().String(), "SPAN_KIND_")),
 		Failed: s.GetStatus().GetCode() == v1.Status_STATUS_CODE_ERROR, Attributes: map[string]string{},
 	}
 	for _, a := range s.GetAttributes() {
@@ -82,8 +83,8 @@ func (c *Collector) Raw() string {
 	return string(c.raw)
 }
 
-// Tree draws a trace, a span a line, each below its parent: its name and, in parentheses, what mail server or carrier it is about and how it
-// ended. Children have the order of their ends.
+// Tree draws a trace, a span a line, each below its parent: its name and, in parentheses, what mail
+// server or carrier it is about and how it ended. Children have the order of their ends.
 func (c *Collector) Tree(trace string) string {
 	var tree strings.Builder
 	spans := c.Spans()

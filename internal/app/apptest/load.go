@@ -22,10 +22,12 @@ type Load struct {
 	Seen history.History // to be read when no client is under way
 }
 
-// NewLoad makes a load on a stack. Where the database stalls, a client that waited as told may be refused for 5 s more.
+// NewLoad makes a load on a stack. Where the database stalls, a client that waited as told may be
+// refused for 5 s more.
 func NewLoad(s *Stack) *Load {
 	l := &Load{Stack: s, Seen: history.History{Slack: 5 * time.Second, Rebuilt: 100 * time.Millisecond}}
-	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules, quota.Recipient) {
+	for _, r := range quota.OfScope(s.Config().PolicySet(time.Now()).Purposes[policy.DefaultPurpose].Policy.Rules,
+		quota.Recipient) {
 		l.Seen.Rules = append(l.Seen.Rules, history.Rule{Name: r.Name, Limit: r.Limit, Window: r.Window})
 	}
 	return l
@@ -51,7 +53,8 @@ func (l *Load) Crash() {
 	l.Seen.Crashes = append(l.Seen.Crashes, time.Now())
 }
 
-// AskAt asks for a code at a base URL. browser says that the caller has a public key, which change sets.
+// AskAt asks for a code at a base URL. browser says that the caller has a public key, which change
+// sets.
 func (l *Load) AskAt(base, to string, browser bool, change ...func(*http.Request)) Answer {
 	q := history.Request{Kind: history.Send, Recipient: to, Browser: browser}
 	a, err := l.Call(base, http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+to+`"}`, q, change...)
@@ -79,7 +82,8 @@ func (l *Load) List(base string) (ended bool) {
 		if cursor != "first" {
 			query.Set("cursor", cursor)
 		}
-		a, err := l.Call(base, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "", history.Request{Kind: history.Look}, AsAdmin)
+		a, err := l.Call(base, http.MethodGet, "/v1/admin/sends?"+query.Encode(), "",
+			history.Request{Kind: history.Look}, AsAdmin)
 		Must(l.T, err)
 		l.Is("the list of sends", a, http.StatusOK)
 		var page struct {
@@ -101,7 +105,8 @@ func (l *Load) Arrived() []Letter {
 	mails := l.Mails()
 	l.Seen.Messages = nil
 	for _, m := range mails {
-		l.Seen.Messages = append(l.Seen.Messages, history.Message{Recipient: m.To, Code: l.CodeIn(m), ID: m.ID, At: m.At})
+		l.Seen.Messages = append(l.Seen.Messages,
+			history.Message{Recipient: m.To, Code: l.CodeIn(m), ID: m.ID, At: m.At})
 	}
 	return mails
 }

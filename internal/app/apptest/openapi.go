@@ -16,7 +16,8 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// OpenAPI returns the OpenAPI document that the first replica serves. It fails the test if the document is not valid.
+// OpenAPI returns the OpenAPI document that the first replica serves. It fails the test if the
+// document is not valid.
 func (s *Stack) OpenAPI() *openapi3.T {
 	s.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(s.Get("/openapi.yaml").Raw)
@@ -49,12 +50,13 @@ func Asks(router routers.Router, method, path, body string, change ...func(*http
 	if err != nil {
 		return err
 	}
-	return openapi3filter.ValidateRequest(req.Context(), &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
-		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}})
+	return openapi3filter.ValidateRequest(req.Context(),
+		&openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
+			Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}})
 }
 
-// Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or status, an undocumented field, or
-// a wrong value.
+// Conforms returns an error if an answer does not match the OpenAPI document: an unknown path or
+// status, an undocumented field, or a wrong value.
 func Conforms(router routers.Router, method, path string, got Answer) error {
 	req, err := http.NewRequest(method, path, nil)
 	if err != nil {
@@ -67,7 +69,8 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 	if route.Operation.Responses.Status(got.StatusCode) == nil {
 		return fmt.Errorf("status %d is not in the specification", got.StatusCode)
 	}
-	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(got.Header.Get("Content-Type")); media != nil &&
+	if media := route.Operation.Responses.Status(got.StatusCode).Value.Content.Get(
+		got.Header.Get("Content-Type")); media != nil &&
 		json.Valid(got.Raw) {
 		var value any
 		if err := json.Unmarshal(got.Raw, &value); err != nil {
@@ -81,12 +84,14 @@ func Conforms(router routers.Router, method, path string, got Answer) error {
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route},
 		Status:                 got.StatusCode, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Raw)),
 		Options: &openapi3filter.Options{
-			IncludeResponseStatus: true, MultiError: true, ExcludeResponseBody: strings.HasPrefix(got.Header.Get("Content-Type"), "text/javascript"),
+			IncludeResponseStatus: true, MultiError: true,
+			ExcludeResponseBody: strings.HasPrefix(got.Header.Get("Content-Type"), "text/javascript"),
 		},
 	})
 }
 
-// undocumented returns the paths of JSON members that no schema names. An object whose schemas name no member may have any.
+// undocumented returns the paths of JSON members that no schema names. An object whose schemas name
+// no member may have any.
 func undocumented(schema *openapi3.SchemaRef, value any, path string) (paths []string) {
 	switch v := value.(type) {
 	case []any:

@@ -13,8 +13,9 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a password. Where [Main] runs the tests,
-// they share a Postgres, on which each has a database of its own.
+// OnRealParts returns a service on Redis, Postgres and a mail server that requires STARTTLS and a
+// password. Where [Main] runs the tests, they share a Postgres, on which each has a database of its
+// own.
 func OnRealParts(t *testing.T) *Stack {
 	t.Helper()
 	if !sharing {
@@ -23,7 +24,8 @@ func OnRealParts(t *testing.T) *Stack {
 	return onParts(t, shared.Server(t), shared.Copy(t, "migrated", func(url string) { migrate(t, url) }))
 }
 
-// OnOwnPostgres is OnRealParts for a test that stops Postgres, changes its settings or reads its log.
+// OnOwnPostgres is OnRealParts for a test that stops Postgres, changes its settings or reads its
+// log.
 func OnOwnPostgres(t *testing.T) *Stack {
 	t.Helper()
 	postgres := servertest.Postgres(t)
@@ -48,9 +50,11 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 	s.Redis, s.Postgres = servertest.Redis(t), postgres
 	s.SMTP = smtptest.StartAt(t, servertest.FreePort(t), mailScript())
 	for name, value := range map[string]string{
-		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(), "DATABASE_URL": database + onPostgres(),
-		"SMTP_URL":    s.SMTP.URL(),
-		"SECRET_KEYS": "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=", "INDEX_KEY": "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
+		"DATA_DIR": filepath.Join(t.TempDir(), "data"), "REDIS_URL": s.Redis.URL() + onRedis(),
+		"DATABASE_URL":   database + onPostgres(),
+		"SMTP_URL":       s.SMTP.URL(),
+		"SECRET_KEYS":    "k1:q83vEjRWeJCrze8SNFZ4kLD3QZxs0lr2uTnVYQ1bXoM=",
+		"INDEX_KEY":      "8mF2hT0cJr4xWq7nZl9sVb3yKd6gPe1uAoXiRtNwQzE=",
 		"ADMIN_PASSWORD": "a password for the tests",
 	} {
 		s.Env["SENDCODE_"+name] = value
@@ -61,7 +65,8 @@ func onParts(t *testing.T, postgres *servertest.PostgresServer, database string)
 // Dump returns all that the database has, as SQL.
 func (s *Stack) Dump() string {
 	s.Helper()
-	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres())) // pg_dump knows no such parameters
+	// pg_dump knows no such parameters
+	return s.Postgres.Dump(s.T, strings.TrimSuffix(s.Env["SENDCODE_DATABASE_URL"], onPostgres()))
 }
 
 // mailScript is a mail server that requires STARTTLS and a password.

@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// longer is how many times as long as in the product the service waits for its parts, and its leases last: tests run beside each other, on
-// machines that are busy.
+// longer is how many times as long as in the product the service waits for its parts, and its
+// leases last: tests run beside each other, on machines that are busy.
 var longer = 4
 
 // waitLonger applies longer.
@@ -32,7 +32,8 @@ var waitLonger = sync.OnceFunc(func() { app.WaitLonger(longer) })
 
 // onPostgres and onRedis are longer as parts of URLs.
 func onPostgres() string {
-	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds", longer, 5*longer)
+	return fmt.Sprintf("&lock_timeout=%ds&statement_timeout=%ds&idle_in_transaction_session_timeout=%[2]ds",
+		longer, 5*longer)
 }
 
 func onRedis() string {
@@ -48,9 +49,10 @@ type Process struct {
 // serves is the environment variable that makes a test's program run the service, or rekey.
 const serves = "SENDCODE_TEST_SERVES"
 
-// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests run beside each other, more than there
-// are processors, for they mostly wait; they share a Postgres. The service waits times as long for its parts as in the product; 1 is for
-// tests of faults.
+// Main is the TestMain of packages whose tests call Spawn. It returns the exit code. So many tests
+// run beside each other, more than there are processors, for they mostly wait; they share a
+// Postgres. The service waits times as long for its parts as in the product; 1 is for tests of
+// faults.
 func Main(m *testing.M, parallel, times int) int {
 	longer = times
 	waitLonger()
@@ -78,18 +80,21 @@ func Main(m *testing.M, parallel, times int) int {
 	return 0
 }
 
-// Program returns a command in a process of its own, "serve" or "rekey", configured by the environment alone.
+// Program returns a command in a process of its own, "serve" or "rekey", configured by the
+// environment alone.
 func (s *Stack) Program(what string) *exec.Cmd {
 	s.Helper()
 	program, err := os.Executable()
 	Must(s.T, err)
 	cmd := exec.Command(program)
-	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"), serves+"="+what)
+	cmd.Env = append(s.environ(), "PATH="+os.Getenv("PATH"), "HOME="+s.TempDir(), "GORACE="+os.Getenv("GORACE"),
+		serves+"="+what)
 	return cmd
 }
 
-// Spawn starts the service in a process, configured by the environment alone, and waits until it prints its address. The process
-// is the test's own program: nothing has to be built, and where the race detector watches the test, it watches the process too.
+// Spawn starts the service in a process, configured by the environment alone, and waits until it
+// prints its address. The process is the test's own program: nothing has to be built, and where the
+// race detector watches the test, it watches the process too.
 func (s *Stack) Spawn() *Process {
 	s.Helper()
 	cmd := s.Program("serve")
@@ -116,7 +121,8 @@ func (p *Process) Kill() {
 	_ = p.Cmd.Wait()
 }
 
-// Freeze stops it, as a hypervisor that takes its processor away does, and returns when each of its threads stands still. SIGCONT ends that.
+// Freeze stops it, as a hypervisor that takes its processor away does, and returns when each of its
+// threads stands still. SIGCONT ends that.
 func (p *Process) Freeze(t *testing.T) {
 	t.Helper()
 	Must(t, p.Cmd.Process.Signal(syscall.SIGSTOP))

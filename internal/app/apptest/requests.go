@@ -16,7 +16,8 @@ import (
 // Patiently adds the header that makes the answer wait for the outcome of the send.
 func Patiently(r *http.Request) { r.Header.Set("Prefer", "wait=20") }
 
-// MailServerGot counts the commands with this beginning, whether the mail server accepted them or not.
+// MailServerGot counts the commands with this beginning, whether the mail server accepted them or
+// not.
 func (s *Stack) MailServerGot(command string) (n int) {
 	for _, c := range s.SMTP.Commands() {
 		if strings.HasPrefix(c, command) {
@@ -37,7 +38,8 @@ func WithKey(key string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Idempotency-Key", key) }
 }
 
-// Burst sends n requests for one recipient at once, over all replicas, and returns how many were admitted.
+// Burst sends n requests for one recipient at once, over all replicas, and returns how many were
+// admitted.
 func (s *Stack) Burst(n int, to string) (admitted int) {
 	s.Helper()
 	var in atomic.Int32
@@ -77,8 +79,8 @@ func (s *Stack) RedisClient() *redis.Client {
 	return s.Redis.Client(s.T)
 }
 
-// Rules of one line. Those of 300 s have no cooldown and a window that is longer than any burst takes on a busy machine; Roomy refuses
-// nothing, so that only failures can.
+// Rules of one line. Those of 300 s have no cooldown and a window that is longer than any burst
+// takes on a busy machine; Roomy refuses nothing, so that only failures can.
 const (
 	SevenAtMost = "    - {name: seven, scope: recipient, limit: 7, window: 300s}\n"
 	OneAtMost   = "    - {name: one, scope: recipient, limit: 1, window: 300s}\n"
@@ -93,7 +95,8 @@ const (
 	AnotherKey = "sk_anotherappsabcdefghijABCDEFGHI"
 )
 
-// Tenants adds a browser's key to the app default, and another app with a secret key. Rules are wide, so that they refuse nothing.
+// Tenants adds a browser's key to the app default, and another app with a secret key. Rules are
+// wide, so that they refuse nothing.
 func (s *Stack) Tenants() *Stack {
 	s.Helper()
 	return s.Write(fmt.Sprintf(`policies: {default: [{name: hour, scope: recipient, limit: 10000, window: 1h}]}

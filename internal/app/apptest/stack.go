@@ -1,6 +1,6 @@
-// Package apptest runs the service as operators do, for tests of the whole: one or more replicas, by environment alone, in the
-// test's process or as processes of their own, alone or on real Redis, Postgres and a mail server. The tests of internal/e2e
-// use it; the service does not.
+// Package apptest runs the service as operators do, for tests of the whole: one or more replicas,
+// by environment alone, in the test's process or as processes of their own, alone or on real Redis,
+// Postgres and a mail server. The tests of internal/e2e use it; the service does not.
 package apptest
 
 import (
@@ -25,7 +25,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// Stack is one or more replicas with the parts that they share, as an operator runs them: by environment alone.
+// Stack is one or more replicas with the parts that they share, as an operator runs them: by
+// environment alone.
 type Stack struct {
 	*testing.T
 	Env      map[string]string
@@ -68,9 +69,11 @@ func Embedded(t *testing.T) *Stack {
 func newStack(t *testing.T) *Stack {
 	t.Helper()
 	waitLonger()
-	s := &Stack{T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{}, Answered: &servertest.Text{}, Env: map[string]string{
-		"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey, "SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
-	}}
+	s := &Stack{T: t, Key: APIKey, Wrong: codetest.WrongCodes(t.Name()), Printed: &servertest.Text{},
+		Answered: &servertest.Text{}, Env: map[string]string{
+			"SENDCODE_ADDR": "127.0.0.1:0", "SENDCODE_DRAIN": "0s", "SENDCODE_API_KEY": APIKey,
+			"SENDCODE_ADMIN_TOKEN": Token, "SENDCODE_ADMIN_TOKEN_ROLE": "owner",
+		}}
 	t.Cleanup(s.checkLog)
 	return s
 }
@@ -110,7 +113,8 @@ func (s *Stack) environ() []string {
 	return environ
 }
 
-// Config loads the configuration as a replica does. A start waits for its parts, as it does by default.
+// Config loads the configuration as a replica does. A start waits for its parts, as it does by
+// default.
 func (s *Stack) Config() config.Config {
 	s.Helper()
 	cfg, err := config.Load(s.environ(), os.ReadFile)
@@ -135,7 +139,8 @@ func (s *Stack) Start(n int) *Stack {
 func (s *Stack) Serve(a *app.App) {
 	s.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1), Hangup: make(chan os.Signal, 1)}
+	r := &Replica{App: a, Base: "http://" + a.Addr(), stop: stop, done: make(chan error, 1),
+		Hangup: make(chan os.Signal, 1)}
 	if s.watches {
 		a.SetReload(app.ReloadOptions{Environ: s.environ(), Hangup: r.Hangup})
 	}
@@ -163,8 +168,8 @@ func (s *Stack) Restart() {
 	s.Start(1)
 }
 
-// checkLog fails the test if a recipient or a key was logged, if a request panicked, or if a process had a data race. Call it after
-// everything has stopped.
+// checkLog fails the test if a recipient or a key was logged, if a request panicked, or if a
+// process had a data race. Call it after everything has stopped.
 func (s *Stack) checkLog() {
 	for _, never := range []string{"ana.maria", APIKey, Token, `"msg":"panic"`, "WARNING: DATA RACE"} {
 		if s.Logged(never) {
@@ -221,8 +226,8 @@ type VerificationBody struct {
 	}
 }
 
-// Client is that of all requests. It closes a connection that it made ahead and did not use before the service does so, after 5 s: net/http
-// repeats no POST there.
+// Client is that of all requests. It closes a connection that it made ahead and did not use before
+// the service does so, after 5 s: net/http repeats no POST there.
 var Client = &http.Client{Timeout: servertest.Patience, Transport: &http.Transport{
 	MaxConnsPerHost: 100, MaxIdleConnsPerHost: 100, IdleConnTimeout: 2 * time.Second,
 }}

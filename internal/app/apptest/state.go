@@ -57,10 +57,12 @@ func (s *Stack) Ready(i int) (int, string) {
 	return a.StatusCode, string(a.Raw)
 }
 
-// Unavailable is a refusal in plain words: what it is, when to come back, and not the quota's words.
+// Unavailable is a refusal in plain words: what it is, when to come back, and not the quota's
+// words.
 func (s *Stack) Unavailable(a Answer) {
 	s.Helper()
-	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" || a.Header.Get("Retry-After") == "" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.Problem() != "unavailable" ||
+		a.Header.Get("Retry-After") == "" {
 		s.Errorf("%d %s %v", a.StatusCode, a.Raw, a.Header)
 	}
 	if strings.Contains(string(a.Raw), "quota") && strings.Contains(string(a.Raw), "rules") {
@@ -96,14 +98,15 @@ func (s *Stack) Counts(begin, want string) {
 	}
 }
 
-// Reloads returns how often replica i reloaded its configuration with this outcome, from its metrics.
+// Reloads returns how often replica i reloaded its configuration with this outcome, from its
+// metrics.
 func (s *Stack) Reloads(i int, outcome string) string {
 	s.Helper()
 	return s.Metric(i, `sendcode_config_reloads_total{outcome="`+outcome+`"}`)
 }
 
-// Hangup makes replica i reload its configuration and waits for the outcome. With "applied" it also ends if nothing is left to apply: on a
-// slow machine the replica has seen the new file by itself.
+// Hangup makes replica i reload its configuration and waits for the outcome. With "applied" it also
+// ends if nothing is left to apply: on a slow machine the replica has seen the new file by itself.
 func (s *Stack) Hangup(i int, outcome string) {
 	s.Helper()
 	before, unchanged := s.Reloads(i, outcome), s.Reloads(i, "unchanged")

@@ -1,6 +1,7 @@
-// Package core puts together what of the service needs no port, file or connection: gates, outbox, use cases, the deliverer of webhooks and
-// the jobs. Package app gives it the parts that the configuration names. Tests give it parts in memory and, in a bubble, a clock of its own;
-// the demonstration gives it a played week.
+// Package core puts together what of the service needs no port, file or connection: gates, outbox,
+// use cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
+// configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
+// demonstration gives it a played week.
 package core
 
 import (
@@ -94,7 +95,8 @@ type Parts struct {
 	Now       func() time.Time
 	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	Transport http.RoundTripper                 // of webhooks; nil: connections that their guard has let through
-	// Around returns the outbox that sends are handed to, which may wait for each; nil: they are handed over and go on.
+	// Around returns the outbox that sends are handed to, which may wait for each; nil: they are
+	// handed over and go on.
 	Around func(*outbox.Outbox) verification.Outbox
 }
 
@@ -120,15 +122,19 @@ type Core struct {
 
 // New puts the parts together. Nothing runs in the background until Run.
 func New(s Settings, p Parts) *Core {
-	c := &Core{settings: s, parts: p, Policy: policy.NewInForce(s.Policy, p.Now), Refusals: refusals.New(p.DB, p.Now, p.Logger),
-		Signer: proof.New(s.Vault.Ring)}
-	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger, Now: p.Now, Random: p.Random,
+	c := &Core{settings: s, parts: p, Policy: policy.NewInForce(s.Policy, p.Now),
+		Refusals: refusals.New(p.DB, p.Now, p.Logger),
+		Signer:   proof.New(s.Vault.Ring)}
+	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+		Now: p.Now, Random: p.Random,
 		Transport: p.Transport})
 	ids := &store.IDs{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
 	c.Outbox = outbox.New(s.Outbox, outbox.Parts{
-		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender, Texts: p.Texts, Carrier: p.Carrier,
-		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger, Random: p.Random, Notify: c.Hooks.Wake,
+		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
+		Texts: p.Texts, Carrier: p.Carrier,
+		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
+		Random: p.Random, Notify: c.Hooks.Wake,
 	})
 	c.Gates.RefundLater = c.Outbox.RefundLater
 	c.addUseCases(webhook.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
@@ -138,14 +144,17 @@ func New(s Settings, p Parts) *Core {
 func (c *Core) addUseCases(teller webhook.Teller) {
 	s, p := c.settings, c.parts
 	codes := verification.Parts{
-		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Prover: c.Signer,
-		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger, Notify: teller.Notify, HoldUntil: s.HoldUntil,
+		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Mails: p.Mails, Prover: c.Signer,
+		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
+		Notify: teller.Notify, HoldUntil: s.HoldUntil,
 	}
 	if p.Around != nil {
 		codes.Outbox = p.Around(c.Outbox)
 	}
 	desk := support.Parts{
-		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Now: p.Now, Logger: p.Logger,
+		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
+		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
 	if p.Carrier != nil {
 		codes.Texts, desk.Texts = p.Texts, p.Texts
@@ -157,7 +166,8 @@ func (c *Core) addUseCases(teller webhook.Teller) {
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.Receipts{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.Providers = &reports.Providers{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
-	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick, Observer: p.Observer, Now: p.Now,
+	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
+		Observer: p.Observer, Now: p.Now,
 		Teller: teller, Logger: p.Logger}
 }
 
@@ -173,7 +183,8 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// Run delivers messages and webhooks and runs the jobs, with more beside them, until ctx ends. Then it ends or releases what is in flight.
+// Run delivers messages and webhooks and runs the jobs, with more beside them, until ctx ends. Then
+// it ends or releases what is in flight.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })

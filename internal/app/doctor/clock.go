@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// maxDrift is how far this machine's clock may be from another before the doctor warns: waits are told on Redis's,
-// expiries on the database's.
+// maxDrift is how far this machine's clock may be from another before the doctor warns: waits are
+// told on Redis's, expiries on the database's.
 const maxDrift = time.Second
 
-// compareClock reads another clock and prints how far it is from this machine's, at the middle between question and answer. It prints a
-// remark if that is more than maxDrift, and nothing if read fails.
+// compareClock reads another clock and prints how far it is from this machine's, at the middle
+// between question and answer. It prints a remark if that is more than maxDrift, and nothing if
+// read fails.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	asked := d.now()
 	at, err := read(ctx)

@@ -22,16 +22,17 @@ func ValidateSelector(text string) error {
 	return nil
 }
 
-// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's name has the selector, which only the
-// administrator and the signatures of mails tell.
+// checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's
+// name has the selector, which only the administrator and the signatures of mails tell.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	switch senders := d.senderDomains(); {
 	case len(senders) == 0:
 	case d.cfg.DKIMSelector == "":
-		d.remark("DKIM", "not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature "+
-			"of a mail that arrived")
+		d.remark("DKIM",
+			"not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature "+
+				"of a mail that arrived")
 	default:
 		for _, sender := range senders {
 			d.checkDKIMOf(ctx, sender)
@@ -87,7 +88,8 @@ func (d *doctor) judgeDKIMKey(name string, tags map[string]string) {
 	}
 }
 
-// describeDKIMKey describes the key of a record, "" if it cannot be read; bits is the length of an RSA key, 0 for others.
+// describeDKIMKey describes the key of a record, "" if it cannot be read; bits is the length of an
+// RSA key, 0 for others.
 func describeDKIMKey(tags map[string]string) (kind string, bits int) {
 	der, err := base64.StdEncoding.DecodeString(tags["p"])
 	switch {

@@ -18,7 +18,8 @@ type resolver interface {
 	LookupAddr(ctx context.Context, address string) ([]string, error)
 }
 
-// senderDomains returns the domains that mails are sent from; none if mails do not leave this machine.
+// senderDomains returns the domains that mails are sent from; none if mails do not leave this
+// machine.
 func (d *doctor) senderDomains() []string {
 	if d.cfg.SMTPURL == "" {
 		return nil
@@ -26,7 +27,8 @@ func (d *doctor) senderDomains() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// answered reports whether the name servers answered, also if they know no such name; else it prints a remark.
+// answered reports whether the name servers answered, also if they know no such name; else it
+// prints a remark.
 func (d *doctor) answered(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
@@ -43,8 +45,10 @@ func (d *doctor) checkSenderDomains(ctx context.Context) (string, error) {
 		return "not looked at: mails go nowhere yet", nil
 	}
 	for _, name := range names {
-		d.wantRecord(ctx, name, "v=spf1", name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-		d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1", name+" has no DMARC record; from 5,000 mails a day big providers want one")
+		d.wantRecord(ctx, name, "v=spf1",
+			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
+		d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1",
+			name+" has no DMARC record; from 5,000 mails a day big providers want one")
 	}
 	return strings.Join(names, ", "), nil
 }
@@ -55,13 +59,14 @@ func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string)
 	if !d.answered("sender domain", name, err) {
 		return
 	}
-	if !slices.ContainsFunc(records, func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) }) {
+	if !slices.ContainsFunc(records,
+		func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) }) {
 		d.remark("sender domain", otherwise)
 	}
 }
 
-// checkPTRs looks at the names of the mail servers' addresses. The address that mails leave from may be another one, so
-// nothing here is a failure.
+// checkPTRs looks at the names of the mail servers' addresses. The address that mails leave from
+// may be another one, so nothing here is a failure.
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -105,7 +110,8 @@ func onInternet(address string) bool {
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
-// checkPTRLeadsBack checks that the address has a name that resolves to it again, as receivers do (RFC 1912 section 2.1).
+// checkPTRLeadsBack checks that the address has a name that resolves to it again, as receivers do
+// (RFC 1912 section 2.1).
 func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
 	if !d.answered("PTR", address, err) {
@@ -123,5 +129,6 @@ func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 		}
 	}
 	name := strings.TrimSuffix(names[0], ".")
-	d.remark("PTR", address+" is "+name+", which does not lead back to it: if mails leave from there, big providers refuse them")
+	d.remark("PTR", address+" is "+name+
+		", which does not lead back to it: if mails leave from there, big providers refuse them")
 }

@@ -1,5 +1,6 @@
-// Package doctor tries every connection of a configuration and looks at what often goes wrong: `sendcode doctor`. It runs beside the
-// service, and takes from internal/app what the service would use.
+// Package doctor tries every connection of a configuration and looks at what often goes wrong:
+// `sendcode doctor`. It runs beside the service, and takes from internal/app what the service would
+// use.
 package doctor
 
 import (
@@ -23,8 +24,9 @@ import (
 // checkTimeout bounds each of the doctor's questions.
 const checkTimeout = 5 * time.Second
 
-// Examine tries every connection and looks for common faults, and prints one line for each. It sends no message. Of a Postgres database it
-// changes only the tables write_probe and leases, to see that there is room for rows. The error has the number of faults, without remarks.
+// Examine tries every connection and looks for common faults, and prints one line for each. It
+// sends no message. Of a Postgres database it changes only the tables write_probe and leases, to
+// see that there is room for rows. The error has the number of faults, without remarks.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.LogRedis(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
@@ -79,7 +81,8 @@ func (d *doctor) fail(what, said string) {
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
 }
 
-// once returns a text without lines that it has twice: pgx tries an address with TLS and without, and tells of both in the same words.
+// once returns a text without lines that it has twice: pgx tries an address with TLS and without,
+// and tells of both in the same words.
 func once(said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {
@@ -135,7 +138,8 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	return "answers, and lets a send count", nil
 }
 
-// checkProvider checks that the identity provider's addresses can be read. Only a login shows whether it accepts the client's secret.
+// checkProvider checks that the identity provider's addresses can be read. Only a login shows
+// whether it accepts the client's secret.
 func (d *doctor) checkProvider(ctx context.Context) {
 	p := app.Provider(d.cfg)
 	if p == nil {
@@ -164,7 +168,8 @@ func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
 		s, ok := c.Settings.(sms.ReportsPerAccount)
 		if ok && s.ReportsPerAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
-			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
+			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+
+				app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
 		}
 	}
 }

@@ -41,8 +41,9 @@ func (d dns) LookupTXT(_ context.Context, name string) ([]string, error) {
 func (d dns) LookupHost(_ context.Context, name string) ([]string, error) { return d.answer("A", name) }
 func (d dns) LookupAddr(_ context.Context, a string) ([]string, error)    { return d.answer("PTR", a) }
 
-// examine has the doctor look at a configuration, with these answers of the DNS, on a clock that is late by so much, and checks whether it
-// finds faults and prints these lines. It returns all that the doctor says.
+// examine has the doctor look at a configuration, with these answers of the DNS, on a clock that is
+// late by so much, and checks whether it finds faults and prints these lines. It returns all that
+// the doctor says.
 func examine(s *apptest.Stack, names dns, late time.Duration, faulty bool, lines ...string) string {
 	s.Helper()
 	var out strings.Builder
@@ -72,7 +73,8 @@ func TestDoctorComparesClocks(t *testing.T) {
 	}
 	const late = 90*time.Second + 500*time.Millisecond
 	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ")
-	examine(s, dns{}, late, false, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's", "let NTP run on both")
+	examine(s, dns{}, late, false, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's",
+		"let NTP run on both")
 	examine(s, dns{}, -late, false, "! clock of Postgres: 90", " ms behind this machine's")
 }
 
@@ -84,9 +86,12 @@ func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 		late   time.Duration
 		want   string
 	}{
-		{smtptest.Script{TLS: smtptest.STARTTLS}, 0, "! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, ends in 23 hours: renew it"},
-		{smtptest.Script{TLS: smtptest.STARTTLS}, 31 * 24 * time.Hour, "✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, is valid for 31 days"},
-		{smtptest.Script{TLS: smtptest.Implicit}, 31 * 24 * time.Hour, "✓ TLS of the mail server: TLS 1.3 from the first byte; "},
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 0,
+			"! TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, ends in 23 hours: renew it"},
+		{smtptest.Script{TLS: smtptest.STARTTLS}, 31 * 24 * time.Hour,
+			"✓ TLS of the mail server: TLS 1.3 by STARTTLS; its certificate, of an authority without a name, is valid for 31 days"},
+		{smtptest.Script{TLS: smtptest.Implicit}, 31 * 24 * time.Hour,
+			"✓ TLS of the mail server: TLS 1.3 from the first byte; "},
 		{smtptest.Script{}, 0, "✓ TLS of the mail server: none, and none is needed: it is on this machine"},
 	} {
 		server := smtptest.Start(t, c.script)
@@ -109,13 +114,15 @@ func TestDoctorTriesProvidersOfMails(t *testing.T) {
 			t.Fatal(err)
 		}
 		provider.Script(mailapitest.Answers(rig.Good[0]))
-		examine(s, dns{}, 31*24*time.Hour, false, "✓ mail server: "+at.Host+" answers", "✓ TLS of the mail server: TLS 1.3 from the first byte; ")
+		examine(s, dns{}, 31*24*time.Hour, false, "✓ mail server: "+at.Host+" answers",
+			"✓ TLS of the mail server: TLS 1.3 from the first byte; ")
 		provider.Script(mailapitest.Answers(rig.Bad))
 		examine(s, dns{}, 0, true, "✗ mail server: "+at.Host+": auth", "the key or the signature is refused")
 	}
 }
 
-// saidOfMail returns what the doctor says of the senders and the mail server of a configuration, with these answers of the DNS.
+// saidOfMail returns what the doctor says of the senders and the mail server of a configuration,
+// with these answers of the DNS.
 func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	t.Helper()
 	var out strings.Builder
@@ -130,10 +137,13 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 // Each domain that an app sends from is looked at.
 func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 	t.Parallel()
-	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1", Reloadable: config.Reloadable{Apps: []config.App{
-		{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"}, {Name: "here", MailFrom: "a@localhost"},
-	}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
-	says(t, said, "✓ sender domain: shop.example, news.example", "news.example has no SPF record", "news.example has no DMARC record")
+	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "codes@shop.example", DKIMSelector: "s1",
+		Reloadable: config.Reloadable{Apps: []config.App{
+			{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"},
+			{Name: "here", MailFrom: "a@localhost"},
+		}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
+	says(t, said, "✓ sender domain: shop.example, news.example", "news.example has no SPF record",
+		"news.example has no DMARC record")
 	if strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "! sender domain: shop") {
 		t.Error(said)
 	}
@@ -168,16 +178,20 @@ func rsaKey(t *testing.T, bits int) string {
 func TestDoctorLooksAtDKIM(t *testing.T) {
 	t.Parallel()
 	cfg := config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"}
-	says(t, saidOfMail(t, cfg, dns{}), "! DKIM: not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature of a mail that arrived")
+	says(t, saidOfMail(t, cfg, dns{}),
+		"! DKIM: not looked at, for the selector is not known: give --dkim-selector, which is what follows s= in the DKIM-Signature of a mail that arrived")
 	cfg.DKIMSelector = "s1"
 	const elliptic = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE/TCoES7EsAqj1CGdU58fS1VxeFsm9+WEmJys604pCNfR+j09XRB+kbX4VsUwtS1FwI2w/Z4yD9gZ2EotoW0O/w=="
 	good := rsaKey(t, 2048)
 	for record, want := range map[string]string{
 		"v=DKIM1; k=rsa; p=" + good:        "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
 		"p=" + good[:60] + " " + good[60:]: "✓ DKIM: s1._domainkey.shop.example has an RSA key of 2048 bits",
-		"v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(make([]byte, 32)): "✓ DKIM: s1._domainkey.shop.example has an Ed25519 key",
-		"v=DKIM1; t=y; p=" + good:       "! DKIM: s1._domainkey.shop.example is marked as a test (t=y): some providers treat its mails as unsigned",
-		"v=DKIM1; p=" + rsaKey(t, 1024): "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; 2048 are safe",
+		"v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(make([]byte,
+			32)): "✓ DKIM: s1._domainkey.shop.example has an Ed25519 key",
+		"v=DKIM1; t=y; p=" +
+			good: "! DKIM: s1._domainkey.shop.example is marked as a test (t=y): some providers treat its mails as unsigned",
+		"v=DKIM1; p=" +
+			rsaKey(t, 1024): "! DKIM: s1._domainkey.shop.example has an RSA key of 1024 bits; 2048 are safe",
 		"v=DKIM1; p=":                   "✗ DKIM: the key at s1._domainkey.shop.example is withdrawn (p= is empty)",
 		"v=DKIM1; p=hello":              "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
 		"v=DKIM1; k=rsa; p=" + elliptic: "✗ DKIM: the key at s1._domainkey.shop.example cannot be read",
@@ -185,7 +199,8 @@ func TestDoctorLooksAtDKIM(t *testing.T) {
 	} {
 		says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": {record}}), want)
 	}
-	says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": nil}), "! DKIM: the name servers do not answer for s1._domainkey.shop.example")
+	says(t, saidOfMail(t, cfg, dns{"TXT s1._domainkey.shop.example": nil}),
+		"! DKIM: the name servers do not answer for s1._domainkey.shop.example")
 }
 
 func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
@@ -209,11 +224,13 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		"! sender domain: shop.example has no DMARC record":                                                           changed("TXT _dmarc.shop.example"),
 		"! PTR: mail.shop.example has no address in the DNS":                                                          changed("A mail.shop.example"),
 	} {
-		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587", MailFrom: "Shop <codes@shop.example>"}, names), want)
+		says(t, saidOfMail(t, config.Config{SMTPURL: "smtp://mail.shop.example:587",
+			MailFrom: "Shop <codes@shop.example>"}, names), want)
 	}
 	said := saidOfMail(t, config.Config{SMTPURL: "smtp://h", MailFrom: "Shop <codes@shop.example>"},
 		dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil})
-	says(t, said, "! sender domain: the name servers do not answer for shop.example", "! PTR: the name servers do not answer for h")
+	says(t, said, "! sender domain: the name servers do not answer for shop.example",
+		"! PTR: the name servers do not answer for h")
 }
 
 // The doctor asks no one but what is configured and the DNS.
@@ -234,7 +251,8 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 func TestSelectors(t *testing.T) {
 	t.Parallel()
 	for text, right := range map[string]bool{
-		"s1": true, "a.b-c": true, strings.Repeat("a", 63): true, "": false, "s1._domainkey": false, "-a": false, "a.": false, strings.Repeat("a", 64): false,
+		"s1": true, "a.b-c": true, strings.Repeat("a", 63): true, "": false, "s1._domainkey": false, "-a": false,
+		"a.": false, strings.Repeat("a", 64): false,
 	} {
 		if err := ValidateSelector(text); (err == nil) != right {
 			t.Errorf("%q: %v", text, err)

@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/loopback"
 )
 
-// checkMailServers checks each mail server separately, since a server that fails is silently skipped when mails are sent.
+// checkMailServers checks each mail server separately, since a server that fails is silently
+// skipped when mails are sent.
 func (d *doctor) checkMailServers(ctx context.Context) {
 	const what = "mail server"
 	if d.cfg.SMTPURL == "" {
@@ -57,9 +58,11 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
 	case left < renewal:
-		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer, wholeUnits(left)))
+		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
+			wholeUnits(left)))
 	default:
-		d.pass(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer, wholeUnits(left)))
+		d.pass(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer,
+			wholeUnits(left)))
 	}
 }
 

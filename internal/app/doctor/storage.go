@@ -15,8 +15,9 @@ import (
 // weeksAhead is how many whole weeks the database should have room for; with less, doctor warns.
 const weeksAhead = 2
 
-// checkKeys compares the keys with the database's check values, and counts the rows that are encrypted under each key. It stops after some
-// seconds: of many million rows, sendcode rekey counts.
+// checkKeys compares the keys with the database's check values, and counts the rows that are
+// encrypted under each key. It stops after some seconds: of many million rows, sendcode rekey
+// counts.
 func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
@@ -54,7 +55,8 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 		return "", err
 	}
 	if store.WeeksAhead(e.Until(), e.Now) < weeksAhead {
-		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+" alone; the service makes more while it runs, "+
+		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+
+			" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")
 	}
 	if e.Due > 0 {
@@ -62,10 +64,12 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 		if e.Due >= store.MaxDue {
 			due += " or more"
 		}
-		d.remark("retention", due+" rows are older than the database keeps them; the service deletes them while it runs")
+		d.remark("retention",
+			due+" rows are older than the database keeps them; the service deletes them while it runs")
 	}
 	if e.Late > 0 {
-		d.remark("erasures", fmt.Sprintf("the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
+		d.remark("erasures", fmt.Sprintf(
+			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
 	}
 	said := fmt.Sprintf("%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
 	if !e.Oldest.IsZero() {

@@ -2,7 +2,8 @@ package codetest
 
 import "testing"
 
-// So many calls as a code has positions change each of them, and one alone; no two wrong codes are alike.
+// So many calls as a code has positions change each of them, and one alone; no two wrong codes are
+// alike.
 func TestWrongCodesDifferAtEachPosition(t *testing.T) {
 	for right, most := range map[string]int{"000000": 6 * 9, "739154": 6 * 9, "BCDFGHXZ": 8 * 19} {
 		seen := map[string]bool{right: true}

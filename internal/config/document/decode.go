@@ -1,9 +1,10 @@
-// Package document reads YAML into structs by their tags and prints them by the same tags. It knows nothing of what the settings mean:
-// internal/config declares them, with the checks that tags name.
+// Package document reads YAML into structs by their tags and prints them by the same tags. It knows
+// nothing of what the settings mean: internal/config declares them, with the checks that tags name.
 //
-// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once a mapping has been read. A JSON Schema
-// as the description, checked by santhosh-tekuri/jsonschema, does more only for editors: reading single values as they are written, lines,
-// suggestions, defaults and words for people took as much code around it, beside the schema.
+// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once
+// a mapping has been read. A JSON Schema as the description, checked by santhosh-tekuri/jsonschema,
+// does more only for editors: reading single values as they are written, lines, suggestions,
+// defaults and words for people took as much code around it, beside the schema.
 package document
 
 import (
@@ -17,8 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decoder reads a file into a struct, node by node, because that keeps the line of every mistake and finds them all. Its methods note
-// what is wrong and go on. The tags of a field:
+// Decoder reads a file into a struct, node by node, because that keeps the line of every mistake
+// and finds them all. Its methods note what is wrong and go on. The tags of a field:
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   what holds when it is not given, in YAML
@@ -28,7 +29,8 @@ import (
 //	range     the least and the largest value; words behind them are told too, and ", or 0" in them admits zero
 //	unique    a list holds nothing twice: yes, or the key by which its mappings differ
 //
-// What is given replaces the default. An empty value counts as left out. A list of one single value needs no brackets.
+// What is given replaces the default. An empty value counts as left out. A list of one single value
+// needs no brackets.
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
@@ -51,7 +53,8 @@ type Mapping struct {
 // checker is a struct that checks its fields together, once they have been decoded.
 type checker interface{ Check(p *Mapping) }
 
-// preparer is a struct that must look at the mapping before its fields are decoded. False: they are not decoded.
+// preparer is a struct that must look at the mapping before its fields are decoded. False: they are
+// not decoded.
 type preparer interface{ Prepare(p *Mapping) bool }
 
 // Valid reports whether no mistake was found in the mapping.
@@ -65,8 +68,8 @@ func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	return p.Node, p.Path
 }
 
-// AddMistake adds a mistake about a key, unless decoding that key has found one already. If the key is not given, the mistake is about the
-// mapping.
+// AddMistake adds a mistake about a key, unless decoding that key has found one already. If the key
+// is not given, the mistake is about the mapping.
 func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
 		n, path := p.nodeAt(key)
@@ -74,7 +77,8 @@ func (p *Mapping) AddMistake(key, format string, args ...any) {
 	}
 }
 
-// LocationOf returns the file, line and path of a key, for people; those of the mapping if the key is not given.
+// LocationOf returns the file, line and path of a key, for people; those of the mapping if the key
+// is not given.
 func (p *Mapping) LocationOf(key string) string { return p.location(p.nodeAt(key)) }
 
 // field is one field of a struct, those of inlined ones included.
@@ -85,7 +89,8 @@ type field struct {
 	omit  bool
 }
 
-// Fields returns the fields of a struct and of the structs that it inlines; parts are the struct and the inlined ones.
+// Fields returns the fields of a struct and of the structs that it inlines; parts are the struct
+// and the inlined ones.
 func Fields(v reflect.Value) (all []field, parts []reflect.Value) {
 	parts = append(parts, v)
 	for i := range v.NumField() {
@@ -126,7 +131,8 @@ func Defaults[T any]() (v T) {
 	return v
 }
 
-// DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's checks. Null counts as an empty mapping.
+// DecodeStruct sets a struct to its defaults, decodes a mapping into it and runs the struct's
+// checks. Null counts as an empty mapping.
 func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapping {
 	p := &Mapping{d, n, path, map[string]*yaml.Node{}, map[string]bool{}, map[string][]*Mapping{}, len(d.Errs.Mistakes)}
 	v.SetZero()
@@ -145,7 +151,8 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
 				d.AddMistakeAt(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
-			case IsNull(n) || isEmpty(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String: // it counts as left out
+			// it counts as left out
+			case IsNull(n) || isEmpty(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:
 				p.Given[key] = n
 				p.Children[key] = d.decodeValue(n, at, f.Value, f.Tag)
@@ -188,12 +195,16 @@ func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 		d.decodeItem(n, path, v, tag)
 	default:
 		v.SetZero()
-		d.eachItem(n, path, func(n *yaml.Node, path string) { places = append(places, d.decodeItem(n, path, v, tag)...) })
+		d.eachItem(n, path, func(n *yaml.Node, path string) {
+			places = append(places,
+				d.decodeItem(n, path, v, tag)...)
+		})
 	}
 	return places
 }
 
-// decodeItem decodes an element and appends it to the list, unless it is a single value with a mistake. It returns the mappings in it.
+// decodeItem decodes an element and appends it to the list, unless it is a single value with a
+// mistake. It returns the mappings in it.
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
@@ -215,7 +226,8 @@ func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag 
 	return places
 }
 
-// checkUnique returns what is wrong if the list already has an element equal to one, by the tag unique; else "".
+// checkUnique returns what is wrong if the list already has an element equal to one, by the tag
+// unique; else "".
 func checkUnique(list, one reflect.Value, tag reflect.StructTag) string {
 	key := tag.Get("unique")
 	part := func(v reflect.Value) any {

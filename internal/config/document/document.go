@@ -12,13 +12,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize bounds the YAML file and MaxValue one value in it, in bytes; a key ring of some hundred keys fits.
+// MaxSize bounds the YAML file and MaxValue one value in it, in bytes; a key ring of some hundred
+// keys fits.
 const (
 	MaxSize  = 256 << 10
 	MaxValue = 64 << 10
 )
 
-// Parse returns the root of a YAML file; nil if the file is empty, or can't be parsed, which is a mistake.
+// Parse returns the root of a YAML file; nil if the file is empty, or can't be parsed, which is a
+// mistake.
 func (d *Decoder) Parse(content []byte) *yaml.Node {
 	if len(content) > MaxSize {
 		d.Errs.Add(d.Name, "is larger than %d bytes", MaxSize)
@@ -31,7 +33,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		if line, ok := strings.CutPrefix(said, ": line "); ok { // where the parser noticed the mistake, which may be before
+		// where the parser noticed the mistake, which may be before
+		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
 		d.Errs.Add(d.Name, "is not YAML%s", Printable(said))
@@ -45,7 +48,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns the file, the line and the path of a node, for people; the variable that it comes from, if it does.
+// location returns the file, the line and the path of a node, for people; the variable that it
+// comes from, if it does.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Others[n]; other != "" {
 		return other
@@ -62,8 +66,8 @@ func (d *Decoder) AddMistakeAt(n *yaml.Node, path, format string, args ...any) {
 	d.Errs.Add(d.location(n, path), format, args...)
 }
 
-// eachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys, anchors and merge keys are mistakes:
-// with merge keys a small file could become huge.
+// eachEntry calls yield for each key of a mapping, in the order of the file. Duplicate keys,
+// anchors and merge keys are mistakes: with merge keys a small file could become huge.
 func (d *Decoder) eachEntry(n *yaml.Node, path string, yield func(key string, value *yaml.Node, path string)) {
 	if !d.checkKind(n, path, yaml.MappingNode, "key: value pairs") {
 		return
@@ -94,8 +98,8 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10, needs no quotes. False: it is no
-// single value.
+// scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10,
+// needs no quotes. False: it is no single value.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
@@ -107,7 +111,8 @@ func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	return strings.TrimSpace(n.Value), true
 }
 
-// checkKind reports whether a node is of a kind that can be decoded; if not, it adds a mistake that says what it must be.
+// checkKind reports whether a node is of a kind that can be decoded; if not, it adds a mistake that
+// says what it must be.
 func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -140,7 +145,8 @@ func isEmpty(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && strings.Tr
 
 var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
 
-// JoinPath appends a key to a path, with a dot between. A key that is not a plain word is shown by Printable.
+// JoinPath appends a key to a path, with a dot between. A key that is not a plain word is shown by
+// Printable.
 func JoinPath(path, key string) string {
 	if !plainKey.MatchString(key) {
 		key = Printable(key)

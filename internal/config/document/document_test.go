@@ -43,7 +43,8 @@ func Example() {
 		"titel: Corner\ntitle: Corner Store\nopen: 2d\ndoors:\n  - name: side\n",
 		"title: Corner\n",
 	} {
-		d := &document.Decoder{Name: "shop.yaml", Errs: &document.Errors{}, Checks: map[string]func(string) string{"word": word}}
+		d := &document.Decoder{Name: "shop.yaml", Errs: &document.Errors{},
+			Checks: map[string]func(string) string{"word": word}}
 		s := document.Defaults[shop]()
 		d.DecodeStruct(d.Parse([]byte(file)), "", reflect.ValueOf(&s).Elem())
 		if err := d.Errs.OrNil(); err != nil {

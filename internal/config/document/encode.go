@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the name in the tag check.
+// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the
+// name in the tag check.
 type Encoder map[string]func(text string) string
 
 // width is the longest mapping or list that is printed on one line, in bytes.
@@ -97,8 +98,8 @@ func appendEntry(n *yaml.Node, key string, value *yaml.Node) {
 	n.Content = append(n.Content, name, value)
 }
 
-// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true or false; nil for a struct, map or
-// list.
+// encodeScalar returns a single value in the form that the decoder reads: a text, a number, or true
+// or false; nil for a struct, map or list.
 func (e Encoder) encodeScalar(v reflect.Value, tag reflect.StructTag) any {
 	switch value := v.Interface().(type) {
 	case time.Duration:

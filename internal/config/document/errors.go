@@ -43,7 +43,8 @@ func (e *Errors) OrNil() error {
 	return e
 }
 
-// DidYouMean returns ", did you mean …?" with the known word nearest to the typed one; "" if none is near.
+// DidYouMean returns ", did you mean …?" with the known word nearest to the typed one; "" if none
+// is near.
 func DidYouMean(typed string, known []string) string {
 	if len(typed) > 64 {
 		return ""

@@ -12,18 +12,21 @@ import (
 	"time"
 )
 
-// IsScalar reports whether values of the type are single values in the file: no map, struct or list, unless the type parses itself.
+// IsScalar reports whether values of the type are single values in the file: no map, struct or
+// list, unless the type parses itself.
 func IsScalar(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct:
-		return !slices.ContainsFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.IsExported() })
+		return !slices.ContainsFunc(reflect.VisibleFields(t),
+			func(f reflect.StructField) bool { return f.IsExported() })
 	case reflect.Slice:
 		return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 	}
 	return t.Kind() != reflect.Map
 }
 
-// parseInto sets a field to a text, parsed and checked by the field's type and tags. problem is "" if the text is valid.
+// parseInto sets a field to a text, parsed and checked by the field's type and tags. problem is ""
+// if the text is valid.
 func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
@@ -103,7 +106,8 @@ func parseInt(text string) (i int, problem string) {
 	return i, ""
 }
 
-// parseDuration parses "60s", "1h30m": Go's form, in whole seconds, without days. problem is "" if the text is valid.
+// parseDuration parses "60s", "1h30m": Go's form, in whole seconds, without days. problem is "" if
+// the text is valid.
 func parseDuration(text string) (d time.Duration, problem string) {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -119,8 +123,8 @@ func parseDuration(text string) (d time.Duration, problem string) {
 	return v, ""
 }
 
-// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", of which it returns the end in UTC. problem is "" if the text
-// is valid.
+// parseExpiry parses a time, "2027-01-31T08:00:00Z", or a day, "2027-01-31", of which it returns
+// the end in UTC. problem is "" if the text is valid.
 func parseExpiry(text string) (ends time.Time, problem string) {
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
 		return day.AddDate(0, 0, 1), ""
@@ -132,7 +136,8 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 	return at.UTC(), ""
 }
 
-// ParseNetwork parses a network, or an address as the network of it alone. problem is "" if the text is valid.
+// ParseNetwork parses a network, or an address as the network of it alone. problem is "" if the
+// text is valid.
 func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
 	if address, notAlone := netip.ParseAddr(text); err != nil && notAlone == nil && address.Zone() == "" {

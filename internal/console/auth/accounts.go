@@ -89,11 +89,13 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case refused:
-		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("action.problem."+bad.Reason)), bad.Detail)
+		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("action.problem."+bad.Reason)),
+			bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity,
 			accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
 	case err != nil:
 		return err
 	}
-	return a.showAccounts(c, http.StatusOK, accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
+	return a.showAccounts(c, http.StatusOK,
+		accountsView{Done: w.Get("accounts.done", "name", wish.Name), Password: password})
 }

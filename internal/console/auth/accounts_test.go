@@ -44,7 +44,8 @@ func TestAccountsInTheConsole(t *testing.T) {
 	want(t, owner.Post("/admin/accounts", account("open", "mei", "", "came back")), http.StatusOK)
 	want(t, mei.LoginAs("mei", password), http.StatusSeeOther)
 
-	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call", "admin|account.password|done|owner||lost it",
+	r.Acts("admin|account.add|done|reader||new colleague", "admin|account.role|done|owner||on call",
+		"admin|account.password|done|owner||lost it",
 		"admin|account.close|done|owner||left us", "admin|account.open|done|owner||came back")
 
 	r.Unlogged(password)
@@ -55,10 +56,15 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	b := r.LoggedIn()
 	want(t, b.Post("/admin/accounts", account("add", "mei", "reader", "x")), http.StatusOK)
 	for _, form := range []url.Values{
-		account("add", "mei", "owner", "x"), account("add", "li", "owner", ""), account("add", "li", "root", "x"), // taken, no reason, no role
-		account("add", "admin", "owner", "x"), account("add", "token", "owner", "x"), account("add", "cli", "owner", "x"), // reserved
-		account("add", "", "owner", "x"), account("add", "Li Na", "owner", "x"), account("close", "li", "", "x"), // no names, unknown
-		account("delete", "mei", "", "x"), account("add", "li", "owner", "for li@example.com"), // no such wish, a person is named
+		// taken, no reason, no role
+		account("add", "mei", "owner", "x"), account("add", "li", "owner", ""), account("add", "li", "root", "x"),
+		// reserved
+		account("add", "admin", "owner", "x"), account("add", "token", "owner", "x"),
+		account("add", "cli", "owner", "x"),
+		// no names, unknown
+		account("add", "", "owner", "x"), account("add", "Li Na", "owner", "x"), account("close", "li", "", "x"),
+		// no such wish, a person is named
+		account("delete", "mei", "", "x"), account("add", "li", "owner", "for li@example.com"),
 	} {
 		contains(t, want(t, b.Post("/admin/accounts", form), http.StatusUnprocessableEntity), `role="alert"`)
 	}
@@ -68,7 +74,8 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	r.Acts("admin|account.add|done|reader||x")
 }
 
-// The answer to a wrong name is that to a wrong password, and attempts at one account are limited from wherever they come.
+// The answer to a wrong name is that to a wrong password, and attempts at one account are limited
+// from wherever they come.
 func TestLoginTellsNothingOfAccounts(t *testing.T) {
 	r := newRig(t)
 	r.As("reader")
@@ -94,7 +101,8 @@ func TestLoginTellsNothingOfAccounts(t *testing.T) {
 // TestEveryRouteWithEveryRole of console tries each role.
 func TestAuditLogHasWords(t *testing.T) {
 	for _, action := range []string{
-		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close", "account.open", "factor.add",
+		"account.add", "account.role", "account.identity", "account.password", "account.factor", "account.close",
+		"account.open", "factor.add",
 		"factor.codes", "factor.remove", "factor.recovery", "session.end", ActionPassword, ActionLogin, ActionExport,
 	} {
 		if texts.ForConsole("").Get("action."+action) == "" {

@@ -24,12 +24,14 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 	return a, err
 }
 
-// change changes the account mei to be a reader whom the provider calls new, from a shell, and returns why that is refused.
+// change changes the account mei to be a reader whom the provider calls new, from a shell, and
+// returns why that is refused.
 func (r *rig) change(db accounts, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandEntry()
 	r.Must(err)
-	_, err = ChangeAccount(r.Context(), db, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"}, r.Clock.Now(), act)
+	_, err = ChangeAccount(r.Context(), db, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"},
+		r.Clock.Now(), act)
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return bad.Reason
 	}
@@ -37,16 +39,19 @@ func (r *rig) change(db accounts, do string) (refusal string) {
 	return ""
 }
 
-// Two owners, or one and a shell, change one account in the same moment: neither undoes what the other did.
+// Two owners, or one and a shell, change one account in the same moment: neither undoes what the
+// other did.
 func TestChangesOfAnAccountAtOnce(t *testing.T) {
-	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"}, {"close", "identity"}} {
+	for _, order := range [][2]string{{"close", "role"}, {"role", "close"}, {"close", "password"},
+		{"close", "identity"}} {
 		r := newRig(t)
 		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
 		refused := r.change(meanwhile{r.DB, func() { r.change(r.DB, order[0]) }}, order[1])
 		got, err := r.DB.Account(t.Context(), "mei")
 		r.Must(err)
 		changed := map[string]bool{
-			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old", "identity": got.Identity == "new",
+			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old",
+			"identity": got.Identity == "new",
 		}
 		if refused != "" || !changed[order[0]] || !changed[order[1]] {
 			t.Errorf("%v: %q, %v", order, refused, changed)
@@ -54,7 +59,8 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 	}
 }
 
-// An account that is added, or gets an identity, in the moment in which another does is refused as it is a moment later.
+// An account that is added, or gets an identity, in the moment in which another does is refused as
+// it is a moment later.
 func TestAccountsAddedAtOnce(t *testing.T) {
 	for want, other := range map[string]store.Account{
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},

@@ -17,29 +17,33 @@ import (
 	"sendcode/quota"
 )
 
-// limiter counts attempts to log in, over all replicas or, while that is not possible, in this process: the console is needed most when
-// something is down. Implementation: gates.Gates.
+// limiter counts attempts to log in, over all replicas or, while that is not possible, in this
+// process: the console is needed most when something is down. Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
-// attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more may be tried.
+// attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more
+// may be tried.
 type attempts struct{ limiter limiter }
 
-// accountScope is the scope of rules that count the attempts at one account name, whether or not there is such an account.
+// accountScope is the scope of rules that count the attempts at one account name, whether or not
+// there is such an account.
 const accountScope quota.Scope = "purpose"
 
-// The rules of a login that answers and alarms tell apart from the others: they count unknown browsers' attempts at one account.
+// The rules of a login that answers and alarms tell apart from the others: they count unknown
+// browsers' attempts at one account.
 const (
 	ruleAccount    = "account"
 	ruleAccountDay = "account_day"
 )
 
 var (
-	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address, 100 from one /24 or /48 and 2,000 at
-	// one account. Twelve networks at their bounds leave the account room, so they keep no unknown browser out that has the right
-	// password. No rule counts all accounts together, since a few addresses could spend it. Browsers that logged in before have
-	// knownRules instead, so an attack of any size keeps none of them out.
+	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address,
+	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks at their bounds leave the
+	// account room, so they keep no unknown browser out that has the right password. No rule counts
+	// all accounts together, since a few addresses could spend it. Browsers that logged in before
+	// have knownRules instead, so an attack of any size keeps none of them out.
 	loginRules = []quota.Rule{
 		{Name: ruleAccount, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: ruleAccountDay, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
@@ -48,19 +52,21 @@ var (
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
-	// knownRules count the attempts that carry one cookie of a known browser: a stolen cookie gives these guesses and no more.
+	// knownRules count the attempts that carry one cookie of a known browser: a stolen cookie gives
+	// these guesses and no more.
 	knownRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// codeRules leave a guess of three codes in a million fewer than one chance in ten thousand a day. Only a person with the
-	// password can use them up.
+	// codeRules leave a guess of three codes in a million fewer than one chance in ten thousand a
+	// day. Only a person with the password can use them up.
 	codeRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerRules bound the questions that one network makes the console ask the provider. There is nothing to guess, so
-	// logins by the provider have no rule over all, and are not counted with passwords.
+	// providerRules bound the questions that one network makes the console ask the provider. There
+	// is nothing to guess, so logins by the provider have no rule over all, and are not counted
+	// with passwords.
 	providerRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
@@ -72,7 +78,8 @@ var (
 	}
 )
 
-// takeLogin counts one attempt with a password, before the password is compared. browser is the cookie of a known browser, or "".
+// takeLogin counts one attempt with a password, before the password is compared. browser is the
+// cookie of a known browser, or "".
 func (a attempts) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (quota.Decision, error) {
 	if browser != "" {
 		return a.take(ctx, knownRules, accountBucket("login", "browser", account+"/"+browser))
@@ -104,7 +111,8 @@ func (a attempts) takeWrongToken(ctx context.Context, address netip.Addr) (quota
 	return a.take(ctx, tokenRules, networkBuckets("token", address))
 }
 
-func (a attempts) take(ctx context.Context, rules []quota.Rule, buckets map[quota.Scope]string) (quota.Decision, error) {
+func (a attempts) take(ctx context.Context, rules []quota.Rule,
+	buckets map[quota.Scope]string) (quota.Decision, error) {
 	d, _, err := a.limiter.TakeOrLocal(ctx, quota.Request{ID: rand.Text(), Rules: rules, Buckets: buckets})
 	return d, err
 }
@@ -130,7 +138,8 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// clientPrefix returns the network that a client is logged by: an IPv4 address or an IPv6 /64; "none" without an address.
+// clientPrefix returns the network that a client is logged by: an IPv4 address or an IPv6 /64;
+// "none" without an address.
 func clientPrefix(c echo.Context) string {
 	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

@@ -1,5 +1,6 @@
-// Package auth finds the account that makes a request to the console, and what it may do: passwords with a second factor, logins by an
-// OpenID Connect provider, sessions, bearer tokens, accounts and roles.
+// Package auth finds the account that makes a request to the console, and what it may do: passwords
+// with a second factor, logins by an OpenID Connect provider, sessions, bearer tokens, accounts and
+// roles.
 package auth
 
 import (
@@ -83,7 +84,8 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts{c.Limiter}, lines: server.LogThrottle{Every: time.Minute}, logger: logger, now: now, layout: l,
+		Config: c, attempts: attempts{c.Limiter}, lines: server.LogThrottle{Every: time.Minute}, logger: logger,
+		now: now, layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}
 	var err error

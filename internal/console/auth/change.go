@@ -39,8 +39,8 @@ type Change struct {
 	Identity string // what the provider calls whom; a new account that has one gets no password
 }
 
-// ChangeAccount changes an account and returns the new password if one was made; only its hash is stored. Errors:
-// *fault.InvalidError, fault.Unavailable.
+// ChangeAccount changes an account and returns the new password if one was made; only its hash is
+// stored. Errors: *fault.InvalidError, fault.Unavailable.
 func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
@@ -89,8 +89,10 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	return "", err
 }
 
-// toStoreChange returns the store's change for the requested one, and the new password if one was made.
-func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c store.AccountChange, made string, err error) {
+// toStoreChange returns the store's change for the requested one, and the new password if one was
+// made.
+func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c store.AccountChange, made string,
+	err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if ranks[w.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
@@ -121,7 +123,8 @@ func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c
 func checkIdentity(ctx context.Context, db accounts, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
-		return fault.Invalid("identity", "bad_identity", "The name at the provider has at most 200 bytes, and no spaces.")
+		return fault.Invalid("identity", "bad_identity",
+			"The name at the provider has at most 200 bytes, and no spaces.")
 	}
 	other, err := db.AccountByIdentity(ctx, w.Identity)
 	switch {

@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// FactorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a secret that a page keeps until a first code
-// has confirmed it.
+// FactorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a
+// secret that a page keeps until a first code has confirmed it.
 const (
 	FactorLabel = "second factor"
 	enrolLabel  = "second factor to be"
@@ -58,7 +58,8 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the second factor's code, ends the session and begins a new one, so that earlier cookies are worthless.
+// submitCode checks the second factor's code, ends the session and begins a new one, so that
+// earlier cookies are worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
@@ -82,7 +83,8 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
 }
 
-// replaceSession begins a session that has passed the second factor, and then ends the one that lacked it.
+// replaceSession begins a session that has passed the second factor, and then ends the one that
+// lacked it.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
 	who, err := a.holderOf(ctx, v.Session)
@@ -101,8 +103,9 @@ type refusal struct {
 	text   string
 }
 
-// takeCode tries a code of the account's second factor, or a recovery code; each is good once. It counts the attempt before it compares.
-// It returns nil if the code was right, else what to tell the person.
+// takeCode tries a code of the account's second factor, or a recovery code; each is good once. It
+// counts the attempt before it compares. It returns nil if the code was right, else what to tell
+// the person.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
 	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {
@@ -114,7 +117,8 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
-		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network", clientPrefix(c),
+		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
+			clientPrefix(c),
 			runbook.Console.See())
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
@@ -123,12 +127,15 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	if err != nil || right {
 		return nil, err
 	}
-	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network", clientPrefix(c),
+	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network",
+		clientPrefix(c),
 		runbook.Console.See())
-	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))}, nil
+	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
+		nil
 }
 
-// consumeCode reports whether a code is a right one of the account's second factor or an unused recovery code, and marks it as used.
+// consumeCode reports whether a code is a right one of the account's second factor or an unused
+// recovery code, and marks it as used.
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	if len(code) == recoverySize {
@@ -145,14 +152,16 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	}
 	secret, err := a.Ring.Open(FactorLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err, runbook.Defect.See())
+		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
+			runbook.Defect.See())
 		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
 	}
 	step, right := matchStep(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}
-	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account)) // by the ring's first key, so that older ones can go
+	// by the ring's first key, so that older ones can go
+	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err
 	}

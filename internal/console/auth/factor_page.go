@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// factorView is the page on which people look after their own login: the second factor and the sessions.
+// factorView is the page on which people look after their own login: the second factor and the
+// sessions.
 type factorView struct {
 	frame.Page
 	Account    string
@@ -57,8 +58,8 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 	return a.layout.Show(c, status, "factor", v)
 }
 
-// changeFactor handles the form of the second factor: begin one (needs the password), confirm it with a first code, remove it or
-// make new recovery codes (need a code).
+// changeFactor handles the form of the second factor: begin one (needs the password), confirm it
+// with a first code, remove it or make new recovery codes (need a code).
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
@@ -81,12 +82,14 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
-// beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the owner out.
+// beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the
+// owner out.
 func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
-		return a.showFactor(c, s, http.StatusTooManyRequests, factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
+		return a.showFactor(c, s, http.StatusTooManyRequests,
+			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
 	_, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
 	if err != nil {
@@ -123,7 +126,8 @@ func groupByFour(s string) string {
 	return strings.Join(groups, " ")
 }
 
-// confirmFactor stores a secret once a right code shows that the app has it; that code counts as used.
+// confirmFactor stores a secret once a right code shows that the app has it; that code counts as
+// used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
@@ -144,7 +148,8 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	}
 	act.Target = s.Account
 	shown, kept := newRecoveryCodes(s.Account)
-	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step}, kept, act)
+	added, err := a.Factors.AddSecondFactor(ctx, store.SecondFactor{Account: s.Account, Sealed: sealed, Step: step},
+		kept, act)
 	switch {
 	case err != nil:
 		return err

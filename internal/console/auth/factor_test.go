@@ -27,7 +27,8 @@ func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
 // begin begins a second factor: the device, and the secret as the page keeps it.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
-	page := want(r.T, b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}}), http.StatusOK).Body.String()
+	page := want(r.T, b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}}),
+		http.StatusOK).Body.String()
 	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
 	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
 }
@@ -74,7 +75,8 @@ func TestSecondFactor(t *testing.T) {
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
 		want(t, half.Get(factorPage), http.StatusSeeOther)
 		want(t, half.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
-		contains(t, half.Get(codePage+"?next=/admin/preview"), `name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
+		contains(t, half.Get(codePage+"?next=/admin/preview"),
+			`name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()
@@ -164,7 +166,8 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
 	for form, status := range map[string]int{
-		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422, "do=dance": 422,
+		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422,
+		"do=dance": 422,
 	} {
 		want(t, b.Do(http.MethodPost, factorPage, form, "Content-Type", "application/x-www-form-urlencoded"), status)
 	}
@@ -191,7 +194,8 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
 	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
-	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||", "admin|login.password|done|||",
+	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||",
+		"admin|login.password|done|||",
 		"admin|factor.recovery|done|||", "admin|factor.remove|done|||")
 }
 
@@ -234,7 +238,8 @@ func TestLostDevice(t *testing.T) {
 	contains(t, owner.Post("/admin/accounts", account("factor", "the-operator", "", "again")), "no second factor")
 	want(t, half.Get("/admin"), http.StatusOK)
 	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
-	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||", "admin|account.factor|done|||lost it")
+	r.Acts("test|account.add|done|||", "the-operator|factor.add|done|||", "the-operator|login.password|done|||",
+		"admin|account.factor|done|||lost it")
 	r.Clock.Add(time.Second)
 	// A new one: sessions that passed the old one have not passed this.
 	fresh := r.setUp(half, "the-operator's password")
@@ -243,7 +248,8 @@ func TestLostDevice(t *testing.T) {
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }
 
-// The secret is sealed for its account, under the ring's first key from each login on; with its key gone the recovery codes still help.
+// The secret is sealed for its account, under the ring's first key from each login on; with its key
+// gone the recovery codes still help.
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/server"
 )
 
-// requireSession redirects requests without a session to the login page, which leads back afterwards. If a session lacks the code or the
-// second factor, it redirects to the page for that.
+// requireSession redirects requests without a session to the login page, which leads back
+// afterwards. If a session lacks the code or the second factor, it redirects to the page for that.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -39,7 +39,8 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPage is where a login leads if no page was asked for.
 const startPage = "/admin"
 
-// loginAddress returns the login page's URL with the page to return to, unless that is the first page anyway.
+// loginAddress returns the login page's URL with the page to return to, unless that is the first
+// page anyway.
 func loginAddress(login string, r *http.Request) string {
 	back := consolePageOrEmpty(r.URL.RequestURI())
 	if back == startPage {
@@ -48,7 +49,8 @@ func loginAddress(login string, r *http.Request) string {
 	return withReturnPage(login, back)
 }
 
-// consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link leads elsewhere after a login.
+// consolePageOrEmpty returns the address if it is a page of the console, else "", so that no link
+// leads elsewhere after a login.
 func consolePageOrEmpty(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
@@ -61,7 +63,8 @@ func consolePageOrEmpty(address string) string {
 	return address
 }
 
-// requireTokenOrSession admits requests with a valid bearer token or session. If there is a token, the session is ignored.
+// requireTokenOrSession admits requests with a valid bearer token or session. If there is a token,
+// the session is ignored.
 func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
@@ -77,7 +80,8 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 			return err
 		}
 		if !ok || v.lacks != "" {
-			return &server.Problem{Kind: server.Unauthorized, Detail: "Send the admin token as a bearer token, or log in at /admin."}
+			return &server.Problem{Kind: server.Unauthorized,
+				Detail: "Send the admin token as a bearer token, or log in at /admin."}
 		}
 		if err := a.attachSession(c, v); err != nil {
 			return err
@@ -86,8 +90,9 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// StillAdmitted reports, while a long answer is being written, whether its request would still be admitted: the token has not expired, or
-// the session has not ended. If the store does not answer, it is.
+// StillAdmitted reports, while a long answer is being written, whether its request would still be
+// admitted: the token has not expired, or the session has not ended. If the store does not answer,
+// it is.
 func (a *Auth) StillAdmitted(c echo.Context) bool {
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 		token, known := a.findToken(c)

@@ -17,26 +17,30 @@ const knownFor = 90 * 24 * time.Hour
 // browserLabel is what cookies of known browsers are sealed with.
 const browserLabel = "known browser"
 
-// browserCookieName returns the cookie's name for an account, since a browser may be known for several.
+// browserCookieName returns the cookie's name for an account, since a browser may be known for
+// several.
 func browserCookieName(account string) string {
 	sum := sha256.Sum256([]byte(account))
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
-// rememberBrowser marks the browser as known for the account, whose attempts are then counted apart from those of unknown browsers.
-// It is no login. Each login makes a new cookie, so that attempts with a stolen older one do not count against this browser.
+// rememberBrowser marks the browser as known for the account, whose attempts are then counted apart
+// from those of unknown browsers. It is no login. Each login makes a new cookie, so that attempts
+// with a stolen older one do not count against this browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
 	value, err := seal(a, browserLabel, []byte(account), id, knownFor)
 	if err != nil {
-		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err, runbook.Defect.See())
+		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err,
+			runbook.Defect.See())
 		return
 	}
 	c.SetCookie(newCookie(c, browserCookieName(account), value, int(knownFor/time.Second)))
 }
 
-// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it is unknown.
+// knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it
+// is unknown.
 func (a *Auth) knownBrowserID(c echo.Context, account string) string {
 	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserCookieName(account)))
 	return hex.EncodeToString(id)

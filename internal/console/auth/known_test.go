@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// attackFrom tries n wrong passwords at the account from each of so many networks, by four addresses in turn. An address that was refused
-// tries no more, since the clock stands. It returns how many were compared.
+// attackFrom tries n wrong passwords at the account from each of so many networks, by four
+// addresses in turn. An address that was refused tries no more, since the clock stands. It returns
+// how many were compared.
 func (r *rig) attackFrom(networks, n int) (compared int) {
 	r.Helper()
 	for i := range networks {
@@ -37,7 +38,8 @@ func (r *rig) attackFrom(networks, n int) (compared int) {
 // attackLogins spends what unknown browsers have at the account.
 func (r *rig) attackLogins() { r.attackFrom(41, 11) }
 
-// Twelve networks that guess for a day, as fast as they are let, keep the owner out of no new browser, and get few guesses.
+// Twelve networks that guess for a day, as fast as they are let, keep the owner out of no new
+// browser, and get few guesses.
 func TestTwelveNetworksKeepNoNewBrowserOut(t *testing.T) {
 	r := newRig(t)
 	compared := 0
@@ -61,10 +63,12 @@ func TestManyNetworksGetFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses", compared, 2000)
 }
 
-// An attack keeps no administrator out, and the rule over all attempts alarms, at most once a minute and with a count.
+// An attack keeps no administrator out, and the rule over all attempts alarms, at most once a
+// minute and with a count.
 func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	var refused []string
-	r, server := besideProvider(t, func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
+	r, server := besideProvider(t,
+		func(c *Config) { c.Refused = func(what, rule string) { refused = append(refused, what+" "+rule) } })
 	owner := r.LoggedIn()
 	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
 	alarms := func(n int) {
@@ -99,7 +103,8 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, fresh.Login(consoletest.Password), http.StatusSeeOther)
 }
 
-// A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from wherever.
+// A stolen cookie of a known browser gives ten guesses in 15 minutes and thirty a day, from
+// wherever.
 func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
@@ -130,7 +135,8 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 	servertest.Same(t, "guesses in a day", all, 30)
 }
 
-// Every login gives the browser another cookie, so what a thief did with an earlier one does not count against it.
+// Every login gives the browser another cookie, so what a thief did with an earlier one does not
+// count against it.
 func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
@@ -162,7 +168,8 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 		t.Fatalf("%v", owner.Cookies)
 	}
 	r.attackLogins()
-	for what, value := range map[string]string{"another account's": other, "cut": good[:len(good)-2], "empty": "", "text": "known", "altered": "B" + good[1:]} {
+	for what, value := range map[string]string{"another account's": other, "cut": good[:len(good)-2], "empty": "",
+		"text": "known", "altered": "B" + good[1:]} {
 		owner.Cookies[admins].Value = value
 		servertest.Same(t, what, owner.Login(consoletest.Password).Code, http.StatusTooManyRequests)
 	}

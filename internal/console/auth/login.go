@@ -50,10 +50,12 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 // maxName is the longest name of an account.
 const maxName = 32
 
-// login checks a name and a password. It counts the attempt first, so that parallel guesses gain nothing. An empty name means the
-// configured account. The answer does not tell whether an account exists.
+// login checks a name and a password. It counts the attempt first, so that parallel guesses gain
+// nothing. An empty name means the configured account. The answer does not tell whether an account
+// exists.
 func (a *Auth) login(c echo.Context, form url.Values) error {
-	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")), strings.ToLower(strings.TrimSpace(form.Get("username")))
+	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")),
+		strings.ToLower(strings.TrimSpace(form.Get("username")))
 	if form.Get("password") == "" || len(name) > maxName {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
@@ -69,7 +71,8 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	}
 	if !right {
 		a.logger.WarnContext(ctx, "login failed", "network", clientPrefix(c), runbook.Console.See())
-		return a.showLogin(c, http.StatusUnauthorized, next, name, w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
+		return a.showLogin(c, http.StatusUnauthorized, next, name,
+			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
 	action := ActionLogin
 	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
@@ -92,12 +95,15 @@ func (a *Auth) secondFactorOf(ctx context.Context, account string) (f store.Seco
 	return f, err == nil, err
 }
 
-// answerRefusedAttempt shows the login page for an attempt that a rule refused (429) or that could not be counted (503), and returns true;
-// for an admitted attempt it does nothing and returns false.
-func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next, name string) (answered bool, _ error) {
+// answerRefusedAttempt shows the login page for an attempt that a rule refused (429) or that could
+// not be counted (503), and returns true; for an admitted attempt it does nothing and returns
+// false.
+func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err error, next,
+	name string) (answered bool, _ error) {
 	switch {
 	case err != nil:
-		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err, runbook.Console.See())
+		a.logger.ErrorContext(c.Request().Context(), "could not count login attempts", "error", err,
+			runbook.Console.See())
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
 		return true, a.showTooMany(c, next, name, count)
@@ -105,7 +111,8 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 	return false, nil
 }
 
-// showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each rule.
+// showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each
+// rule.
 func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decision) error {
 	rule, _ := count.Blocking()
 	attacked := rule.Name == ruleAccount || rule.Name == ruleAccountDay
@@ -114,10 +121,12 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	ctx, where := c.Request().Context(), clientPrefix(c)
 	switch {
 	case due && attacked:
-		a.logger.ErrorContext(ctx, "login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
-			"still log in", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
+		a.logger.ErrorContext(ctx,
+			"login refused to unknown browsers: too many attempts at one account; known browsers and OpenID "+
+				"still log in", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
 	case due:
-		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where, runbook.Console.See())
+		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where,
+			runbook.Console.See())
 	}
 	w, wait, text := frame.Words(c), count.RetryAfter(), "login.limited"
 	if attacked {
@@ -127,8 +136,8 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// tryPassword compares a typed password with an account's. Only maxChecks passwords are compared at once and others wait, since argon2id is
-// slow and needs much memory on purpose.
+// tryPassword compares a typed password with an account's. Only maxChecks passwords are compared at
+// once and others wait, since argon2id is slow and needs much memory on purpose.
 func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who holder, right bool, err error) {
 	if who, err = a.passwordHolder(ctx, account); err != nil {
 		return who, false, err

@@ -28,7 +28,8 @@ func TestWithoutSession(t *testing.T) {
 	for _, path := range []string{"/admin/search", "/admin/logout"} {
 		redirects(t, b.Post(path, url.Values{}), "/admin/login")
 	}
-	// A change of language leads back to the page, which still knows where to go, also after a wrong password.
+	// A change of language leads back to the page, which still knows where to go, also after a
+	// wrong password.
 	const back = `name="back" value="/admin/login?next=%2Fadmin%3Fstatus%3Drefused"`
 	contains(t, b.Get("/admin/login?next=%2Fadmin%3Fstatus%3Drefused"), back)
 	contains(t, b.Post("/admin/login", url.Values{"password": {"wrong"}, "next": {"/admin?status=refused"}}), back)
@@ -38,7 +39,8 @@ func TestWithoutSession(t *testing.T) {
 func TestLogin(t *testing.T) {
 	r := newRig(t)
 	b := r.Browser()
-	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password), consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
+	for _, wrong := range []string{"x", consoletest.Password + " ", strings.ToUpper(consoletest.Password),
+		consoletest.Password[1:], strings.Repeat("x", 5000), "\x00"} {
 		want(t, b.Login(wrong), http.StatusUnauthorized)
 		servertest.Same(t, "cookies after a wrong password", len(b.Cookies), 0)
 	}
@@ -72,18 +74,22 @@ func TestPasswordsByTheSettings(t *testing.T) {
 }
 
 func TestLoginComesBack(t *testing.T) {
-	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x", "/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
+	for _, path := range []string{"/admin/sends/x", "/admin?status=sent", "/admin/preview?template=x",
+		"/admin/overview?last=24h", "/admin/policies", "/admin/accounts"} {
 		servertest.Same(t, "leads to", consolePageOrEmpty(path), path)
 	}
 	for _, path := range []string{
-		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example", "/admin/sends/../../x",
-		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)", "/admin\t?x",
+		"", "/", "/adminx", "/admin/logout", "https://evil.example/admin", "//evil.example/admin", "/\\evil.example",
+		"/admin/sends/../../x",
+		"/admin/sends/%2e%2e/x", "/admin/sends/x\r\nA: b", "x:/admin", "/admin/sends/x\ty", "javascript:alert(1)",
+		"/admin\t?x",
 		"//user@evil.example/admin", "/admin/sends/\\evil.example",
 	} {
 		servertest.Same(t, path+": leads to", consolePageOrEmpty(path), "")
 	}
 	b := newRig(t).Browser()
-	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent", "//evil.example/admin": "/admin"} {
+	for next, to := range map[string]string{"/admin?status=sent": "/admin?status=sent",
+		"//evil.example/admin": "/admin"} {
 		redirects(t, b.Post("/admin/login", url.Values{"password": {consoletest.Password}, "next": {next}}), to)
 	}
 }
@@ -116,7 +122,8 @@ func TestLoginIsLimited(t *testing.T) {
 
 // A person may have a /64 or a /48, and a hoster's customer a /24.
 func TestNetworksAreLimited(t *testing.T) {
-	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30, "198.51.100.%d:1": 30} {
+	for form, tries := range map[string]int{"[2001:db8:1:2:%x::1]:1": 10, "[2001:db8:1:%x::1]:1": 30,
+		"198.51.100.%d:1": 30} {
 		r := newRig(t)
 		tried := 0
 		for i := range 60 {
@@ -151,10 +158,15 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 
 func TestFormsAreForms(t *testing.T) {
 	b := newRig(t).Browser()
-	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"), http.StatusUnsupportedMediaType)
-	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)), http.StatusUnsupportedMediaType)
-	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"), http.StatusBadRequest)
-	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}), http.StatusRequestEntityTooLarge)
+	want(t, b.Do(http.MethodPost, "/admin/login", `{"password":"x"}`, "Content-Type", "application/json"),
+		http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "password="+url.QueryEscape(consoletest.Password)),
+		http.StatusUnsupportedMediaType)
+	want(t, b.Do(http.MethodPost, "/admin/login", "%zz", "Content-Type", "application/x-www-form-urlencoded"),
+		http.StatusBadRequest)
+	want(t, b.Post("/admin/login", url.Values{"password": {strings.Repeat("x", 20_000)}}),
+		http.StatusRequestEntityTooLarge)
 	// A password in an address would end up in other people's logs.
-	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}), http.StatusUnprocessableEntity)
+	want(t, b.Post("/admin/login?password="+url.QueryEscape(consoletest.Password), url.Values{}),
+		http.StatusUnprocessableEntity)
 }

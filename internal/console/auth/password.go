@@ -12,14 +12,15 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// credential is what a login rests on: a password, or a provider's word, which no typed text matches. The zero credential admits no login.
+// credential is what a login rests on: a password, or a provider's word, which no typed text
+// matches. The zero credential admits no login.
 type credential struct {
 	match    func(typed string) bool
 	identity [sha256.Size]byte // differs for each, and tells nothing of a password; sessions end when it changes
 }
 
-// parsePassword returns the credential of a plain text or of a hash in PHC format, which takes precedence; the zero credential if both
-// are empty. The error contains nothing of the hash.
+// parsePassword returns the credential of a plain text or of a hash in PHC format, which takes
+// precedence; the zero credential if both are empty. The error contains nothing of the hash.
 func parsePassword(plain, hash string) (credential, error) {
 	switch {
 	case hash != "":
@@ -54,15 +55,15 @@ func hashPassword(plain string) string {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchable is a hash that no password has. Computing it takes as long as a new hash, some 20 ms, by a recommendation of OWASP's
-// password storage cheat sheet.
+// unmatchable is a hash that no password has. Computing it takes as long as a new hash, some 20 ms,
+// by a recommendation of OWASP's password storage cheat sheet.
 var unmatchable = phc{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 // isSet reports whether a login may rest on the credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
-// matches compares in a time that does not depend on the typed password. Without a password it also computes a hash, so that a login to
-// an unknown account takes as long as one to a known account.
+// matches compares in a time that does not depend on the typed password. Without a password it also
+// computes a hash, so that a login to an unknown account takes as long as one to a known account.
 func (c credential) matches(typed string) bool {
 	if c.match == nil {
 		unmatchable.matches(typed)
@@ -71,8 +72,8 @@ func (c credential) matches(typed string) bool {
 	return c.match(typed)
 }
 
-// phc is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC 9106), with all
-// that is needed to compute it again.
+// phc is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC
+// 9106), with all that is needed to compute it again.
 type phc struct {
 	memory  uint32 // KiB
 	time    uint32
@@ -81,8 +82,8 @@ type phc struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 neither panics nor takes the machine down. How strong a hash must be is for the
-// configuration to say.
+// Bounds within which argon2 neither panics nor takes the machine down. How strong a hash must be
+// is for the configuration to say.
 const (
 	maxMemory        = 1 << 20 // KiB
 	maxTime          = 64

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The vector is of the reference implementation's own tests (argon2 version 19, t=2, m=256 KiB, p=1).
+// The vector is of the reference implementation's own tests (argon2 version 19, t=2, m=256 KiB,
+// p=1).
 func TestPHCReadsOthersHashes(t *testing.T) {
 	h, err := parsePHC("$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4")
 	if err != nil {
@@ -20,10 +21,12 @@ func TestPHCRefuses(t *testing.T) {
 	const salt, sum = "c29tZXNhbHQ", "nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
 	const head = "$argon2id$v=19$m=256,t=2,p=1$"
 	for _, bad := range []string{
-		"", "password", "$argon2i$v=19$m=256,t=2,p=1$" + salt + "$" + sum, "$argon2id$v=16$m=256,t=2,p=1$" + salt + "$" + sum,
+		"", "password", "$argon2i$v=19$m=256,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=16$m=256,t=2,p=1$" + salt + "$" + sum,
 		"$argon2id$v=19$m=256,t=0,p=1$" + salt + "$" + sum, // argon2 would panic
 		"$argon2id$v=19$m=256,t=2,p=0$" + salt + "$" + sum, "$argon2id$v=19$m=256,t=2,p=256$" + salt + "$" + sum,
-		"$argon2id$v=19$m=4294967295,t=2,p=1$" + salt + "$" + sum, "$argon2id$v=19$m=256,t=4294967295,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=4294967295,t=2,p=1$" + salt + "$" + sum,
+		"$argon2id$v=19$m=256,t=4294967295,p=1$" + salt + "$" + sum,
 		"$argon2id$v=19$m=256,p=1,t=2$" + salt + "$" + sum, head + "c2hvcnQ$" + sum, head + salt + "$c2hvcnQ",
 		head + salt + "$", // an empty hash would match everything
 		head + salt + "$" + strings.Repeat("A", 1000), head + "!!!!!!!!!!!!$" + sum, head + salt + "$" + sum + "$",

@@ -20,9 +20,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A person whom the provider names gets
-// the account with that identity. Without such an account they get the highest role that one of their values gives; without such a role,
-// no access.
+// Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A
+// person whom the provider names gets the account with that identity. Without such an account they
+// get the highest role that one of their values gives; without such a role, no access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // what people call it
@@ -36,7 +36,8 @@ const (
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider says in a session how a person logged in, and begins the name of a person without an account.
+// viaProvider says in a session how a person logged in, and begins the name of a person without an
+// account.
 const viaProvider = "oidc"
 
 // stateLife is how long a person may take at the provider.
@@ -53,8 +54,8 @@ const (
 	stateCookie = cookieName + "-provider"
 )
 
-// startProviderLogin sends the browser to the identity provider. It uses a page, since browsers apply form-action, which allows this
-// site only, to the redirects of a form.
+// startProviderLogin sends the browser to the identity provider. It uses a page, since browsers
+// apply form-action, which allows this site only, to the redirects of a form.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
@@ -76,8 +77,9 @@ func (a *Auth) redirectPage(c echo.Context, address string) error {
 	return a.layout.Show(c, http.StatusOK, "onward", page)
 }
 
-// finishProviderLogin handles the provider's redirect back. It ends with a page that leads to the console, since a redirect chain from
-// another site does not carry the new cookie (SameSite=Strict).
+// finishProviderLogin handles the provider's redirect back. It ends with a page that leads to the
+// console, since a redirect chain from another site does not carry the new cookie
+// (SameSite=Strict).
 func (a *Auth) finishProviderLogin(c echo.Context) error {
 	kept, ok := unseal[oauthState](a, stateLabel, nil, cookieValue(c, stateCookie))
 	c.SetCookie(newStateCookie(c, "", -1))
@@ -91,7 +93,8 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*stateLife); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err, runbook.Console.See())
+		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err,
+			runbook.Console.See())
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
 	person, err := a.Provider.Client.Finish(ctx, kept.Attempt, c.QueryParams())
@@ -103,8 +106,10 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if !who.isSet() {
-		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c), runbook.Console.See())
-		return a.showLogin(c, http.StatusForbidden, kept.Next, "", w.Get("provider.noaccess", "provider", a.Provider.Title))
+		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c),
+			runbook.Console.See())
+		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
+			w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
 	if err := a.beginSession(c, who, s, ActionLogin); err != nil {
 		return err
@@ -121,15 +126,17 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
 		"network", clientPrefix(c), runbook.Console.See())
-	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable, openid.Untrusted: http.StatusUnauthorized}[known.Kind]
+	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable,
+		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden
 	}
-	return a.showLogin(c, status, next, "", frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
+	return a.showLogin(c, status, next, "",
+		frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// holderForPerson returns the account, or the role by their claims, of a person whom the provider identified, and a new session's fields;
-// the zero holder if the person has no access.
+// holderForPerson returns the account, or the role by their claims, of a person whom the provider
+// identified, and a new session's fields; the zero holder if the person has no access.
 func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holder, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
@@ -151,8 +158,9 @@ func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holde
 	return a.newProviderHolder(who, person.Name), s, nil
 }
 
-// providerHolder returns the present holder of a session by the provider. It returns the zero holder if the account was closed or got
-// another identity, or if the person's claims give no role any more.
+// providerHolder returns the present holder of a session by the provider. It returns the zero
+// holder if the account was closed or got another identity, or if the person's claims give no role
+// any more.
 func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, error) {
 	if a.Provider == nil {
 		return holder{}, nil
@@ -174,7 +182,8 @@ func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, err
 	return a.holderByIdentity(known), nil
 }
 
-// holderByIdentity returns an account that is logged in to by the provider; the zero holder if it is closed or has no identity.
+// holderByIdentity returns an account that is logged in to by the provider; the zero holder if it
+// is closed or has no identity.
 func (a *Auth) holderByIdentity(known store.Account) holder {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
 		return holder{}
@@ -184,10 +193,12 @@ func (a *Auth) holderByIdentity(known store.Account) holder {
 
 // newProviderHolder returns the actor with the credential of a person whom the provider calls name.
 func (a *Auth) newProviderHolder(who Actor, name string) holder {
-	return holder{who, credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))}}
+	return holder{who,
+		credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))}}
 }
 
-// newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with the provider's redirect.
+// newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with
+// the provider's redirect.
 func newStateCookie(c echo.Context, value string, maxAge int) *http.Cookie {
 	cookie := newCookie(c, stateCookie, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode

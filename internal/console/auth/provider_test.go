@@ -46,7 +46,8 @@ func TestRolesByTheProvider(t *testing.T) {
 		accounts, export int // status of the page of accounts, and of an operator's action
 		granted          string
 	}{
-		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"}, "console-owners support": {200, 200, "console-owners"},
+		"support": {403, 403, "support"}, "x support on-call": {403, 200, "on-call"},
+		"console-owners support": {200, 200, "console-owners"},
 	} {
 		consoletest.Is(server, "bo", strings.Fields(groups)...)
 		b := r.Browser()
@@ -67,7 +68,8 @@ func TestRolesByTheProvider(t *testing.T) {
 	}
 }
 
-// A session by the provider ends when what it rests on does: the account, its identity, the value that gave a role, the provider itself.
+// A session by the provider ends when what it rests on does: the account, its identity, the value
+// that gave a role, the provider itself.
 func TestSessionsByTheProviderEnd(t *testing.T) {
 	r, server := besideProvider(t)
 	ana := store.Account{Name: "ana", Role: "operator", Identity: "ana"}
@@ -85,7 +87,8 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 	closed := func(a *store.Account) { a.DisabledAt = consoletest.Start }
 	another, none := other(func(p *Provider) { p.Fingerprint = "two" }), func() { r.auth.Provider = nil }
 	for what, change := range map[string]func(){
-		"ana, another provider": another, "ana, no provider": none, "bo, another provider": another, "bo, no provider": none,
+		"ana, another provider": another, "ana, no provider": none, "bo, another provider": another,
+		"bo, no provider":       none,
 		"ana, closed":           changed(closed),
 		"ana, another identity": changed(func(a *store.Account) { a.Identity = "ana2" }),
 		"ana, no identity":      changed(func(a *store.Account) { a.Identity = "" }),

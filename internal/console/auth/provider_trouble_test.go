@@ -49,7 +49,8 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	again.Cookies[stateCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.Handler, again.Cookies[stateCookie] = r.replica(quiet(), func(c *Config) { c.Provider = r.providerAt(server) }), &kept
+	again.Handler, again.Cookies[stateCookie] = r.replica(quiet(),
+		func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.Browser()
@@ -63,7 +64,8 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.LeadsTo(t, intime.Get(back))
 }
 
-// Whatever the provider does, it logs in no one without access, and the page says what is the matter in our words.
+// Whatever the provider does, it logs in no one without access, and the page says what is the
+// matter in our words.
 func TestProviderInTrouble(t *testing.T) {
 	for what, c := range map[string]struct {
 		change func(*openidtest.Provider)
@@ -71,8 +73,10 @@ func TestProviderInTrouble(t *testing.T) {
 		status int
 		says   string
 	}{
-		"down":   {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable, "cannot be reached"},
-		"denied": {func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil", http.StatusForbidden, "did not log you in"},
+		"down": {func(p *openidtest.Provider) { p.At("", down) }, "", http.StatusServiceUnavailable,
+			"cannot be reached"},
+		"denied": {func(*openidtest.Provider) {}, "&error=access_denied&error_description=%3Cb%3Eevil",
+			http.StatusForbidden, "did not log you in"},
 		"nameless": {func(p *openidtest.Provider) {
 			p.Do(func() { p.Claims = map[string]any{"sub": "x", "groups": []string{"support"}} })
 		}, "", http.StatusForbidden, "does not vouch for the name"},
@@ -99,7 +103,8 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.At("", down)
-	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/overview"}}), http.StatusServiceUnavailable)
+	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/overview"}}),
+		http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/overview"`)
 	r.Break("AccountByIdentity")
 	server.At("", nil)

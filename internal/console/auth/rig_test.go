@@ -21,7 +21,8 @@ var (
 	want, redirects, contains, lacks = consoletest.Want, consoletest.Redirects, consoletest.Contains, consoletest.Lacks
 )
 
-// rig is logging in over a database in memory, a real limiter, and some routes that need an account.
+// rig is logging in over a database in memory, a real limiter, and some routes that need an
+// account.
 type rig struct {
 	*consoletest.Rig
 	provider *Provider
@@ -40,13 +41,16 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password, Ring: r.Ring, Provider: r.provider,
-		Refused: func(string, string) {}, Tokens: []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
+		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password,
+		Ring: r.Ring, Provider: r.provider,
+		Refused: func(string, string) {},
+		Tokens:  []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
 	for _, change := range changes {
 		change(&c)
 	}
-	e, l := server.New(server.Config{Logger: logger}), frame.New(logger, func(context.Context) frame.Status { return frame.Status{} })
+	e, l := server.New(server.Config{Logger: logger}),
+		frame.New(logger, func(context.Context) frame.Status { return frame.Status{} })
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)
@@ -76,7 +80,8 @@ func (r *rig) from(address string) *consoletest.Browser {
 	return b
 }
 
-// besideProvider is a rig whose people may also log in by a provider, which is real and on loopback.
+// besideProvider is a rig whose people may also log in by a provider, which is real and on
+// loopback.
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()
 	server := openidtest.New(t, consoletest.Address+ProviderCallback)

@@ -26,12 +26,14 @@ const (
 
 var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// allowed are the actions that a role may do beyond those of the roles below it. A route names its action, and is refused to lower roles;
-// an action that is missing here is refused to everyone. Actions that change something are recorded under the same word.
+// allowed are the actions that a role may do beyond those of the roles below it. A route names its
+// action, and is refused to lower roles; an action that is missing here is refused to everyone.
+// Actions that change something are recorded under the same word.
 var allowed = map[Role][]string{
 	Reader: {ActionRead, ActionFactor, ActionSession}, // their own
 	Operator: {
-		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal, ActionExport, ActionPreview, ActionAccept,
+		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal,
+		ActionExport, ActionPreview, ActionAccept,
 	},
 	Owner: {ActionErase, ActionAccounts},
 }
@@ -77,7 +79,8 @@ func (w Actor) May(action string) bool {
 	return false
 }
 
-// The actors without an account in the database: the one with the configured password, and the bearer of the configured token.
+// The actors without an account in the database: the one with the configured password, and the
+// bearer of the configured token.
 var bootstrap = Actor{"admin", Owner}
 
 const bearerName = "token"
@@ -90,7 +93,8 @@ func (w Actor) attachTo(c echo.Context) {
 	frame.SetAccount(c, w.Name, string(w.Role))
 }
 
-// ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no token was checked.
+// ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no
+// token was checked.
 func ActorOf(c echo.Context) Actor {
 	w, _ := c.Get(actorKey).(Actor)
 	return w
@@ -101,7 +105,8 @@ func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			if w := ActorOf(c); !w.May(action) {
-				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name, "role", string(w.Role),
+				a.logger.WarnContext(c.Request().Context(), "action refused: role not allowed", "account", w.Name,
+					"role", string(w.Role),
 					"action", action, runbook.Console.See())
 				return &server.Problem{Kind: server.Forbidden, Detail: "This account's role may not do that."}
 			}
@@ -117,7 +122,8 @@ type Route struct {
 	Action       string
 }
 
-// Add registers routes. Each route has its own middleware: with a group's, a wrong method would get 404, not 405.
+// Add registers routes. Each route has its own middleware: with a group's, a wrong method would get
+// 404, not 405.
 func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.pageMiddleware(r.Action)
@@ -128,18 +134,21 @@ func (a *Auth) Add(e *echo.Echo, routes []Route) {
 	}
 }
 
-// pageMiddleware returns the middleware of a page that needs a session with a role that allows the action.
+// pageMiddleware returns the middleware of a page that needs a session with a role that allows the
+// action.
 func (a *Auth) pageMiddleware(action string) []echo.MiddlewareFunc {
 	return append(a.layout.PageMiddleware(), a.requireSession, a.requireRole(action))
 }
 
-// apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session whose role allows the action.
+// apiMiddleware returns the middleware of a route of the JSON API that needs a token or a session
+// whose role allows the action.
 func (a *Auth) apiMiddleware(action string) []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{server.RequireSameOrigin, a.requireTokenOrSession, a.requireRole(action)}
 }
 
-// NewAuditEntry returns an audit entry of an action with the request's account and network, and writes nothing. The caller adds the rest
-// and has it written: by the store's method if the effect is in the store, else by AddAuditEntry before the effect.
+// NewAuditEntry returns an audit entry of an action with the request's account and network, and
+// writes nothing. The caller adds the rest and has it written: by the store's method if the effect
+// is in the store, else by AddAuditEntry before the effect.
 func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
 	w := ActorOf(c)

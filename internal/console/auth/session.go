@@ -23,8 +23,8 @@ import (
 // cookieName is the session's cookie.
 const cookieName = "sendcode-admin"
 
-// cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host of the domain can set it (RFC 6265bis
-// section 4.1.3.2).
+// cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host
+// of the domain can set it (RFC 6265bis section 4.1.3.2).
 func cookieNameFor(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
 		return "__Host-" + name
@@ -55,9 +55,11 @@ func sessionOf(c echo.Context) session {
 	return v
 }
 
-// attachSession attaches the session and its actor to the request. At most once a minute it stores that the session is in use, so that it
-// does not expire as idle, and renews the cookie. Requests that a page's script makes by itself are no use
-// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep its session for hours.
+// attachSession attaches the session and its actor to the request. At most once a minute it stores
+// that the session is in use, so that it does not expire as idle, and renews the cookie. Requests
+// that a page's script makes by itself are no use
+// (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
+// its session for hours.
 func (a *Auth) attachSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionKey, v)
@@ -80,8 +82,9 @@ const (
 	renewal  = time.Minute // a session used later than this after it was seen is seen again
 )
 
-// session is a session and what is known of it at this request. The database keeps sessions, so that logging out holds on every replica.
-// The cookie holds only a random key, and the database has the key's hash.
+// session is a session and what is known of it at this request. The database keeps sessions, so
+// that logging out holds on every replica. The cookie holds only a random key, and the database has
+// the key's hash.
 type session struct {
 	store.Session
 	who   Actor
@@ -98,8 +101,9 @@ const (
 // halfway is how long a login may take from the password to the code.
 const halfway = 10 * time.Minute
 
-// missingFactor returns what a session lacks of the second factor; "" if nothing. A session that passed a factor which was replaced since
-// lacks the code again. Sessions by the provider need none.
+// missingFactor returns what a session lacks of the second factor; "" if nothing. A session that
+// passed a factor which was replaced since lacks the code again. Sessions by the provider need
+// none.
 func (v session) missingFactor(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
@@ -121,8 +125,9 @@ type holder struct {
 	credential
 }
 
-// sessionBinding returns what a session stores of its holder's credential, so that it ends when the credential changes. It is keyed with
-// the cookie's value, so that a reader of the table can't try passwords.
+// sessionBinding returns what a session stores of its holder's credential, so that it ends when the
+// credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
+// passwords.
 func (h holder) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
@@ -130,8 +135,8 @@ func (h holder) sessionBinding(key []byte) [32]byte {
 	return [32]byte(mac.Sum(nil))
 }
 
-// isLive reports whether the session has not expired. A session that was last seen in the future counts as expired, since a clock that was
-// set back would prolong it.
+// isLive reports whether the session has not expired. A session that was last seen in the future
+// counts as expired, since a clock that was set back would prolong it.
 func (v session) isLive() bool {
 	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
 }
@@ -139,8 +144,8 @@ func (v session) isLive() bool {
 // skew is how far back the database's clock may have been set.
 const skew = 5 * time.Minute
 
-// ends returns when the session expires: idle after it was last seen, and absolute after its start at the latest; halfway after its start
-// if it lacks the code.
+// ends returns when the session expires: idle after it was last seen, and absolute after its start
+// at the latest; halfway after its start if it lacks the code.
 func (v session) ends() time.Time {
 	end := v.StartedAt.Add(absolute)
 	if v.lacks == lacksCode {
@@ -152,8 +157,9 @@ func (v session) ends() time.Time {
 	return end
 }
 
-// currentSession returns the session of a request. It returns false if there is none, if it has ended, or if its account may no longer log
-// in that way. A session may still lack the second factor.
+// currentSession returns the session of a request. It returns false if there is none, if it has
+// ended, or if its account may no longer log in that way. A session may still lack the second
+// factor.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
 	if err != nil || len(key) != sessionKeySize {
@@ -182,7 +188,8 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// holderOf returns the account that a session is of, as it is now; the zero holder if it may no longer log in that way.
+// holderOf returns the account that a session is of, as it is now; the zero holder if it may no
+// longer log in that way.
 func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 	if s.Via == viaProvider {
 		return a.providerHolder(ctx, s)
@@ -190,8 +197,8 @@ func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
 	return a.passwordHolder(ctx, s.Account)
 }
 
-// passwordHolder returns an account with its password; the zero holder, which admits no login, if it is unknown or closed, or if its hash
-// cannot be read, which is logged.
+// passwordHolder returns an account with its password; the zero holder, which admits no login, if
+// it is unknown or closed, or if its hash cannot be read, which is logged.
 func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) {
 	if name == bootstrap.Name {
 		return holder{bootstrap, a.password}, nil
@@ -205,13 +212,15 @@ func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) 
 	}
 	p, err := parsePassword("", known.Password)
 	if err != nil {
-		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err, runbook.Console.See())
+		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err,
+			runbook.Console.See())
 		return holder{}, nil
 	}
 	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
 }
 
-// beginSession completes a login: it writes a new session and its audit entry, and sets the cookie. s says how they logged in.
+// beginSession completes a login: it writes a new session and its audit entry, and sets the cookie.
+// s says how they logged in.
 func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action string) error {
 	key := make([]byte, sessionKeySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
@@ -230,7 +239,8 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 		return err
 	}
 	a.logger.InfoContext(ctx, "session begun", "action", action, "account", who.Name, "network", act.Network)
-	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key), session{Session: s, who: who.Actor, now: s.StartedAt})
+	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key),
+		session{Session: s, who: who.Actor, now: s.StartedAt})
 	if action == ActionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.Name)
 	}

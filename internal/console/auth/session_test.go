@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// The cookies of a login are for this site alone, and for this host but in a request straight from this machine. Those of a known browser
-// live for 90 days.
+// The cookies of a login are for this site alone, and for this host but in a request straight from
+// this machine. Those of a known browser live for 90 days.
 func TestCookies(t *testing.T) {
 	for base, prefix := range map[string]string{"http://localhost:8080": "", consoletest.Address: "__Host-"} {
 		b := newRig(t).Browser()
@@ -25,20 +25,24 @@ func TestCookies(t *testing.T) {
 		b.Login(consoletest.Password)
 		for name, age := range map[string]int{cookieName: 1800, browserCookieName("admin"): 90 * 24 * 3600} {
 			c := b.Cookies[name]
-			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
+			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly ||
+				c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
 				c.MaxAge != age {
 				t.Errorf("%s: %+v", name, c)
 			}
 		}
 		want(t, b.Get("/admin"), http.StatusOK)
-		if prefix != "" { // a neighbour under the same domain can plant a cookie without the prefix; it must not be read
+		// a neighbour under the same domain can plant a cookie without the prefix; it must not be
+		// read
+		if prefix != "" {
 			b.Cookies[cookieName].Name = cookieName
 			want(t, b.Get("/admin"), http.StatusSeeOther)
 		}
 	}
 }
 
-// A session ends 30 minutes after it was last seen, 12 hours after its login, and when it was last seen in the future.
+// A session ends 30 minutes after it was last seen, 12 hours after its login, and when it was last
+// seen in the future.
 func TestSessionsEnd(t *testing.T) {
 	r := newRig(t)
 	r.Clock.Add(-time.Duration(consoletest.Start.Nanosecond()))
@@ -67,7 +71,8 @@ func TestSessionsEnd(t *testing.T) {
 	after(-2*time.Minute, http.StatusSeeOther)
 }
 
-// A session's key cannot be made up. What the database keeps is of no use to who reads it: neither the key, nor a password to try.
+// A session's key cannot be made up. What the database keeps is of no use to who reads it: neither
+// the key, nor a password to try.
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -75,7 +80,8 @@ func TestSessionCannotBeForged(t *testing.T) {
 	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.Must(err)
 	id := sha256.Sum256(key)
-	forged := []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000), base64.RawURLEncoding.EncodeToString(id[:])}
+	forged := []string{"", "x", value + "A", value[:len(value)-2], strings.Repeat("A", 4000),
+		base64.RawURLEncoding.EncodeToString(id[:])}
 	for i := range key {
 		tampered := slices.Clone(key)
 		tampered[i] ^= 1
@@ -113,7 +119,8 @@ func TestLogout(t *testing.T) {
 	kept := *b.Cookies[cookieName]
 	r.Clock.Add(2 * time.Minute)
 	rec := want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
-	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" || rec.Header().Get("Location") != "/admin/login" {
+	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" ||
+		rec.Header().Get("Location") != "/admin/login" {
 		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
 	}
 	b.Cookies[cookieName] = &kept

@@ -42,14 +42,15 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 		if browser, system, known := strings.Cut(x.Browser, "/"); known {
 			name = w.Get("sessions.browser", "browser", browser, "system", system)
 		}
-		list = append(list, sessionView{ID: hex.EncodeToString(x.ID[:]), Browser: name, Network: x.Network, Since: w.Clock(x.StartedAt),
-			Used: w.Clock(x.SeenAt), Here: x.ID == s.ID, Provider: x.Via == viaProvider, HalfIn: v.lacks == lacksCode})
+		list = append(list, sessionView{ID: hex.EncodeToString(x.ID[:]), Browser: name, Network: x.Network,
+			Since: w.Clock(x.StartedAt),
+			Used:  w.Clock(x.SeenAt), Here: x.ID == s.ID, Provider: x.Via == viaProvider, HalfIn: v.lacks == lacksCode})
 	}
 	return list, err
 }
 
-// endSessions ends the session that the form names, or every session of the account, also this one: a copy of this one's cookie would else
-// go on.
+// endSessions ends the session that the form names, or every session of the account, also this one:
+// a copy of this one's cookie would else go on.
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
@@ -74,16 +75,20 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("sessions.ended")})
 }
 
-// The words of a User-Agent that tell browser and system, each with a name for people. The first word that occurs decides, since browsers
-// also name those that they resemble (RFC 9110 section 10.1.5).
+// The words of a User-Agent that tell browser and system, each with a name for people. The first
+// word that occurs decides, since browsers also name those that they resemble (RFC 9110 section
+// 10.1.5).
 var (
-	browserWords = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Firefox/", "Firefox"},
+	browserWords = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
+		{"Firefox/", "Firefox"},
 		{"FxiOS/", "Firefox"}, {"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}}
-	systemWords = [][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"},
+	systemWords = [][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"},
+		{"Windows", "Windows"},
 		{"Mac OS X", "macOS"}, {"Linux", "Linux"}}
 )
 
-// browserOf returns the browser and the system of a User-Agent, such as "Firefox/Linux"; "" unless both are known.
+// browserOf returns the browser and the system of a User-Agent, such as "Firefox/Linux"; "" unless
+// both are known.
 func browserOf(userAgent string) string {
 	browser, system := nameIn(userAgent, browserWords), nameIn(userAgent, systemWords)
 	if browser == "" || system == "" {

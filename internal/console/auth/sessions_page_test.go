@@ -40,7 +40,8 @@ func sessionsOn(b *consoletest.Browser) (rows, ids []string) {
 func (r *rig) with(userAgent, address string) *consoletest.Browser {
 	r.Helper()
 	b := r.from(address)
-	want(r.T, b.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", userAgent), http.StatusSeeOther)
+	want(r.T, b.Post("/admin/login", url.Values{"password": {consoletest.Password}}, "User-Agent", userAgent),
+		http.StatusSeeOther)
 	return b
 }
 
@@ -81,7 +82,8 @@ func TestOwnSessions(t *testing.T) {
 	for _, malformed := range []string{"", "x", "ALL", ids[1][2:], ids[1] + "00", ids[1][:63] + "g"} {
 		servertest.Same(t, malformed, end(desk, malformed), http.StatusUnprocessableEntity)
 	}
-	want(t, desk.Post(sessionsPath, url.Values{"session": {everySession}}, "Sec-Fetch-Site", "cross-site"), http.StatusForbidden)
+	want(t, desk.Post(sessionsPath, url.Values{"session": {everySession}}, "Sec-Fetch-Site", "cross-site"),
+		http.StatusForbidden)
 	for _, b := range []*consoletest.Browser{desk, phone, strange} {
 		want(t, b.Get("/admin"), http.StatusOK)
 	}
@@ -105,7 +107,8 @@ func TestOwnSessions(t *testing.T) {
 	servertest.Same(t, "target", r.Entries("session.end")[1].Target, "admin")
 }
 
-// Sessions by the provider are listed and ended as others are, also those of a person without an account.
+// Sessions by the provider are listed and ended as others are, also those of a person without an
+// account.
 func TestOwnSessionsByTheProvider(t *testing.T) {
 	r, server := besideProvider(t)
 	consoletest.Is(server, "bo", "support")
@@ -123,7 +126,8 @@ func TestOwnSessionsByTheProvider(t *testing.T) {
 	r.Acts("oidc:bo|session.end|done|2||")
 }
 
-// A session that has expired is not listed; one that lacks the code is, for as long as the code may be given.
+// A session that has expired is not listed; one that lacks the code is, for as long as the code may
+// be given.
 func TestListedSessionsAreLive(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
@@ -164,10 +168,13 @@ func (r *rig) completed(d consoletest.Device) *consoletest.Browser {
 func TestBrowsersAreNamed(t *testing.T) {
 	const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 	for agent, name := range map[string]string{
-		firefox: "Firefox/Linux", safari: "Safari/iOS", chrome: "Chrome/Windows", chrome + " Edg/142.0.0.0": "Edge/Windows",
+		firefox: "Firefox/Linux", safari: "Safari/iOS", chrome: "Chrome/Windows",
+		chrome + " Edg/142.0.0.0": "Edge/Windows",
 		chrome + " OPR/124.0.0.0": "Opera/Windows",
-		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "Linux; Android 10; K", 1):              "Chrome/Android",
-		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "X11; CrOS x86_64 14541.0.0", 1):        "Chrome/ChromeOS",
+		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "Linux; Android 10; K",
+			1): "Chrome/Android",
+		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "X11; CrOS x86_64 14541.0.0",
+			1): "Chrome/ChromeOS",
 		strings.Replace(chrome, "Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7", 1): "Chrome/macOS",
 		strings.Replace(safari, "Version/18.6", "CriOS/142.0", 1):                                      "Chrome/iOS",
 		strings.Replace(safari, "iPhone; CPU iPhone OS 18_6", "iPad; CPU OS 18_6", 1):                  "Safari/iPadOS",

@@ -32,8 +32,9 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// authenticateToken returns the actor of the request's bearer token. It counts wrong tokens alone, so that they keep no right one out:
-// tokens are too long to be guessed, and the count only bounds what wrong ones cost. Error: the problem to answer with.
+// authenticateToken returns the actor of the request's bearer token. It counts wrong tokens alone,
+// so that they keep no right one out: tokens are too long to be guessed, and the count only bounds
+// what wrong ones cost. Error: the problem to answer with.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)
@@ -51,21 +52,25 @@ func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	return Actor{}, &server.Problem{Kind: server.Unauthorized, Detail: "The admin token is not known."}
 }
 
-// tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and logs it.
+// tooManyTokensError returns the 429 for a network that sent too many wrong tokens, and counts and
+// logs it.
 func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.logRefusedToken(c, "")
-	return server.RetryLater(server.TooManyAttempts, "Too many wrong admin tokens came from your network.", quota.Seconds(d.RetryAfter()))
+	return server.RetryLater(server.TooManyAttempts, "Too many wrong admin tokens came from your network.",
+		quota.Seconds(d.RetryAfter()))
 }
 
-// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; "" stands for any other refusal. It logs at
-// most one line a minute for each expired token, and one for all other refusals together.
+// logRefusedToken logs that an admin token was refused. expired is the ID of an expired token; ""
+// stands for any other refusal. It logs at most one line a minute for each expired token, and one
+// for all other refusals together.
 func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	ctx, where := c.Request().Context(), clientPrefix(c)
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
-			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where, runbook.Console.See())
+			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where,
+				runbook.Console.See())
 		}
 		return
 	}
@@ -74,8 +79,8 @@ func (a *Auth) logRefusedToken(c echo.Context, expired string) {
 	}
 }
 
-// findToken returns the configured token that the request presents; false if it is none. It compares with all tokens, in a time that does
-// not depend on which one matches.
+// findToken returns the configured token that the request presents; false if it is none. It
+// compares with all tokens, in a time that does not depend on which one matches.
 func (a *Auth) findToken(c echo.Context) (found Token, known bool) {
 	presented, ok := server.BearerToken(c)
 	if !ok {

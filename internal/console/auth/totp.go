@@ -15,14 +15,16 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// period is the time step of RFC 6238. A code is valid for one step more on either side, since clocks differ (section 5.2).
+// period is the time step of RFC 6238. A code is valid for one step more on either side, since
+// clocks differ (section 5.2).
 const (
 	period    = 30 * time.Second
 	tolerance = 1
 )
 
 // codeOptions are the options that every authenticator app supports; some support no others.
-var codeOptions = totp.ValidateOpts{Period: uint(period / time.Second), Digits: otp.DigitsSix, Algorithm: otp.AlgorithmSHA1}
+var codeOptions = totp.ValidateOpts{Period: uint(period / time.Second), Digits: otp.DigitsSix,
+	Algorithm: otp.AlgorithmSHA1}
 
 // secretSize is in bytes (RFC 4226 section 4, R6).
 const secretSize = 20
@@ -39,12 +41,14 @@ func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// matchStep returns the time step, at most one from now and later than after, whose code was typed. False: there is none.
+// matchStep returns the time step, at most one from now and later than after, whose code was typed.
+// False: there is none.
 func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(period/time.Second)
 	found, ok := int64(0), false
 	for step := middle - tolerance; step <= middle+tolerance; step++ {
-		code, err := totp.GenerateCodeCustom(encodeSecret(secret), time.Unix(step*int64(period/time.Second), 0), codeOptions)
+		code, err := totp.GenerateCodeCustom(encodeSecret(secret), time.Unix(step*int64(period/time.Second), 0),
+			codeOptions)
 		if err == nil && subtle.ConstantTimeCompare([]byte(code), []byte(typed)) == 1 && step > after && !ok {
 			found, ok = step, true
 		}
@@ -55,7 +59,8 @@ func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, 
 // otpauthURL returns the otpauth URL for the QR code.
 func otpauthURL(account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period, Digits: codeOptions.Digits,
+		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period,
+		Digits:    codeOptions.Digits,
 		Algorithm: codeOptions.Algorithm,
 	})
 	if err != nil {
@@ -64,7 +69,8 @@ func otpauthURL(account string, secret []byte) (string, error) {
 	return key.URL(), nil
 }
 
-// picture is a QR code: the side with its margin of four (ISO/IEC 18004), and a path of the dark squares.
+// picture is a QR code: the side with its margin of four (ISO/IEC 18004), and a path of the dark
+// squares.
 type picture struct {
 	Side int
 	Path template.HTMLAttr

@@ -52,7 +52,8 @@ func (d Device) Wrong() string {
 	d.Helper()
 	for n := range 10 {
 		code := strings.Repeat(strconv.Itoa(n), 6)
-		if ok, _ := totp.ValidateCustom(code, d.Secret, d.Clock.Now(), totp.ValidateOpts{Period: 30, Skew: 1, Digits: otp.DigitsSix}); !ok {
+		if ok, _ := totp.ValidateCustom(code, d.Secret, d.Clock.Now(),
+			totp.ValidateOpts{Period: 30, Skew: 1, Digits: otp.DigitsSix}); !ok {
 			return code
 		}
 	}
@@ -69,8 +70,9 @@ func (d Device) Next() string {
 // Identities returns the settings for an identity provider on loopback.
 func Identities(server *openidtest.Provider) openid.Settings {
 	return openid.Settings{
-		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret, RedirectURL: server.Redirect,
-		Scopes: []string{"openid"}, NameClaim: "preferred_username", RoleClaim: "groups",
+		Issuer: server.URL, ClientID: openidtest.ClientID, ClientSecret: openidtest.ClientSecret,
+		RedirectURL: server.Redirect,
+		Scopes:      []string{"openid"}, NameClaim: "preferred_username", RoleClaim: "groups",
 	}
 }
 
@@ -91,7 +93,8 @@ func LeadsTo(t *testing.T, rec *httptest.ResponseRecorder) string {
 	return html.UnescapeString(address)
 }
 
-// AtProvider begins a login, follows it at the provider, and returns the address that the provider redirects to.
+// AtProvider begins a login, follows it at the provider, and returns the address that the provider
+// redirects to.
 func (b *Browser) AtProvider(next string) string {
 	b.Helper()
 	back := openidtest.Visit(b.T, LeadsTo(b.T, b.Post("/admin/oidc/start", url.Values{"next": {next}})))

@@ -25,7 +25,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: the use cases over a database and a limiter in memory, on one clock. Nothing runs in the background.
+// Rig is what tests of the console stand on: the use cases over a database and a limiter in memory,
+// on one clock. Nothing runs in the background.
 type Rig struct {
 	*testing.T
 	Clock   *Clock
@@ -46,13 +47,16 @@ func NewRig(t *testing.T) *Rig {
 	r.DB.Actions = slog.New(slog.NewJSONHandler(&r.actions, nil))
 	t.Cleanup(r.checkActionLines)
 	login := policy.Purpose{
-		Name: "login", Policy: quota.Policy{Name: "default", Rules: verificationtest.DefaultRules()}, Shares: []string{"login"}, TTL: 10 * time.Minute,
+		Name: "login", Policy: quota.Policy{Name: "default", Rules: verificationtest.DefaultRules()},
+		Shares: []string{"login"}, TTL: 10 * time.Minute,
 		CodeLength: 6, Alphabet: code.Digits,
 	}
 	r.Codes = verificationtest.New(verificationtest.Settings{
-		Set:   policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{"login": login}},
+		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}},
+			Purposes: map[string]policy.Purpose{"login": login}},
 		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Sender: &verificationtest.MailServer{}, Logger: r.Logger(), Now: r.Clock.Now})
+	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Sender: &verificationtest.MailServer{}, Logger: r.Logger(),
+		Now: r.Clock.Now})
 	return r
 }
 
@@ -81,8 +85,9 @@ func (r *Rig) Unlogged(secrets ...string) {
 	}
 }
 
-// checkActionLines compares the database's log lines with the audit entries: each line has its entry's words, without recipient and reason, and
-// each entry that certainly was committed has a line.
+// checkActionLines compares the database's log lines with the audit entries: each line has its
+// entry's words, without recipient and reason, and each entry that certainly was committed has a
+// line.
 func (r *Rig) checkActionLines() {
 	r.DB.SetFault(nil)
 	entries := map[string]store.AuditEntry{}
@@ -101,9 +106,11 @@ func (r *Rig) checkActionLines() {
 		delete(got, "time")
 		a, known := entries[got["id"]]
 		want := map[string]string{
-			"level": "INFO", "msg": "administrator's action", "event": "action", "id": a.ID.String(), "who": a.Who, "role": a.Role, "network": a.Network,
-			"action": a.What, "app": a.App, "channel": string(a.Channel), "purpose": a.Purpose, "target": a.Target, "outcome": string(a.Outcome),
-			"detail": a.Detail,
+			"level": "INFO", "msg": "administrator's action", "event": "action", "id": a.ID.String(), "who": a.Who,
+			"role": a.Role, "network": a.Network,
+			"action": a.What, "app": a.App, "channel": string(a.Channel), "purpose": a.Purpose, "target": a.Target,
+			"outcome": string(a.Outcome),
+			"detail":  a.Detail,
 		}
 		if a.Ends != uuid.Nil {
 			want["ends"] = a.Ends.String()
@@ -135,7 +142,8 @@ func (r *Rig) PutAccount(a store.Account) {
 	act := store.AuditEntry{ID: id, Who: "test", What: "account.add", Outcome: store.AuditDone}
 	err = r.DB.AddAccount(r.Context(), a, act)
 	if errors.Is(err, store.ErrNameTaken) {
-		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity, DisabledAt: &a.DisabledAt}
+		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity,
+			DisabledAt: &a.DisabledAt}
 		err = r.DB.ChangeAccount(r.Context(), a.Name, all, act)
 	}
 	r.Must(err)
@@ -174,7 +182,8 @@ func (r *Rig) Acts(want ...string) {
 
 // Browser returns a browser without cookies, in front of the newest console.
 func (r *Rig) Browser() *Browser {
-	return &Browser{T: r.T, Handler: r.Handler, Cookies: map[string]*http.Cookie{}, Base: Address, From: "192.0.2.1:5000"}
+	return &Browser{T: r.T, Handler: r.Handler, Cookies: map[string]*http.Cookie{}, Base: Address,
+		From: "192.0.2.1:5000"}
 }
 
 // LoggedIn returns a browser in which the configured account is logged in.

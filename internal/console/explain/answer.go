@@ -12,15 +12,16 @@ import (
 	"sendcode/internal/verification"
 )
 
-// answer is a reply to copy for the person whose code it is. It is in their language, and names neither rules nor servers. Times are
-// spans from now, such as "9 minutes", since the person's zone is not known.
-// testdata/stories.txt has one for each combination of states.
+// answer is a reply to copy for the person whose code it is. It is in their language, and names
+// neither rules nor servers. Times are spans from now, such as "9 minutes", since the person's zone
+// is not known. testdata/stories.txt has one for each combination of states.
 type answer struct {
 	Text texts.Sentence
 	W    texts.Words // of the person's language, else the reader's
 }
 
-// newAnswer returns the reply for the person; without a text if the row stands for several recipients, or is a send to a test recipient.
+// newAnswer returns the reply for the person; without a text if the row stands for several
+// recipients, or is a send to a test recipient.
 func newAnswer(c material, reader texts.Words) answer {
 	a := answer{W: texts.ForReply(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
@@ -33,7 +34,8 @@ func newAnswer(c material, reader texts.Words) answer {
 
 // reply returns what to tell the person; nil for a send to a test recipient.
 func (c material) reply() texts.Sentence {
-	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved { // it came back, whatever was said at first
+	// it came back, whatever was said at first
+	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved {
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
 			return c.replyText("failed.rejected.address")
 		}
@@ -101,15 +103,17 @@ func (c material) replyText(key string, more ...texts.Part) texts.Sentence {
 	}, more...)...)
 }
 
-// handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own provider has reported nothing.
+// handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own
+// provider has reported nothing.
 func (c material) handedToRelayOnly() bool {
-	return (c.Status == store.Sent || c.Status == store.Unknown) && !slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-		return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
-	})
+	return (c.Status == store.Sent || c.Status == store.Unknown) &&
+		!slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
+			return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
+		})
 }
 
-// failureClass returns the end of the key of the person's reply to a failure, by what can be done about it; "ours" if there is no text for
-// the kind of failure.
+// failureClass returns the end of the key of the person's reply to a failure, by what can be done
+// about it; "ours" if there is no text for the kind of failure.
 func (c material) failureClass() string {
 	switch c.Reason {
 	case store.ReasonSuppressed:
@@ -142,7 +146,8 @@ func (c material) failureClass() string {
 	return "ours"
 }
 
-// quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is of no use to the person.
+// quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is
+// of no use to the person.
 func (c material) quotaCostReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
@@ -191,7 +196,8 @@ func (c material) lockoutReply() texts.Sentence {
 	return c.replyText("refused.checks", c.at("free", c.databaseTimeAfter(wait)))
 }
 
-// nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be told.
+// nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be
+// told.
 func (c material) nextAllowed() (free time.Time, known bool) {
 	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1

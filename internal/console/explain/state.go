@@ -41,7 +41,8 @@ func NotDelivered(s store.Row) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
-// RequestedLocale returns the language that was asked for; "" for "*", which is any, and which a tag calls "mul".
+// RequestedLocale returns the language that was asked for; "" for "*", which is any, and which a
+// tag calls "mul".
 func RequestedLocale(s store.Row) string {
 	if s.Locale == "*" || s.Locale == "mul" {
 		return ""
@@ -51,8 +52,9 @@ func RequestedLocale(s store.Row) string {
 
 // codeStates are the states of codes in the words of lists.
 var codeStates = map[verification.State]store.CodeState{
-	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled, verification.MaxAttemptsReached: store.CodeLocked,
-	verification.Expired: store.CodeExpired, verification.Pending: store.CodeWaiting,
+	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
+	verification.MaxAttemptsReached: store.CodeLocked,
+	verification.Expired:            store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 
 // CodeStateOf returns what became of a code by now, on the database's clock.
@@ -63,7 +65,8 @@ func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }
 
-// CodeEndedAt returns when a code came to its end; zero while it can be entered, and if the database does not know.
+// CodeEndedAt returns when a code came to its end; zero while it can be entered, and if the
+// database does not know.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
 	if v.CallerChecks {
 		return v.CanceledAt

@@ -87,8 +87,8 @@ func (t teller) entries() []Entry {
 	return append(all, t.outcome())
 }
 
-// maxLead is how much earlier than the database's time the limiter's time may be. askedAt does not believe an earlier one: the two have
-// different clocks.
+// maxLead is how much earlier than the database's time the limiter's time may be. askedAt does not
+// believe an earlier one: the two have different clocks.
 const maxLead = 10 * time.Second
 
 // askedAt returns TakenAt if the two clocks agree, else LoggedAt.
@@ -141,10 +141,12 @@ func (t teller) undated(after time.Time, tone tone, key string) Entry {
 func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
-		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose), texts.Plain("locale", known(t.Words, "line.locale", RequestedLocale(r))),
+		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose),
+		texts.Plain("locale", known(t.Words, "line.locale", RequestedLocale(r))),
 		texts.Plain("network", known(t.Words, "line.from", r.IP)),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
-		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)), texts.Plain("n", strconv.Itoa(r.Count)),
+		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)),
+		texts.Plain("n", strconv.Itoa(r.Count)),
 		texts.Plain("through", cmp.Or(r.Provider, t.Get("through.unknown"))), texts.Plain("said", t.serverReply()),
 		texts.Plain("took", t.Took(r.Took)))
 }
@@ -166,13 +168,15 @@ func (t teller) serverReply() string {
 
 // codeEntries returns the entries about the code itself.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
-	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
+	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)),
+		texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone tone, key string) Entry {
 		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
 	var all []Entry
 	for i, check := range wrongChecks(v) {
-		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)), texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
+		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
+			texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
 			texts.Plain("network", known(w, "line.from", check.Network)))
 		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
 	}
@@ -198,8 +202,8 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	return append(all, until)
 }
 
-// wrongChecks returns the checks of wrong codes, oldest first; none if the recipient was erased. The last check of an approved
-// verification was right.
+// wrongChecks returns the checks of wrong codes, oldest first; none if the recipient was erased.
+// The last check of an approved verification was right.
 func wrongChecks(v store.Verification) []store.Check {
 	if v.ApprovedAt.IsZero() {
 		return v.Checks

@@ -8,18 +8,21 @@ import (
 	"sendcode/internal/verification"
 )
 
-// providerEvents has for each kind of event its tone and the cause of the suppression that it may lead to. The worst kind is first.
+// providerEvents has for each kind of event its tone and the cause of the suppression that it may
+// lead to. The worst kind is first.
 var providerEvents = []struct {
 	kind  store.ProviderEventKind
 	tone  tone
 	cause store.Cause
 	after string // key of the texts on what a suppression that came of it means
 }{
-	{store.ProviderComplained, Bad, store.Complaint, "unwanted"}, {store.ProviderOptedOut, Warn, store.OptOut, "unwanted"},
+	{store.ProviderComplained, Bad, store.Complaint, "unwanted"},
+	{store.ProviderOptedOut, Warn, store.OptOut, "unwanted"},
 	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
-// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the message arrived, and the next step stays.
+// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
+// message arrived, and the next step stays.
 func (c material) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEvents {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
@@ -27,7 +30,8 @@ func (c material) withProviderEvent(v Verdict) Verdict {
 			continue
 		}
 		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), replyTopic(e.Detail)), texts.Strong("provider", e.Provider),
+		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), replyTopic(e.Detail)),
+			texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
 			return v
@@ -60,7 +64,8 @@ func providerEventEntries(s store.Story, w texts.Words) (all []Entry) {
 				line.Tone = t.tone
 			}
 		}
-		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider), texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
+		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider),
+			texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
 			texts.Plain("words", inBrackets(w, e.Detail)))
 		all = append(all, line)
 	}

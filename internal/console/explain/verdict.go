@@ -1,5 +1,6 @@
-// Package explain tells the story of one send: what happened and what to do next, a reply to the person whose code it is, and a time line.
-// It computes all of this from the data that it is given, and reads nothing.
+// Package explain tells the story of one send: what happened and what to do next, a reply to the
+// person whose code it is, and a time line. It computes all of this from the data that it is given,
+// and reads nothing.
 package explain
 
 import (
@@ -20,9 +21,11 @@ import (
 type Verdict struct {
 	Tone       tone
 	What, Next texts.Sentence
-	Newer      *linkedText  // the same was asked for again since; nil: it was not
-	Near       []linkedText // what was asked for by recipients that are spelled almost the same, where there is nothing else
-	Answer     answer
+	Newer      *linkedText // the same was asked for again since; nil: it was not
+	// what was asked for by recipients that are spelled almost the same, where there is nothing
+	// else
+	Near   []linkedText
+	Answer answer
 }
 
 // linkedText is a sentence about another request, with the address of its page.
@@ -45,7 +48,8 @@ type material struct {
 // Facts are the data that a verdict depends on beside the row's story.
 type Facts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
-	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now, by a reserve.
+	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now,
+	// by a reserve.
 	Reserved bool
 
 	Pause *policy.Pause       // that holds now
@@ -55,8 +59,8 @@ type Facts struct {
 	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
-// Judge returns what became of a row, what to do next and the reply for the person. testdata/stories.txt has the text of each
-// combination of states.
+// Judge returns what became of a row, what to do next and the reply for the person.
+// testdata/stories.txt has the text of each combination of states.
 func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	c := material{Row: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
@@ -100,8 +104,8 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the cause: until the right one is, or the code
-// ends otherwise.
+// withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the
+// cause: until the right one is, or the code ends otherwise.
 func (c material) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.toTestRecipient():
@@ -125,10 +129,12 @@ func (c material) wrongCodes() bool {
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
 func MayHaveGoneOut(s store.Row) bool {
-	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered || s.Status == store.Unknown || s.InDoubt
+	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered ||
+		s.Status == store.Unknown || s.InDoubt
 }
 
-// text fills a text with the values of the row and its code. Text messages have their own text if there is one.
+// text fills a text with the values of the row and its code. Text messages have their own text if
+// there is one.
 func (c material) text(key string, more ...texts.Part) texts.Sentence {
 	key = c.channelKey(key)
 	ended := c.FinishedAt
@@ -147,14 +153,16 @@ func (c material) text(key string, more ...texts.Part) texts.Sentence {
 		parts = append(parts, c.at("has", c.valid.ExpiresAt))
 	}
 	if v := c.story.Verification; v != nil {
-		parts = append(parts, c.at("until", v.ExpiresAt), c.at("approved", v.ApprovedAt), c.at("canceled", v.CanceledAt),
+		parts = append(parts, c.at("until", v.ExpiresAt), c.at("approved", v.ApprovedAt),
+			c.at("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
 			c.at("last", lastWrongCheck(*v)))
 	}
 	return c.Tell(key, parts...)
 }
 
-// at returns a part that is a time, or the span from now until then: rounded up for "free", when something begins to be allowed.
+// at returns a part that is a time, or the span from now until then: rounded up for "free", when
+// something begins to be allowed.
 func (c material) at(name string, t time.Time) texts.Part {
 	if !c.spans || t.IsZero() {
 		return texts.At(name, t)
@@ -166,7 +174,8 @@ func (c material) at(name string, t time.Time) texts.Part {
 	return texts.Plain(name, c.Span(span))
 }
 
-// channelKey returns the key of the text about text messages, if the row is one and the text exists, else key.
+// channelKey returns the key of the text about text messages, if the row is one and the text
+// exists, else key.
 func (c material) channelKey(key string) string {
 	if c.Channel == recipient.SMS {
 		return c.variantKey(key, string(recipient.SMS))
@@ -182,13 +191,14 @@ func (c material) variantKey(key, kind string) string {
 	return key
 }
 
-// toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is delivered.
+// toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
+// delivered.
 func (c material) toTestRecipient() bool {
 	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
 }
 
-// earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may have delivered; nil if that is not so, or
-// no longer matters.
+// earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
+// have delivered; nil if that is not so, or no longer matters.
 func (c material) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:

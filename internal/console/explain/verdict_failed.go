@@ -33,8 +33,8 @@ func (c material) failed() (what, next texts.Sentence) {
 	return what, c.Join(next, c.quotaCost())
 }
 
-// failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what the server's code is about; "other" for
-// a reason without a text.
+// failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what
+// the server's code is about; "other" for a reason without a text.
 func (c material) failureKind() string {
 	switch {
 	case c.Reason == "ended" && (c.state == verification.Canceled || c.state == verification.MaxAttemptsReached):
@@ -52,8 +52,8 @@ func (c material) failureKind() string {
 	return strings.TrimPrefix(key, failed)
 }
 
-// replyTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x policy (RFC 3463 section 3); "" if it
-// does not tell.
+// replyTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
+// policy (RFC 3463 section 3); "" if it does not tell.
 func replyTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
@@ -72,8 +72,8 @@ func replyTopic(code string) string {
 	return ""
 }
 
-// FailureText returns in a few words why a send failed, or waits: our reason, and what the server's code is about in place of "rejected by
-// the server". "" if there is nothing to say.
+// FailureText returns in a few words why a send failed, or waits: our reason, and what the server's
+// code is about in place of "rejected by the server". "" if there is nothing to say.
 func FailureText(s store.Send, w texts.Words) string {
 	topic, reason := replyTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)

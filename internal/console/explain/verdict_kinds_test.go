@@ -13,7 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// Situations of text messages, of rules that count more than one recipient, and of what was asked for again or erased.
+// Situations of text messages, of rules that count more than one recipient, and of what was asked
+// for again or erased.
 
 // by says whom the rule looks at that refused the row.
 func (s situation) by(scope quota.Scope) situation {
@@ -30,7 +31,8 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.Row{Send: store.Send{ID: uuid.UUID{5}, Status: became, LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
+	s.facts.Newer = &store.Row{Send: store.Send{ID: uuid.UUID{5}, Status: became,
+		LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
 	return s
 }
 
@@ -81,31 +83,48 @@ func kindsOfSituations() []situation {
 		told("failed, erased while it waited", failedAs(store.ReasonErased, "", true)).forgotten(),
 		told("failed, mailbox full until expired", failedAs("expired", "452 4.2.2", false)),
 		told("failed, its mailbox until expired", failedAs("expired", "451 4.2.1", false)),
-		told("sent, bounced later, mailbox full", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "552 5.2.2"),
+		told("sent, bounced later, mailbox full", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced,
+			"552 5.2.2"),
 		told("sent, bounced later, policy", sentAs(store.Sent, "250 2.0.0")).later(store.ProviderBounced, "5.7.1"),
-		told("sent, called spam, and suppressed for it", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
-		told("sent, called spam, and lifted", sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
+		told("sent, called spam, and suppressed for it",
+			sentAs(store.Sent, "250 2.0.0")).unwanted(store.Suppression{}).later(store.ProviderComplained, "abuse"),
+		told("sent, called spam, and lifted",
+			sentAs(store.Sent, "250 2.0.0")).unwanted(
+			store.Suppression{LiftedAt: consoletest.Start.Add(time.Minute)}).later(store.ProviderComplained, "abuse"),
 		told("queued, mailbox full", waiting(store.Queued, "temporary_rcpt", "452 4.2.2")),
-		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
-		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).holding(locked).alone(),
-		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.Recipient).reserved().alone(),
-		told("refused, the reserve of an app is left", refusedBy("hour", 20*time.Minute, 1)).with(0, 20*time.Minute).by(quota.App).reserved().wide().alone(),
-		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0, 0).failing(20 * time.Hour).by(quota.Failures).alone(),
-		told("refused, unknown browsers' codes are locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, all codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0, 0).lockedOut(
-			store.Lockout{Wait: 600 * time.Hour, Failures: 100}, store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
+		told("refused, and a code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0,
+			20*time.Minute).by(quota.Recipient).holding(halfTried).alone(),
+		told("refused, and a spent code that it does not name", refusedBy("hour", 20*time.Minute, 1)).with(0,
+			20*time.Minute).by(quota.Recipient).holding(locked).alone(),
+		told("refused, the reserve is left", refusedBy("hour", 20*time.Minute, 1)).with(0,
+			20*time.Minute).by(quota.Recipient).reserved().alone(),
+		told("refused, the reserve of an app is left", refusedBy("hour", 20*time.Minute, 1)).with(0,
+			20*time.Minute).by(quota.App).reserved().wide().alone(),
+		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
+			0).failing(20 * time.Hour).by(quota.Failures).alone(),
+		told("refused, unknown browsers' codes are locked out",
+			refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0,
+			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
+		told("refused, all codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0,
+			0).lockedOut(
+			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
+			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
-		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0, 0).holding(halfTried).alone(),
+		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0,
+			0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
 		told("turned away, disposable", refusedBy(policy.Disposable, 0, 1)).with(0, 0).alone(),
 		told("turned away, several, voip", refusedBy(policy.VoIP, 0, 7)).with(0, 0).alone().text(),
 		told("turned away, country not served", refusedBy(policy.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
-		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0, 0).by(quota.Network).alone(),
+		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0,
+			0).by(quota.Network).alone(),
 	}
-	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix, quota.Global} {
-		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0, 0).by(scope).alone())
+	for _, scope := range []quota.Scope{quota.App, quota.Purpose, quota.IP, quota.Network, quota.Country, quota.Prefix,
+		quota.Global} {
+		all = append(all, told("refused, by a rule on "+string(scope), refusedBy("wide", 42*time.Second, 1)).with(0,
+			0).by(scope).alone())
 	}
 	for _, s := range []situation{
 		told("sent", sentAs(store.Sent, "201")),
@@ -128,20 +147,26 @@ func kindsOfSituations() []situation {
 		told("failed, put off until expired", failedAs("expired", "429", false)),
 		told("failed, unreachable until expired", failedAs("expired", "", false)),
 		told("failed, not tried before it expired", failedAs("expired", "", false, unnamed)),
-		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0, 0).held(30 * time.Minute),
+		told("failed, the carrier's limit", failedAs("carrier_limit", "200 9", false)).with(0,
+			0).held(30 * time.Minute),
 		told("failed, the carrier's limit is over", failedAs("carrier_limit", "200 9", false)).with(0, 0),
 		told("failed, the carrier's limit, quota not known", failedAs("carrier_limit", "200 9", false)),
 		told("failed, spend cap", failedAs("spend_cap", "", false)),
 		told("failed, opted out", failedAs("opted_out", "400 21610", false)),
 		told("failed, country not served any more", failedAs("country_not_served", "", false)),
 		told("failed, no carrier any more", failedAs("not_configured", "", false)),
-		told("failed, suppressed since they told the carrier to stop", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
-		told("failed, suppressed since they told the carrier to stop, and lifted", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut, LiftedAt: consoletest.Start.Add(time.Minute)}),
-		told("failed, suppressed by hand", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
+		told("failed, suppressed since they told the carrier to stop",
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
+		told("failed, suppressed since they told the carrier to stop, and lifted",
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut,
+			LiftedAt: consoletest.Start.Add(time.Minute)}),
+		told("failed, suppressed by hand",
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
 		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
-		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0, 0).held(30 * time.Minute).alone(),
+		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0,
+			0).held(30 * time.Minute).alone(),
 	} {
 		all = append(all, s.text())
 	}
@@ -152,12 +177,14 @@ func halfTried(_ *store.Row, v *store.Verification) { checked(v, 1) }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {
-	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
+	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
+		quota.State{Rule: quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 20}, RetryAfter: wait})
 	return s
 }
 
 // held adds what a carrier said of the number.
 func (s situation) held(wait time.Duration) situation {
-	s.facts.Quota.Rules = append(s.facts.Quota.Rules, quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
+	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
+		quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
 	return s
 }

@@ -13,23 +13,27 @@ import (
 	"sendcode/quota"
 )
 
-// refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the next one.
+// refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the
+// next one.
 
 func (c material) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
 	case policy.IsUnserved(c.Row): // nothing is sent to the recipient at all
-		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy), c.recipientCount())
+		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),
+			c.recipientCount())
 		return what, c.text("norows.next." + c.BlockedBy)
 	default:
-		what = c.Join(c.text(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)), c.text("wide."+c.countedScope()),
+		what = c.Join(c.text(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)),
+			c.text("wide."+c.countedScope()),
 			c.recipientCount())
 		next = c.Join(c.text("next.wide."+c.countedScope()), c.nextAdmitted())
 	}
 	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
-		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)), texts.At("plast", lastWrongCheck(*v))))
+		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)),
+			texts.At("plast", lastWrongCheck(*v))))
 	}
 	if c.valid != nil {
 		next = c.Join(next, c.text("next.refused.code"))
@@ -37,7 +41,8 @@ func (c material) refused() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCount returns a sentence about how many recipients a row stands for; nil if it stands for one.
+// recipientCount returns a sentence about how many recipients a row stands for; nil if it stands
+// for one.
 func (c material) recipientCount() texts.Sentence {
 	switch {
 	case c.Recipients == 0:
@@ -74,8 +79,9 @@ func (c material) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUp(c.story.Now.Add(wait))
 }
 
-// countedScope returns the end of the keys of the texts on whose requests the rule counts: its scope, or its name for a rule without one;
-// "" if it counts only the recipient's, or if that is not known.
+// countedScope returns the end of the keys of the texts on whose requests the rule counts: its
+// scope, or its name for a rule without one; "" if it counts only the recipient's, or if that is
+// not known.
 func (c material) countedScope() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule,
@@ -96,13 +102,15 @@ func (c material) countsOthers() bool {
 	return true
 }
 
-// nextAdmitted returns a sentence about when the next request is admitted. It goes by what the rules say now, if they include the rule
-// that refused. A rule that counts more than the recipient, for example a network's, is not included.
+// nextAdmitted returns a sentence about when the next request is admitted. It goes by what the
+// rules say now, if they include the rule that refused. A rule that counts more than the recipient,
+// for example a network's, is not included.
 func (c material) nextAdmitted() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
 		return c.whenFree()
-	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName && c.BlockedBy != policy.BackoffName:
+	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName &&
+		c.BlockedBy != policy.BackoffName:
 		return c.Join(c.text("next.refused.elsewhere"), c.whenFreeByRow())
 	}
 	return c.whenFreeByRow()
@@ -126,8 +134,8 @@ func (c material) whenFree() texts.Sentence {
 	return c.text("next.refused.free")
 }
 
-// whenFreeByRow returns a sentence about when the next request is admitted, by the row alone. A row of several requests has the time of
-// the first and the wait of the last, which give no instant.
+// whenFreeByRow returns a sentence about when the next request is admitted, by the row alone. A row
+// of several requests has the time of the first and the wait of the last, which give no instant.
 func (c material) whenFreeByRow() texts.Sentence {
 	if c.Count > 1 {
 		return c.text("next.refused.later")

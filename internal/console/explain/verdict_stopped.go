@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// suppressionOf returns the suppression with this ID among those of the row; false if there is none.
+// suppressionOf returns the suppression with this ID among those of the row; false if there is
+// none.
 
 func (c material) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
@@ -33,8 +34,8 @@ func (c material) suppressed() (what, next texts.Sentence) {
 	return what, c.holdText(c.remedyKey(s), s)
 }
 
-// remedyKey returns the key of the text on what to do about a suppression. A recipient who opted out at the carrier must first
-// revoke it there.
+// remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
+// out at the carrier must first revoke it there.
 func (c material) remedyKey(s store.Suppression) string {
 	if c.optedOutAtCarrier(s) && s.Active(c.story.Now) {
 		return "next.failed.suppressed.stop"
@@ -48,8 +49,10 @@ func (c material) optedOutAtCarrier(s store.Suppression) bool {
 
 func (c material) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
-			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())), texts.Plain("numbers", PauseCounts(p, c.Words))),
-		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until), texts.At("lifted", p.LiftedAt))
+			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())),
+			texts.Plain("numbers", PauseCounts(p, c.Words))),
+		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until),
+			texts.At("lifted", p.LiftedAt))
 }
 
 // holdKeySuffix returns the end of a key: whether something still holds, has ended or was lifted.
@@ -63,9 +66,11 @@ func holdKeySuffix(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// holdText returns the text on whether a suppression still holds; nil if there is no text for that state.
+// holdText returns the text on whether a suppression still holds; nil if there is no text for that
+// state.
 func (c material) holdText(key string, s store.Suppression) texts.Sentence {
-	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until), texts.At("lifted", s.LiftedAt))
+	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until),
+		texts.At("lifted", s.LiftedAt))
 }
 
 func (c material) pausedNext() texts.Sentence {

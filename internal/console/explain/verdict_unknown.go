@@ -5,14 +5,15 @@ import (
 	"sendcode/internal/texts"
 )
 
-// JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if there is such a reason, else requests
-// for recipients with a similar spelling.
+// JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if
+// there is such a reason, else requests for recipients with a similar spelling.
 func JudgeWithoutRows(unserved string, near []store.Row, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
 			Answer: answer{W: w, Text: w.Tell("answer.norows.unserved")}}
 	}
-	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"), Answer: answer{W: w, Text: w.Tell("answer.norows")}}
+	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"),
+		Answer: answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.Erased {
 			v.Near, v.Next = append(v.Near, linkTo(w, "near.asked", row)), w.Tell("norows.next.near")

@@ -17,9 +17,12 @@ func TestFailureText(t *testing.T) {
 		reason, code string
 		want         string
 	}{
-		{store.Failed, store.ReasonRejected, "552 5.2.2", "mailbox full"}, {store.Failed, store.ReasonRejected, "550 5.1.1", "no such address"},
-		{store.Failed, store.ReasonRejected, "554", "rejected by the server"}, {store.Failed, "expired", "452 4.2.2", "the code expired first · mailbox full"},
-		{store.Queued, "temporary_rcpt", "452 4.2.2", "mailbox full"}, {store.Queued, "temporary_rcpt", "450 4.7.1", "put off at the recipient"},
+		{store.Failed, store.ReasonRejected, "552 5.2.2", "mailbox full"},
+		{store.Failed, store.ReasonRejected, "550 5.1.1", "no such address"},
+		{store.Failed, store.ReasonRejected, "554", "rejected by the server"},
+		{store.Failed, "expired", "452 4.2.2", "the code expired first · mailbox full"},
+		{store.Queued, "temporary_rcpt", "452 4.2.2", "mailbox full"},
+		{store.Queued, "temporary_rcpt", "450 4.7.1", "put off at the recipient"},
 		{store.Sent, "", "250 2.0.0", ""}, {store.Failed, store.ReasonPaused, "", "paused"},
 	} {
 		if got := FailureText(store.Send{Status: c.status, Reason: c.reason, ProviderCode: c.code}, w); got != c.want {
@@ -28,12 +31,15 @@ func TestFailureText(t *testing.T) {
 	}
 }
 
-// The refusal of a person whose code was locked names the wrong codes, whether the row names that code or not.
+// The refusal of a person whose code was locked names the wrong codes, whether the row names that
+// code or not.
 func TestARefusalNamesTheLock(t *testing.T) {
 	w := texts.ConsoleLanguages()[0]
 	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
-	locked := store.Verification{Attempts: 5, MaxAttempts: 5, ExpiresAt: at.Add(time.Minute), Checks: []store.Check{{At: at}}}
-	refusal := store.Story{Send: store.Row{Send: store.Send{Status: store.Refused}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}}, Now: at.Add(10 * time.Second)}
+	locked := store.Verification{Attempts: 5, MaxAttempts: 5, ExpiresAt: at.Add(time.Minute),
+		Checks: []store.Check{{At: at}}}
+	refusal := store.Story{Send: store.Row{Send: store.Send{Status: store.Refused},
+		Refusal: store.Refusal{BlockedBy: "minute", Count: 1}}, Now: at.Add(10 * time.Second)}
 	const want = "Before that, the code was locked after 5 wrong ones, the last at"
 	named := refusal
 	named.Verification = &locked

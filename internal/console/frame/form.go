@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/server"
 )
 
-// Form returns a handler that reads a form and passes its fields to handle: those of the body, none of the URL.
+// Form returns a handler that reads a form and passes its fields to handle: those of the body, none
+// of the URL.
 func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -1,6 +1,7 @@
-// Package frame is what the console's pages have in common: the layout with its menu, templates and files, forms, the pages that say what
-// went wrong, and lists. A list says which parameters of an address are its filter, how it is read, and where a row stands; the rest
-// (cursors, pages and their addresses, rows as JSON) is here.
+// Package frame is what the console's pages have in common: the layout with its menu, templates and
+// files, forms, the pages that say what went wrong, and lists. A list says which parameters of an
+// address are its filter, how it is read, and where a row stands; the rest (cursors, pages and
+// their addresses, rows as JSON) is here.
 package frame
 
 import (
@@ -28,8 +29,8 @@ type Option struct {
 	Chosen      bool
 }
 
-// Options returns the choices of a field: first the one that chooses nothing, then the values. field and names begin the keys of their
-// texts.
+// Options returns the choices of a field: first the one that chooses nothing, then the values.
+// field and names begin the keys of their texts.
 func Options[T ~string](w texts.Words, field, names string, chosen T, values ...T) []Option {
 	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
@@ -48,7 +49,8 @@ type Layout struct {
 
 // New parses the embedded templates. It panics if they are wrong.
 func New(logger *slog.Logger, status func(context.Context) Status) *Layout {
-	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{}, files: map[string]*web.File{}}
+	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{},
+		files: map[string]*web.File{}}
 	for _, name := range []string{"admin.css", "console.js"} {
 		body := must(web.FS.ReadFile("admin/" + name))
 		l.files[name] = web.NewFile(mime.TypeByExtension(path.Ext(name)), body)
@@ -101,7 +103,8 @@ func (l *Layout) Register(e *echo.Echo) {
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }
 
-// serveFile serves the style sheet and the script. Their addresses contain a hash of the content, so browsers may cache them.
+// serveFile serves the style sheet and the script. Their addresses contain a hash of the content,
+// so browsers may cache them.
 func (l *Layout) serveFile(c echo.Context) error {
 	name := c.Param("name")
 	f, ok := l.files[name]

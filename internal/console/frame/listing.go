@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// A cursor is a place in the database: version (1 byte) | instant (8 bytes, µs since 1970) | row's ID (16 bytes), in base64.
-// Callers pass it back as they got it. It is a place, not a page number: rows that come in meanwhile move nothing, and
-// the same place holds under other filters.
+// A cursor is a place in the database: version (1 byte) | instant (8 bytes, µs since 1970) | row's
+// ID (16 bytes), in base64. Callers pass it back as they got it. It is a place, not a page number:
+// rows that come in meanwhile move nothing, and the same place holds under other filters.
 const (
 	cursorVersion = 1
 	cursorSize    = 1 + 8 + 16
@@ -33,7 +33,8 @@ func WriteCursor(m store.Mark) string {
 
 // ReadCursor decodes a cursor that WriteCursor made; false for every other text.
 func ReadCursor(text string) (store.Mark, bool) {
-	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) { // also one with line ends, which decoding passes over
+	// also one with line ends, which decoding passes over
+	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Mark{}, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -76,7 +77,8 @@ type Result[F, R any] struct {
 	given url.Values
 }
 
-// PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query without parameters.
+// PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query
+// without parameters.
 func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (Result[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
 	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, Limit(place.Limit), Cursor(place.Before)
@@ -87,7 +89,8 @@ func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (Result[F
 	return l.Page(ctx, f, given)
 }
 
-// Page reads the page that a filter selects; given are the parameters that made the filter, for the addresses of other pages.
+// Page reads the page that a filter selects; given are the parameters that made the filter, for the
+// addresses of other pages.
 func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F, R], err error) {
 	p = Result[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
@@ -106,7 +109,8 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F
 		return p, nil
 	}
 	last := l.Mark(p.Rows[len(p.Rows)-1])
-	if *place.Before, *place.Limit = &last, 1; back { // one row more, so that a next page is named only where there is one
+	// one row more, so that a next page is named only where there is one
+	if *place.Before, *place.Limit = &last, 1; back {
 		*place.After = nil
 	}
 	more, _, err := l.Read(ctx, f)
@@ -122,8 +126,9 @@ func (p Result[F, R]) AddressWith(name, value string) string {
 	return Address(p.path, p.given, name, value)
 }
 
-// Address returns a list's address with the given parameters but without the cursors (cursor and newer), and sets the parameter name to
-// value. An empty value removes it. The address leads to the first page, unless name is a cursor.
+// Address returns a list's address with the given parameters but without the cursors (cursor and
+// newer), and sets the parameter name to value. An empty value removes it. The address leads to the
+// first page, unless name is a cursor.
 func Address(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
@@ -151,9 +156,11 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 	return l.WriteJSON(c, p)
 }
 
-// WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next", the cursor of the next page or null.
+// WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next",
+// the cursor of the next page or null.
 func (l List[F, R]) WriteJSON(c echo.Context, p Result[F, R]) error {
-	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }), "next": OrNull(p.Next)})
+	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }),
+		"next": OrNull(p.Next)})
 }
 
 // Object is an object in JSON. Missing values are null.

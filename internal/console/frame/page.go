@@ -48,7 +48,8 @@ type Page struct {
 // line returns what Show fills in.
 func (p Page) line() *Line { return p.Health }
 
-// NewPage returns the frame of a page. title is the key of its title, here the section of the menu that it belongs to, or "".
+// NewPage returns the frame of a page. title is the key of its title, here the section of the menu
+// that it belongs to, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
@@ -89,7 +90,8 @@ const readerKey = "sendcode.admin.reader"
 // SetAccount stores the request's account, which the page's frame shows.
 func SetAccount(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
 
-// A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing, since only they know it.
+// A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing,
+// since only they know it.
 const (
 	languageCookie = "sendcode_language"
 	zoneCookie     = "sendcode_zone"
@@ -98,8 +100,8 @@ const (
 	keptFor        = 365 * 24 * time.Hour
 )
 
-// Words returns the texts in the language that the reader chose, else the browser's, else English, with times in the chosen or the
-// browser's zone, else UTC.
+// Words returns the texts in the language that the reader chose, else the browser's, else English,
+// with times in the chosen or the browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
 	if chosen, ok := texts.ByTag(Cookie(c, languageCookie)); ok {
@@ -124,7 +126,8 @@ func Cookie(c echo.Context, name string) string {
 	return value
 }
 
-// loadZone loads a zone of the time zone database. False: there is no such zone, or it is "Local", which would be this machine's.
+// loadZone loads a zone of the time zone database. False: there is no such zone, or it is "Local",
+// which would be this machine's.
 func loadZone(name string) (*time.Location, bool) {
 	if name == "" || name == "Local" || len(name) > 64 {
 		return nil, false
@@ -133,7 +136,8 @@ func loadZone(name string) (*time.Location, bool) {
 	return zone, err == nil
 }
 
-// savePreferences stores the language or the zone that a form names and redirects to the form's page.
+// savePreferences stores the language or the zone that a form names and redirects to the form's
+// page.
 func savePreferences(c echo.Context, form url.Values) error {
 	if _, ok := texts.ByTag(form.Get("language")); ok {
 		setPreferenceCookie(c, languageCookie, form.Get("language"))
@@ -142,7 +146,8 @@ func savePreferences(c echo.Context, form url.Values) error {
 		setPreferenceCookie(c, zoneCookie, form.Get("zone"))
 	}
 	back := form.Get("back")
-	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" || u.Path != home && !strings.HasPrefix(u.Path, home+"/") {
+	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" ||
+		u.Path != home && !strings.HasPrefix(u.Path, home+"/") {
 		back = home
 	}
 	return c.Redirect(http.StatusSeeOther, back)

@@ -23,16 +23,19 @@ const (
 )
 
 // Spans are the values of "last", which pages have beside "from" and "to".
-var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
+var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
+	"30d": 30 * 24 * time.Hour}
 
-// ParseFunc parses a parameter's value into the variable that it was made for. It returns the problem with the value, else "".
+// ParseFunc parses a parameter's value into the variable that it was made for. It returns the
+// problem with the value, else "".
 type ParseFunc func(value string) (problem string)
 
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
 
-// Parse parses a raw query, in the order of the parameters' names. A parameter that is unknown, repeated or wrong is an error that names
-// it, since a filter that is silently ignored would answer another question. given has no empty parameters.
+// Parse parses a raw query, in the order of the parameters' names. A parameter that is unknown,
+// repeated or wrong is an error that names it, since a filter that is silently ignored would answer
+// another question. given has no empty parameters.
 func (known Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseValues(raw)
 	if err != nil {
@@ -62,7 +65,8 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 func ParseValues(raw string) (url.Values, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, &server.Problem{Kind: server.BadRequest, Detail: "The part of the address after the question mark could not be read."}
+		return nil, &server.Problem{Kind: server.BadRequest,
+			Detail: "The part of the address after the question mark could not be read."}
 	}
 	return values, nil
 }
@@ -83,10 +87,12 @@ func shortenName(name string) string {
 // maxWord is the longest name or reference that a row can have, in characters.
 const maxWord = 64
 
-// ShortText parses a text that a row may hold; others are an error, since a database would reject them.
+// ShortText parses a text that a row may hold; others are an error, since a database would reject
+// them.
 func ShortText(to *string) ParseFunc {
 	return func(value string) string {
-		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord || strings.ContainsFunc(value, unicode.IsControl) {
+		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord ||
+			strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
 		}
 		*to = value

@@ -18,11 +18,13 @@ type problemView struct {
 	Field  string // of the address, when it is to blame
 }
 
-// problemPages are the kinds of problems that the console shows as pages of its own, with the key of their texts.
-var problemPages = map[server.Kind]string{server.InvalidField: "invalid", server.NotFound: "notfound", server.Unavailable: "unavailable"}
+// problemPages are the kinds of problems that the console shows as pages of its own, with the key
+// of their texts.
+var problemPages = map[server.Kind]string{server.InvalidField: "invalid", server.NotFound: "notfound",
+	server.Unavailable: "unavailable"}
 
-// showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of the console. Other errors are left to the
-// server.
+// showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of
+// the console. Other errors are left to the server.
 func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -38,7 +40,8 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 		if p.Kind == server.Unavailable {
 			c.Response().Header().Set("Retry-After", "2")
 		}
-		v := problemView{Page: NewPage(c, "problem."+name+".title", ""), Detail: Words(c).Get("problem." + name + ".detail")}
+		v := problemView{Page: NewPage(c, "problem."+name+".title", ""),
+			Detail: Words(c).Get("problem." + name + ".detail")}
 		if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 			v.Detail, v.Field = cmp.Or(bad.Detail, v.Detail), bad.Field
 		}
@@ -52,7 +55,8 @@ func (l *Layout) NoPage(c echo.Context) error {
 	return l.Show(c, http.StatusNotFound, "problem", v)
 }
 
-// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows errors as pages.
+// PageMiddleware returns the middleware of a page: it rejects requests from other sites, and shows
+// errors as pages.
 func (l *Layout) PageMiddleware() []echo.MiddlewareFunc {
 	return []echo.MiddlewareFunc{l.showErrorsAsPages, server.RequireSameOrigin}
 }

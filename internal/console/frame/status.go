@@ -21,9 +21,11 @@ type Status struct {
 
 // Part is one that the service needs.
 type Part struct {
-	Kind  string // database, redis, mail or sms
-	Name  string // of a mail server its host:port, of a carrier its name; empty: that of its kind
-	Up    bool   // of servers and carriers: the circuit breaker is closed; else each gets one attempt every five seconds
+	Kind string // database, redis, mail or sms
+	Name string // of a mail server its host:port, of a carrier its name; empty: that of its kind
+	// of servers and carriers: the circuit breaker is closed; else each gets one attempt every five
+	// seconds
+	Up    bool
 	Since time.Time
 	Why   string // its last fault
 }
@@ -39,7 +41,8 @@ type Line struct {
 // fill makes the line from a status.
 func (l *Line) fill(s Status) {
 	for _, r := range s.Reasons {
-		l.Troubles = append(l.Troubles, l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
+		l.Troubles = append(l.Troubles,
+			l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
 	}
 	for _, p := range s.Parts {
 		if p.Name = cmp.Or(p.Name, l.W.Or("health", p.Kind)); !p.Up && !p.Since.IsZero() {

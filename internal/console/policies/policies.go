@@ -1,5 +1,5 @@
-// Package policies has the console's page of the rules in force: the rules, the recipients at their limits, and a trial that replays past
-// sends against changed rules.
+// Package policies has the console's page of the rules in force: the rules, the recipients at their
+// limits, and a trial that replays past sends against changed rules.
 package policies
 
 import (
@@ -20,11 +20,13 @@ import (
 	"sendcode/quota"
 )
 
-// Desk returns the rules in force and the recipients at a rule's limit (at most so many of them, and how many there are in all), and
-// replays sends against other rules. Implementation: *support.Desk.
+// Desk returns the rules in force and the recipients at a rule's limit (at most so many of them,
+// and how many there are in all), and replays sends against other rules. Implementation:
+// *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
-	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient, int, error)
+	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
+		int, error)
 	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
 }
 
@@ -111,8 +113,8 @@ func (v policiesView) PurposesText(p policyView) string {
 // ScopeText returns in words whose events a rule counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns a rule's limit, with that of strangers if the rule has a reserve. Rules on recipients know some browsers; others know
-// secret keys alone.
+// LimitText returns a rule's limit, with that of strangers if the rule has a reserve. Rules on
+// recipients know some browsers; others know secret keys alone.
 func (v policiesView) LimitText(p policyView, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"
@@ -124,7 +126,8 @@ func (v policiesView) LimitText(p policyView, r quota.Rule) string {
 	return strconv.Itoa(r.Limit)
 }
 
-// PeriodText returns the time over which a rule counts, in words: "1 h", "calendar day, Asia/Shanghai".
+// PeriodText returns the time over which a rule counts, in words: "1 h", "calendar day,
+// Asia/Shanghai".
 func (v policiesView) PeriodText(r quota.Rule) string {
 	switch {
 	case r.Calendar():

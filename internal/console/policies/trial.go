@@ -32,7 +32,8 @@ const (
 // trialPeriods are the values of "last".
 var trialPeriods = []string{"24h", "7d", "30d"}
 
-// parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown policy or parameter.
+// parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown
+// policy or parameter.
 func (a *pages) parseTrial(raw string) (url.Values, error) {
 	asked, err := frame.ParseValues(raw)
 	if err != nil {
@@ -68,7 +69,8 @@ type trialView struct {
 	Problem string
 }
 
-// trialRule is a rule with its limit and window as they were typed; the window of a calendar rule cannot be changed.
+// trialRule is a rule with its limit and window as they were typed; the window of a calendar rule
+// cannot be changed.
 type trialRule struct {
 	quota.Rule
 	Limit, Window string
@@ -111,8 +113,10 @@ func shortDuration(d time.Duration) string {
 	return strconv.Itoa(int(d/time.Second)) + "s"
 }
 
-// runTrial replays past sends through the changed rules, writes the result or the problem into t, and returns the page's status.
-func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words, t *trialView) (status int) {
+// runTrial replays past sends through the changed rules, writes the result or the problem into t,
+// and returns the page's status.
+func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words,
+	t *trialView) (status int) {
 	rules, problem := changedRules(triableRules(p), values, w)
 	if problem != "" {
 		t.Problem = problem
@@ -178,7 +182,8 @@ func resultText(r support.Replayed, last string, w texts.Words) (result texts.Se
 	share := 100 * float64(r.Refused) / float64(max(1, r.Sends))
 	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)),
 		texts.Plain("recipients", count(r.Recipients)),
-		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)), texts.Plain("affected", count(r.Affected)))
+		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)),
+		texts.Plain("affected", count(r.Affected)))
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {
 		parts = append(parts, name+" "+count(r.ByRule[name]))

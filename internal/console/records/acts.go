@@ -27,7 +27,8 @@ func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
 		Name: "acts", Path: "/admin/acts", JSON: actJSON,
 		Parameters: func(f *store.AuditFilter) frame.Parameters {
 			return frame.Parameters{
-				"who": frame.ShortText(&f.Who), "what": frame.ShortText(&f.What), "recipient": frame.Recipient(&f.Recipient),
+				"who": frame.ShortText(&f.Who), "what": frame.ShortText(&f.What),
+				"recipient": frame.Recipient(&f.Recipient),
 			}
 		},
 		Place: func(f *store.AuditFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.Before} },
@@ -41,8 +42,10 @@ func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
 
 func actJSON(a store.AuditEntry, _ time.Time) frame.Object {
 	return frame.Object{
-		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network), "what": a.What,
-		"app": frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose), "to": frame.OrNull(a.To),
+		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network),
+		"what": a.What,
+		"app":  frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose),
+		"to":        frame.OrNull(a.To),
 		"recipient": frame.OrNull(a.Recipient), "target": frame.OrNull(a.Target), "reason": frame.OrNull(a.Reason),
 		"outcome": a.Outcome, "detail": frame.OrNull(a.Detail), "ends": frame.OrNull(a.Ends),
 	}
@@ -101,7 +104,8 @@ func (a *Records) acceptJSON(c echo.Context) error {
 func (a *Records) acceptForm(c echo.Context, form url.Values) error {
 	err := a.accept(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return a.showActs(c, http.StatusUnprocessableEntity, "", cmp.Or(frame.Words(c).Get("action.problem."+bad.Reason), bad.Detail))
+		return a.showActs(c, http.StatusUnprocessableEntity, "",
+			cmp.Or(frame.Words(c).Get("action.problem."+bad.Reason), bad.Detail))
 	}
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// The webhook events of apps and whether they arrived, to find out why a back end did not hear of something.
+// The webhook events of apps and whether they arrived, to find out why a back end did not hear of
+// something.
 
 // eventFilter is the store's, with a cursor as other lists have it.
 type eventFilter struct {
@@ -45,8 +46,9 @@ func eventJSON(e store.AppEvent, _ time.Time) frame.Object {
 	return frame.Object{
 		"id": e.ID, "app": e.App, "type": e.Type, "at": frame.Timestamp(e.At), "verification_id": e.VerificationID,
 		"send_id": frame.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
-		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State, "attempts": e.Attempt,
-		"due_at": frame.Timestamp(e.DueAt), "ended_at": frame.Timestamp(e.EndedAt), "answer": frame.OrNull(e.Answer),
+		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State,
+		"attempts": e.Attempt,
+		"due_at":   frame.Timestamp(e.DueAt), "ended_at": frame.Timestamp(e.EndedAt), "answer": frame.OrNull(e.Answer),
 	}
 }
 
@@ -69,7 +71,8 @@ func (a *Records) eventsPage(c echo.Context) error {
 
 // State returns whether an event arrived.
 func (v eventsView) State(e store.AppEvent) explain.Label {
-	return endLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered, e.State == store.EventGivenUp)
+	return endLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
+		e.State == store.EventGivenUp)
 }
 
 // RetryText returns when an event is tried again, in words; "" if it is not, or was never tried.

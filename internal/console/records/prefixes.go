@@ -20,7 +20,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// prefixesPath is the page of number prefixes that get no text messages for a while, because hardly any of their codes were entered.
+// prefixesPath is the page of number prefixes that get no text messages for a while, because hardly
+// any of their codes were entered.
 
 const prefixesPath = "/admin/prefixes"
 
@@ -40,9 +41,12 @@ func (a *Records) prefixes() frame.List[store.PrefixPauseFilter, store.PrefixPau
 
 func prefixJSON(p store.PrefixPause, now time.Time) frame.Object {
 	o := frame.Object{
-		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(), "since": frame.Timestamp(p.Since),
-		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil, "active": p.Active(now),
-		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy), "lifted_reason": frame.OrNull(p.LiftedWhy),
+		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(),
+		"since": frame.Timestamp(p.Since),
+		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil,
+		"active":    p.Active(now),
+		"lifted_at": frame.Timestamp(p.LiftedAt), "lifted_by": frame.OrNull(p.LiftedBy),
+		"lifted_reason": frame.OrNull(p.LiftedWhy),
 	}
 	if p.Usual >= 0 {
 		o["usual_percent"] = p.Usual
@@ -68,7 +72,8 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) 
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefix)
-	return a.Layout.Show(c, status, "prefixes", prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
+	return a.Layout.Show(c, status, "prefixes",
+		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
 }
 
 // ReasonText returns the numbers that led to a pause.
@@ -121,7 +126,8 @@ func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, "", cmp.Or(frame.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, "",
+			cmp.Or(frame.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
 	}
 	if err != nil {
 		return err

@@ -1,5 +1,6 @@
-// Package records has the console's lists of what is not a send: administrators' actions, suppressed recipients, paused number prefixes,
-// and webhook events. Each list is a page and, below /v1, JSON. Administrators can end suppressions and pauses there.
+// Package records has the console's lists of what is not a send: administrators' actions,
+// suppressed recipients, paused number prefixes, and webhook events. Each list is a page and, below
+// /v1, JSON. Administrators can end suppressions and pauses there.
 package records
 
 import (
@@ -41,7 +42,8 @@ func (a *Records) Routes() []auth.Route {
 		{Method: post, Path: suppressionsPath, Handler: frame.Form(a.suppressForm), Action: auth.ActionSuppress},
 		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.Form(a.liftForm), Action: auth.ActionLift},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
-		{Method: post, Path: prefixesPath + "/lift", Handler: frame.Form(a.liftPrefixForm), Action: auth.ActionLiftPrefix},
+		{Method: post, Path: prefixesPath + "/lift", Handler: frame.Form(a.liftPrefixForm),
+			Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptJSON, Action: auth.ActionAccept},

@@ -41,8 +41,10 @@ func (a *Records) suppressions() frame.List[store.SuppressionFilter, store.Suppr
 // SuppressionJSON returns a suppression for scripts.
 func SuppressionJSON(s store.Suppression, now time.Time) frame.Object {
 	return frame.Object{
-		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient, "reason": s.Cause,
-		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By), "since": frame.Timestamp(s.Since),
+		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient,
+		"reason": s.Cause,
+		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By),
+		"since": frame.Timestamp(s.Since),
 		"until": frame.Timestamp(s.Until), "active": s.Active(now), "lifted_at": frame.Timestamp(s.LiftedAt),
 		"lifted_by": frame.OrNull(s.LiftedBy), "lifted_reason": frame.OrNull(s.LiftedWhy),
 	}
@@ -79,12 +81,14 @@ func (v suppressionsView) State(s store.Suppression) explain.Label {
 	return holdLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
-// LiftedText returns a sentence about who lifted a suppression, when and why; nil if it was not lifted.
+// LiftedText returns a sentence about who lifted a suppression, when and why; nil if it was not
+// lifted.
 func (v suppressionsView) LiftedText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
-// holdLabel returns the state of a suppression or a pause; holds is the key of the word for one that holds.
+// holdLabel returns the state of a suppression or a pause; holds is the key of the word for one
+// that holds.
 func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
 	switch {
 	case active:
@@ -95,12 +99,14 @@ func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
 	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}
 }
 
-// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if it was not lifted.
+// liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
+// it was not lifted.
 func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence {
 	if at.IsZero() {
 		return nil
 	}
-	return w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", at), texts.Plain("why", cmp.Or(why, "–")))
+	return w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", at),
+		texts.Plain("why", cmp.Or(why, "–")))
 }
 
 // suppressBody is the body of a request to suppress a recipient. The recipient is never in a URL.
@@ -114,7 +120,8 @@ func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, e
 	if w.Seconds != nil {
 		most := int64(support.MaxSuppression / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
-			return store.Suppression{}, fault.Invalid("for", "out_of_range", "A suppression lasts for 1 s at least and 366 days at most.")
+			return store.Suppression{}, fault.Invalid("for", "out_of_range",
+				"A suppression lasts for 1 s at least and 366 days at most.")
 		}
 		w.For = time.Duration(*w.Seconds) * time.Second
 	}
@@ -137,10 +144,11 @@ func (a *Records) suppressJSON(c echo.Context) error {
 	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
 }
 
-// suppressForm handles the form that suppresses a recipient. Like liftForm, it redirects to the list, or shows the list again with what
-// was wrong in the form.
+// suppressForm handles the form that suppresses a recipient. Like liftForm, it redirects to the
+// list, or shows the list again with what was wrong in the form.
 func (a *Records) suppressForm(c echo.Context, form url.Values) error {
-	typed := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"), To: strings.TrimSpace(form.Get("to")),
+	typed := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
+		To:  strings.TrimSpace(form.Get("to")),
 		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
 	if days := form.Get("days"); days != "" {
 		n, err := strconv.ParseInt(days, 10, 32)

@@ -78,8 +78,8 @@ type Drawing struct {
 	Rows      func(from, to time.Time) string // address of the rows of a time
 }
 
-// bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart stands for top, which is at least the
-// highest sum.
+// bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
+// stands for top, which is at least the highest sum.
 func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
@@ -95,7 +95,8 @@ func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []b
 	unit := func(f float64) string { return strconv.FormatFloat(f, 'f', 1, 64) }
 	for i, s := range d.Stretches {
 		stack, said := of(s)
-		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)}, chartHeight
+		bar, y := barView{X: unit(float64(i)*step + step*0.1), Wide: unit(step * 0.8), Link: d.Rows(s.begins, s.ends)},
+			chartHeight
 		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
 		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
 		for _, a := range stack {
@@ -121,9 +122,9 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Of days, each has a label, or every fifth
-// one, counted from the last. Of hours, each has one if there are at most 4, else every sixth if there are at most 30. Midnight shows the
-// day.
+// axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Of
+// days, each has a label, or every fifth one, counted from the last. Of hours, each has one if
+// there are at most 4, else every sixth if there are at most 30. Midnight shows the day.
 func (d Drawing) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
@@ -161,7 +162,8 @@ func (d Drawing) SendsChart() (Chart, Table) {
 		}
 		return stack, cmp.Or(strings.Join(parts, d.W.Get("list.comma")), "0")
 	})
-	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)), Bars: bars}
+	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
+		Bars: bars}
 	var heads []string
 	for _, o := range outcomes {
 		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})
@@ -175,7 +177,8 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	})
 }
 
-// MeasureCharts returns the charts of how many codes were approved and how long sending took, and their numbers.
+// MeasureCharts returns the charts of how many codes were approved and how long sending took, and
+// their numbers.
 func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	w := d.W
 	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
@@ -194,7 +197,8 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	took := func(ms float64) string { return w.Took(time.Duration(ms) * time.Millisecond) }
 	return []Chart{
 			{Title: rate, Alt: w.Get("overview.chart.rate"), Top: "100 %", Half: "50 %", Bars: approved},
-			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest), Half: took(longest / 2), Bars: times,
+			{Title: w.Get("overview.took"), Alt: w.Get("overview.chart.took"), Top: took(longest),
+				Half: took(longest / 2), Bars: times,
 				Keys: []legendEntry{{"good", half}, {"still", most}}},
 		}, d.table([]string{rate, half, most}, func(s interval) []string {
 			return []string{FormatRate(s.Rate), FormatTook(s.MedianMS, w), FormatTook(s.P95MS, w)}

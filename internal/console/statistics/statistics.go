@@ -1,4 +1,5 @@
-// Package statistics turns what the database counted in a time range into figures for scripts, charts and tables.
+// Package statistics turns what the database counted in a time range into figures for scripts,
+// charts and tables.
 package statistics
 
 import (
@@ -52,9 +53,10 @@ func (c *Counts) add(t store.Tally) {
 // Total has the numbers of a whole time.
 type Total struct {
 	Counts
-	Refusals map[string]int `json:"refusals"`    // requests, by rule
-	Failures map[string]int `json:"failures"`    // by reason
-	Lost     int            `json:"undelivered"` // text messages that went out, or may have, and were lost as their carrier says
+	Refusals map[string]int `json:"refusals"` // requests, by rule
+	Failures map[string]int `json:"failures"` // by reason
+	// text messages that went out, or may have, and were lost as their carrier says
+	Lost int `json:"undelivered"`
 	Measures
 }
 
@@ -67,7 +69,8 @@ type Measures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// domainCounts are the numbers of mails to one domain. There are some only for the domains to which most mails failed.
+// domainCounts are the numbers of mails to one domain. There are some only for the domains to which
+// most mails failed.
 type domainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`
@@ -115,8 +118,9 @@ func measuresOf(m store.Measures, sent int) Measures {
 
 func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
 
-// Summarize returns the statistics of q's time. now and before are the database's numbers of that time and of the equally long time before
-// it; domains are the mail domains to which most mails failed.
+// Summarize returns the statistics of q's time. now and before are the database's numbers of that
+// time and of the equally long time before it; domains are the mail domains to which most mails
+// failed.
 func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
 		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),

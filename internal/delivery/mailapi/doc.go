@@ -1,31 +1,40 @@
-// Package mailapi hands one mail to a provider over HTTPS and says what is known about it afterwards, in the classes of package delivery.
-// It stands where package smtp stands: hosts that close SMTP's ports leave 443 open.
+// Package mailapi hands one mail to a provider over HTTPS and says what is known about it
+// afterwards, in the classes of package delivery. It stands where package smtp stands: hosts that
+// close SMTP's ports leave 443 open.
 //
 // # A new provider
 //
-// A provider is one file here, such as resend.go, and one row in providers. The row has the scheme of its URLs, the parameters that these
-// take beside tls, ca and conns, and the function that checks a [Config], fills in its host and returns the api. An api makes the request of
-// a mail, reads an answer, and knows a request that does no harm, by which `sendcode doctor` tries the login. A provider that
-// takes MIME gets Rendered.Content: begin with a copy of ses.go. One that takes texts calls Message.WithTexts, and sends the headers in
-// Message.Marks too, which events may be found by: begin with resend.go. The send's ID goes where the provider's events bring it back (a tag, or
-// metadata): sendOf has it. A code that is a number becomes text, and 0 none.
+// A provider is one file here, such as resend.go, and one row in providers. The row has the scheme
+// of its URLs, the parameters that these take beside tls, ca and conns, and the function that
+// checks a [Config], fills in its host and returns the api. An api makes the request of a mail,
+// reads an answer, and knows a request that does no harm, by which `sendcode doctor` tries the
+// login. A provider that takes MIME gets Rendered.Content: begin with a copy of ses.go. One that
+// takes texts calls Message.WithTexts, and sends the headers in Message.Marks too, which events may
+// be found by: begin with resend.go. The send's ID goes where the provider's events bring it back
+// (a tag, or metadata): sendOf has it. A code that is a number becomes text, and 0 none.
 //
-// Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must look like, and what each answer has to become.
-// All suites run over every rig: go test ./internal/delivery/... ./internal/outbox. Outside of these four places change docs/configuration.md, by the comment of
-// Config.SMTPURL and go test ./internal/config -run 'TestReference|TestSchema' -update, docs/provider-events.md if there are events, and
+// Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must
+// look like, and what each answer has to become. All suites run over every rig: go test
+// ./internal/delivery/... ./internal/outbox. Outside of these four places change
+// docs/configuration.md, by the comment of Config.SMTPURL and go test ./internal/config -run
+// 'TestReference|TestSchema' -update, docs/provider-events.md if there are events, and
 // CHANGELOG.md.
 //
 // # What an answer means
 //
-// Whether a byte of the request has left this machine is counted ([sendcode/internal/exchange]): before, every failure is Temporary; after,
-// only an answer that can be read is more than Unknown. The api's table says what codes mean; a code that is not there counts by its status
-// ([exchange.ErrorByStatus]). What is wrong with our account, key or sender is Temporary, since another server may do better. An address that
-// the provider takes no mail for is noMailbox: it has the enhanced status code 5.1.1, and so suppresses the address as over SMTP.
+// Whether a byte of the request has left this machine is counted ([sendcode/internal/exchange]):
+// before, every failure is Temporary; after, only an answer that can be read is more than Unknown.
+// The api's table says what codes mean; a code that is not there counts by its status
+// ([exchange.ErrorByStatus]). What is wrong with our account, key or sender is Temporary, since
+// another server may do better. An address that the provider takes no mail for is noMailbox: it has
+// the enhanced status code 5.1.1, and so suppresses the address as over SMTP.
 //
 // # Repetition
 //
-// A provider that knows an idempotency key (api.idempotent) gets a request of unknown outcome again, with the same key and body, to the same
-// server and account: twice, after 1 s and 3 s. The key is the send's ID with a hash of the body, since an attempt of the next minute names
-// fewer minutes, and a provider refuses a known key with another body. After an unknown outcome only an acceptance or a refusal for good
-// counts: a repetition that fails otherwise leaves the mail Unknown, and no other server gets it.
+// A provider that knows an idempotency key (api.idempotent) gets a request of unknown outcome
+// again, with the same key and body, to the same server and account: twice, after 1 s and 3 s. The
+// key is the send's ID with a hash of the body, since an attempt of the next minute names fewer
+// minutes, and a provider refuses a known key with another body. After an unknown outcome only an
+// acceptance or a refusal for good counts: a repetition that fails otherwise leaves the mail
+// Unknown, and no other server gets it.
 package mailapi

@@ -73,13 +73,16 @@ func TestAnswers(t *testing.T) {
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
 		server := account(t, s)
 		reply, fail := deliver(t, t.Context(), server, 1)
-		if all := s.Mails(); fail != nil || reply != fmt.Sprint(rig.Accepted.Status) || len(all) != 1 || all[0].To != smtptest.Recipient ||
+		if all := s.Mails(); fail != nil || reply != fmt.Sprint(rig.Accepted.Status) || len(all) != 1 ||
+			all[0].To != smtptest.Recipient ||
 			all[0].Send != "send-1" || !strings.Contains(all[0].Text, smtptest.Code) {
 			t.Fatalf("%q, %v, %+v", reply, fail, all)
 		}
 		outcomes := map[string]mailapitest.Outcome{
-			"refused": {Said: rig.Refused, Class: delivery.Rejected, Code: "-"}, "later": {Said: rig.Later, Class: delivery.Temporary, Code: "-"},
-			"200 and no ID":   {Said: mailapitest.Said{Status: 200, Body: `{"message":"hello"}`}, Class: delivery.Unknown},
+			"refused": {Said: rig.Refused, Class: delivery.Rejected, Code: "-"},
+			"later":   {Said: rig.Later, Class: delivery.Temporary, Code: "-"},
+			"200 and no ID": {Said: mailapitest.Said{Status: 200, Body: `{"message":"hello"}`},
+				Class: delivery.Unknown},
 			"200 and no JSON": {Said: mailapitest.Said{Status: 200, Body: `<html>id</html>`}, Class: delivery.Unknown},
 		}
 		for name, o := range rig.Outcomes {
@@ -113,8 +116,8 @@ func TestWait(t *testing.T) {
 	})
 }
 
-// TestUnknown: a request whose outcome is unknown is repeated only where the provider knows it again, and then it is one mail; what fails
-// otherwise after that leaves it unknown.
+// TestUnknown: a request whose outcome is unknown is repeated only where the provider knows it
+// again, and then it is one mail; what fails otherwise after that leaves it unknown.
 func TestUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
@@ -142,7 +145,8 @@ func TestUnknown(t *testing.T) {
 				got = fail.Class
 			}
 			if got != c.want || s.Requests()-requests != c.requests || len(s.Mails())-mails != 1 {
-				t.Errorf("%d: %v after %d requests, %d mails; want %q, %d, 1", n, fail, s.Requests()-requests, len(s.Mails())-mails, c.want, c.requests)
+				t.Errorf("%d: %v after %d requests, %d mails; want %q, %d, 1", n, fail, s.Requests()-requests,
+					len(s.Mails())-mails, c.want, c.requests)
 			}
 		}
 	})
@@ -157,17 +161,20 @@ func TestTimes(t *testing.T) {
 		if _, fail := deliver(t, ctx, account(t, s), 1); fail == nil || fail.Class != delivery.Unknown {
 			t.Errorf("%+v", fail)
 		}
-		if _, fail := deliver(t, ctx, account(t, s), 2); fail == nil || fail.Class != delivery.Temporary || len(s.Mails()) != 1 {
+		if _, fail := deliver(t, ctx, account(t, s), 2); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
 			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
 		}
 		untrusted := account(t, s, func(c *mailapi.Config) { c.RootCAs = nil })
-		if _, fail := deliver(t, t.Context(), untrusted, 3); fail == nil || fail.Class != delivery.Temporary || len(s.Mails()) != 1 {
+		if _, fail := deliver(t, t.Context(), untrusted, 3); fail == nil || fail.Class != delivery.Temporary ||
+			len(s.Mails()) != 1 {
 			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
 		}
 	})
 }
 
-// TestTurns: no more requests at once than configured. A mail without patience for its turn, or that may not begin, makes none.
+// TestTurns: no more requests at once than configured. A mail without patience for its turn, or
+// that may not begin, makes none.
 func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
 		server := account(t, s, func(c *mailapi.Config) { c.MaxConns = 2 })
@@ -183,7 +190,8 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d in use", inUse)
 		}
 		for _, patience := range []time.Duration{0, time.Millisecond} {
-			if _, tried, fail := server.Deliver(t.Context(), patience, func() bool { return true }, mail); tried || fail != nil {
+			if _, tried, fail := server.Deliver(t.Context(), patience, func() bool { return true }, mail); tried ||
+				fail != nil {
 				t.Errorf("%v: %v, %v", patience, tried, fail)
 			}
 		}
@@ -193,11 +201,13 @@ func TestTurns(t *testing.T) {
 			t.Errorf("three mails took %v", took)
 		}
 		requests := s.Requests()
-		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return false }, mail); tried || fail != nil || s.Requests() != requests {
+		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return false }, mail); tried || fail != nil ||
+			s.Requests() != requests {
 			t.Errorf("%v, %v", tried, fail)
 		}
 		server.Close()
-		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return true }, mail); tried || fail == nil || fail.Class != delivery.Temporary {
+		if _, tried, fail := server.Deliver(t.Context(), 0, func() bool { return true }, mail); tried || fail == nil ||
+			fail.Class != delivery.Temporary {
 			t.Errorf("%v, %v", tried, fail)
 		}
 	})
@@ -213,7 +223,8 @@ func TestExamine(t *testing.T) {
 		}
 		for _, said := range rig.Good {
 			s.Script(mailapitest.Answers(said))
-			if seen, err := mailapi.Examine(t.Context(), config); err != nil || seen.Version != "TLS 1.3" || !seen.Implicit || seen.Until.IsZero() {
+			if seen, err := mailapi.Examine(t.Context(), config); err != nil || seen.Version != "TLS 1.3" ||
+				!seen.Implicit || seen.Until.IsZero() {
 				t.Errorf("%s: %+v, %v", rig.Scheme, seen, err)
 			}
 		}
@@ -248,21 +259,25 @@ func TestParseURL(t *testing.T) {
 	}
 	const secret = "s3cr3t"
 	for reason, texts := range map[string][]string{
-		"scheme":            {"http://x", "unknown://:x@y"},
-		"malformed":         {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
-		"must be resend":    {"resend://api.resend.com", "resend://" + secret + "@api.resend.com", "resend://a:" + secret + "@api.resend.com"},
-		"must be ses":       {"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1", "ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h"},
-		"must be scheme":    {"resend://:" + secret + "@h/x"},
-		"unknown parameter": {"resend://:" + secret + "@h?region=x", "ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@eu-west-1?x=" + secret},
-		"twice":             {"resend://:" + secret + "@h?conns=1&conns=2"},
-		"conns":             {"resend://:" + secret + "@h?conns=0", "resend://:" + secret + "@h?conns=1001"},
-		"port":              {"resend://:" + secret + "@h:0", "resend://:" + secret + "@h:65536"},
-		"tls must be":       {"resend://:" + secret + "@h?tls=opportunistic"},
-		"in the clear":      {"resend://:" + secret + "@h?tls=none"},
-		"ca:":               {"resend://:" + secret + "@h?ca=missing.pem"},
+		"scheme":    {"http://x", "unknown://:x@y"},
+		"malformed": {"resend://:" + secret + "#x@h", "resend://:" + secret + "\n@h"},
+		"must be resend": {"resend://api.resend.com", "resend://" + secret + "@api.resend.com",
+			"resend://a:" + secret + "@api.resend.com"},
+		"must be ses": {"ses://AKIAIOSFODNN7EXAMPLE@eu-west-1", "ses://a:" + secret + "@eu-west-1",
+			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@h"},
+		"must be scheme": {"resend://:" + secret + "@h/x"},
+		"unknown parameter": {"resend://:" + secret + "@h?region=x",
+			"ses://AKIAIOSFODNN7EXAMPLE:" + secret + "@eu-west-1?x=" + secret},
+		"twice":        {"resend://:" + secret + "@h?conns=1&conns=2"},
+		"conns":        {"resend://:" + secret + "@h?conns=0", "resend://:" + secret + "@h?conns=1001"},
+		"port":         {"resend://:" + secret + "@h:0", "resend://:" + secret + "@h:65536"},
+		"tls must be":  {"resend://:" + secret + "@h?tls=opportunistic"},
+		"in the clear": {"resend://:" + secret + "@h?tls=none"},
+		"ca:":          {"resend://:" + secret + "@h?ca=missing.pem"},
 	} {
 		for _, text := range texts {
-			if _, err := mailapi.ParseURL(text); err == nil || !strings.Contains(err.Error(), reason) && reason != "malformed" ||
+			if _, err := mailapi.ParseURL(text); err == nil || !strings.Contains(err.Error(), reason) &&
+				reason != "malformed" ||
 				strings.Contains(err.Error(), secret) {
 				t.Errorf("%s: %v", strings.ReplaceAll(text, secret, "…"), err)
 			}

@@ -26,7 +26,8 @@ func (r resend) idempotent() bool { return true }
 func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
-		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Reason: delivery.ReasonTemplate, Err: exchange.ErrMessage}
+		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+			Reason: delivery.ReasonTemplate, Err: exchange.ErrMessage}
 	}
 	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "Auto-Submitted": "auto-generated"}
 	if m.Language != "" {
@@ -55,7 +56,8 @@ func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Er
 
 func (r resend) call(method, path string) exchange.Request {
 	return exchange.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
-		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"}, // Resend answers 403 without a User-Agent
+		// Resend answers 403 without a User-Agent
+		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"},
 	}}
 }
 

@@ -18,12 +18,14 @@ type api interface {
 	request(mail *delivery.Rendered) (exchange.Request, *delivery.Error)
 	// idempotent reports whether the same request, repeated, is one mail.
 	idempotent() bool
-	// read reports whether an answer with success has what the provider names a mail by; a success without it may be a gateway's. It returns
-	// the code and the words of any other answer; empty if it has none.
+	// read reports whether an answer with success has what the provider names a mail by; a success
+	// without it may be a gateway's. It returns the code and the words of any other answer; empty
+	// if it has none.
 	read(a exchange.Response) (accepted bool, code, words string)
 	// meanings returns what codes mean.
 	meanings() map[string]meaning
-	// probe returns a request that does no harm, and whether its answer shows that the login is good.
+	// probe returns a request that does no harm, and whether its answer shows that the login is
+	// good.
 	probe() (r exchange.Request, good func(status int, code string) bool)
 }
 
@@ -50,10 +52,11 @@ func Knows(scheme string) bool { return providers[scheme].open != nil }
 type meaning string
 
 const (
-	rejected  = meaning(delivery.Rejected)  // this mail, for good
-	temporary = meaning(delivery.Temporary) // our account, key, sender or pace, whatever the mail: another server may do better
-	unknown   = meaning(delivery.Unknown)   // the mail may have been accepted
-	noMailbox = meaning("no_mailbox")       // the provider takes no mail for this address
+	rejected = meaning(delivery.Rejected) // this mail, for good
+	// our account, key, sender or pace, whatever the mail: another server may do better
+	temporary = meaning(delivery.Temporary)
+	unknown   = meaning(delivery.Unknown) // the mail may have been accepted
+	noMailbox = meaning("no_mailbox")     // the provider takes no mail for this address
 )
 
 // codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
@@ -82,7 +85,8 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs}, slots: make(chan struct{}, c.MaxConns),
+		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs},
+		slots: make(chan struct{}, c.MaxConns),
 	}, nil
 }
 
@@ -92,16 +96,19 @@ func (s *Server) Address() string { return s.config.Address() }
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
 func (s *Server) MaxConns() int { return cap(s.slots) }
 
-// Conns returns how many requests are under way, and how many mails waited for their turn since the start; no connection is kept idle.
+// Conns returns how many requests are under way, and how many mails waited for their turn since the
+// start; no connection is kept idle.
 func (s *Server) Conns() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
 
 // Close has later deliveries fail, Temporary. Those under way end undisturbed.
 func (s *Server) Close() { s.closed.Store(true) }
 
-// Deliver waits at most patience for its turn, and calls begin. If begin returns true, it offers the mail and returns the answer that accepted
-// it, as rows have it. tried is false if the mail was not offered: because of begin; because its turn did not come; or, with fail, because
-// ctx ended or the server is closed.
-func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+// Deliver waits at most patience for its turn, and calls begin. If begin returns true, it offers
+// the mail and returns the answer that accepted it, as rows have it. tried is false if the mail was
+// not offered: because of begin; because its turn did not come; or, with fail, because ctx ended or
+// the server is closed.
+func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+	mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
 	ok, fail := s.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
@@ -146,7 +153,8 @@ func (s *Server) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 // pauses are the waits before a request of unknown outcome is repeated.
 var pauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail and, if its outcome is unknown and the provider knows the request again, repeats it.
+// send makes the request of a mail and, if its outcome is unknown and the provider knows the
+// request again, repeats it.
 func (s *Server) send(ctx context.Context, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
 	r, fail := s.api.request(mail)
 	if fail != nil {
@@ -171,7 +179,8 @@ func (s *Server) send(ctx context.Context, mail *delivery.Rendered) (reply strin
 }
 
 // try makes the request once.
-func (s *Server) try(ctx context.Context, r exchange.Request, private delivery.Private) (reply string, fail *delivery.Error) {
+func (s *Server) try(ctx context.Context, r exchange.Request, private delivery.Private) (reply string,
+	fail *delivery.Error) {
 	a, fail := s.http.Do(ctx, r)
 	if fail != nil {
 		return "", fail
@@ -193,14 +202,16 @@ func (s *Server) try(ctx context.Context, r exchange.Request, private delivery.P
 	return "", fail
 }
 
-// sendOf returns the ID of the send, by which a provider's events name it: the Message-ID without its domain.
+// sendOf returns the ID of the send, by which a provider's events name it: the Message-ID without
+// its domain.
 func sendOf(mail *delivery.Rendered) string {
 	id, _, _ := strings.Cut(mail.Message.ID, "@")
 	return id
 }
 
-// Examine makes a request that does no harm, logged in and encrypted as configured. It sends no mail. It returns how the connection was
-// encrypted. The error is a [*delivery.Error], or describes the problem with the configuration.
+// Examine makes a request that does no harm, logged in and encrypted as configured. It sends no
+// mail. It returns how the connection was encrypted. The error is a [*delivery.Error], or describes
+// the problem with the configuration.
 func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	s, err := New(c)
 	if err != nil {
@@ -213,7 +224,8 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	}
 	if _, code, _ := s.api.read(a); !good(a.Status, code) {
 		return delivery.Encryption{}, &delivery.Error{
-			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeCode(code), Err: errLogin,
+			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeCode(code),
+			Err: errLogin,
 		}
 	}
 	if a.TLS == nil {

@@ -21,7 +21,8 @@ var (
 	keyIDPattern  = regexp.MustCompile(`^[A-Z0-9]{16,128}$`)
 )
 
-// openSES takes the region as the host of the URL, or another host, for tests, with the parameter region.
+// openSES takes the region as the host of the URL, or another host, for tests, with the parameter
+// region.
 func openSES(c *Config) (api, error) {
 	region := c.Parameters["region"]
 	if regionPattern.MatchString(c.Host) && region == "" {
@@ -34,7 +35,8 @@ func openSES(c *Config) (api, error) {
 	case !regionPattern.MatchString(region):
 		return nil, delivery.SafeText("must be ses://id:secret@region, with a region such as eu-west-1")
 	}
-	if c.Parameters = map[string]string{"region": region, "configuration_set": c.Parameters["configuration_set"]}; c.Host == "" {
+	if c.Parameters = map[string]string{"region": region,
+		"configuration_set": c.Parameters["configuration_set"]}; c.Host == "" {
 		return nil, delivery.SafeText("the host is missing")
 	}
 	return ses{c}, nil
@@ -62,14 +64,17 @@ func (s ses) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error
 	return s.signed(http.MethodPost, "/v2/email/outbound-emails", body), nil
 }
 
-// signed returns a request with AWS's signature, version 4 (docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
+// signed returns a request with AWS's signature, version 4
+// (docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
 func (s ses) signed(method, path string, body []byte) exchange.Request {
 	now := s.Now().UTC()
 	url := s.endpoint(path)
-	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url), "x-amz-date": now.Format(amzDate)}
+	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
+		"x-amz-date": now.Format(amzDate)}
 	return exchange.Request{Method: method, URL: url, Body: body, Header: http.Header{
-		"Authorization": {signAWS4(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "", headers, string(body))},
-		"Content-Type":  {headers["content-type"]}, "X-Amz-Date": {headers["x-amz-date"]},
+		"Authorization": {signAWS4(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "",
+			headers, string(body))},
+		"Content-Type": {headers["content-type"]}, "X-Amz-Date": {headers["x-amz-date"]},
 	}}
 }
 
@@ -78,8 +83,10 @@ const (
 	amzDate = "20060102T150405Z"
 )
 
-// signAWS4 gives the Authorization of a request. The names of the signed headers are in lower case, one of them is x-amz-date.
-func signAWS4(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string, body string) string {
+// signAWS4 gives the Authorization of a request. The names of the signed headers are in lower case,
+// one of them is x-amz-date.
+func signAWS4(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
+	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, path, query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format("20060102")
 	scope := strings.Join([]string{date, region, service, "aws4_request"}, "/")
@@ -88,10 +95,12 @@ func signAWS4(id, secret, region, service string, at time.Time, method, path, qu
 	for part := range strings.SplitSeq(scope, "/") {
 		key = exchange.HMACSHA256(key, part)
 	}
-	return aws4 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(exchange.HMACSHA256(key, text))
+	return aws4 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// read takes the code from the header, or the body, as AWS's protocol restJson1 has it: "MessageRejected:http://…" or "…#MessageRejected".
+// read takes the code from the header, or the body, as AWS's protocol restJson1 has it:
+// "MessageRejected:http://…" or "…#MessageRejected".
 func (s ses) read(a exchange.Response) (accepted bool, code, words string) {
 	var said struct {
 		MessageID string `json:"MessageId"`
@@ -103,7 +112,8 @@ func (s ses) read(a exchange.Response) (accepted bool, code, words string) {
 	return said.MessageID != "", code[strings.LastIndexByte(code, '#')+1:], said.Message
 }
 
-// meanings are those of API_SendEmail and CommonErrors that their status, mostly 400, does not tell.
+// meanings are those of API_SendEmail and CommonErrors that their status, mostly 400, does not
+// tell.
 func (s ses) meanings() map[string]meaning {
 	return map[string]meaning{
 		"AccountSuspendedException":          temporary,
@@ -116,7 +126,8 @@ func (s ses) meanings() map[string]meaning {
 	}
 }
 
-// probe asks for the account. A key that may only send is refused that after its signature was found good.
+// probe asks for the account. A key that may only send is refused that after its signature was
+// found good.
 func (s ses) probe() (exchange.Request, func(int, string) bool) {
 	return s.signed(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
 		return status == http.StatusOK || code == "AccessDeniedException"

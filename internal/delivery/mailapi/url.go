@@ -21,13 +21,15 @@ type Config struct {
 	Scheme string // of its URL, which names the provider
 	Host   string
 	Port   int // by default 443, or 80 in the clear
-	// Username and Password are what the provider calls so: with Resend the key is the password, with SES they are an access key's.
+	// Username and Password are what the provider calls so: with Resend the key is the password,
+	// with SES they are an access key's.
 	Username, Password string
 	// Parameters are the URL's that are the provider's own.
 	Parameters map[string]string
 	// Cleartext speaks HTTP without TLS, on loopback alone.
 	Cleartext bool
-	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
+	// RootCAs are the authorities that the server's certificate may come from; nil means the
+	// system's.
 	RootCAs *x509.CertPool
 	// MaxConns bounds the requests at once; by default 4.
 	MaxConns int
@@ -44,11 +46,13 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL reads the address of an account, whose form each provider has for itself, as in resend://:key@api.resend.com.
+// ParseURL reads the address of an account, whose form each provider has for itself, as in
+// resend://:key@api.resend.com.
 //
-// conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none, which is the default on loopback hosts,
-// are for tests and for proxies on this machine; ca is a PEM file that takes the place of the system's authorities. Characters of user and
-// password that have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the key.
+// conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none,
+// which is the default on loopback hosts, are for tests and for proxies on this machine; ca is a
+// PEM file that takes the place of the system's authorities. Characters of user and password that
+// have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the key.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -57,7 +61,8 @@ func ParseURL(text string) (Config, error) {
 	case !Knows(u.Scheme):
 		return Config{}, delivery.SafeText("the scheme must be " + strings.Join(Schemes(), " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeText("must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
+		return Config{}, delivery.SafeText(
+			"must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
 	}
 	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
 	c.Password, _ = u.User.Password()
@@ -104,7 +109,8 @@ func (c *Config) readParameters(u *url.URL) error {
 	return err
 }
 
-// complete fills in the defaults and returns the api of the provider. The error is the first thing that is wrong; it has no credentials.
+// complete fills in the defaults and returns the api of the provider. The error is the first thing
+// that is wrong; it has no credentials.
 func (c *Config) complete() (api, error) {
 	if !Knows(c.Scheme) {
 		return nil, delivery.SafeText("the provider is not known")

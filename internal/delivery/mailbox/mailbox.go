@@ -1,5 +1,6 @@
-// Package mailbox is the mail server of a developer's machine: it receives by SMTP on loopback, where no real server is configured,
-// the same bytes over the same protocol, keeps them in memory, and plays outcomes that a developer's own mails never have.
+// Package mailbox is the mail server of a developer's machine: it receives by SMTP on loopback,
+// where no real server is configured, the same bytes over the same protocol, keeps them in memory,
+// and plays outcomes that a developer's own mails never have.
 package mailbox
 
 import (
@@ -25,7 +26,8 @@ type Mail struct {
 	// To is the envelope's recipient; several are joined by commas.
 	To      string `json:"to"`
 	Subject string `json:"subject"`
-	// Text and HTML are the decoded bodies, lines ending in \n. What cannot be read as MIME is in Text as it came.
+	// Text and HTML are the decoded bodies, lines ending in \n. What cannot be read as MIME is in
+	// Text as it came.
 	Text string `json:"text"`
 	HTML string `json:"html"`
 	// Channel is "email" or "sms".
@@ -34,8 +36,9 @@ type Mail struct {
 	Code string `json:"code"`
 }
 
-// Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps mails in
-// memory, codes and all. It must only run where no real server is configured. Safe for concurrent use.
+// Mailbox is the mail server of a developer's machine: it receives by SMTP on loopback and keeps
+// mails in memory, codes and all. It must only run where no real server is configured. Safe for
+// concurrent use.
 type Mailbox struct {
 	slow     time.Duration // how long a mail to slow@simulator.test takes
 	listener net.Listener
@@ -58,7 +61,8 @@ const (
 	receiverIdle = 5 * time.Minute
 )
 
-// Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives until Close.
+// Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives
+// until Close.
 func Listen() (*Mailbox, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,12 +110,14 @@ func (m *Mailbox) Close() error {
 	return err
 }
 
-// AddText keeps a text message with its code, which comes without a protocol. to is a phone number; the message has neither subject nor HTML.
+// AddText keeps a text message with its code, which comes without a protocol. to is a phone number;
+// the message has neither subject nor HTML.
 func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
 
-// codeLine is a code in a mail's text, where it has a line for itself: digits, or the letters without vowels.
+// codeLine is a code in a mail's text, where it has a line for itself: digits, or the letters
+// without vowels.
 var codeLine = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 
 func (m *Mailbox) add(mail Mail) {

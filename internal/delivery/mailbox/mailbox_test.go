@@ -29,7 +29,8 @@ func send(t *testing.T, s mailserver.Servers, to string) (delivery.Receipt, erro
 // expect checks how a Send failed.
 func expect(t *testing.T, err error, class delivery.Class, stage, reply string) {
 	t.Helper()
-	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage || fail.Reply() != reply {
+	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage ||
+		fail.Reply() != reply {
 		t.Errorf("%v", err)
 	}
 }
@@ -67,17 +68,20 @@ func TestMailboxReceives(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := box.Messages()
-	want := mailbox.Mail{ID: m.ID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text, HTML: m.HTML, Channel: "email", Code: smtptest.Code}
+	want := mailbox.Mail{ID: m.ID, At: got[0].At, To: "用户@xn--fsqu00a.example", Subject: m.Subject, Text: m.Text,
+		HTML: m.HTML, Channel: "email", Code: smtptest.Code}
 	if len(got) != 1 || got[0] != want || got[0].At.Location() != time.UTC {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	box.AddText("send-2", "+4915123456789", "your code 482913", "482913")
 	got = box.Messages()
-	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code 482913", Channel: "sms", Code: "482913"}
+	want = mailbox.Mail{ID: "send-2", At: got[0].At, To: "+4915123456789", Text: "your code 482913", Channel: "sms",
+		Code: "482913"}
 	if len(got) != 2 || got[0] != want {
 		t.Errorf("got %+v", got)
 	}
-	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b", Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g"}})
+	text, err := json.Marshal([]mailbox.Mail{{ID: "a", At: time.Date(2026, 3, 4, 4, 6, 7, 0, time.UTC), To: "b",
+		Subject: "c", Text: "d", HTML: "e", Channel: "f", Code: "g"}})
 	if want := `[{"id":"a","at":"2026-03-04T04:06:07Z","to":"b","subject":"c","text":"d","html":"e","channel":"f","code":"g"}]`; string(text) != want ||
 		err != nil {
 		t.Errorf("JSON %s, %v", text, err)
@@ -99,7 +103,8 @@ func TestMailboxKeepsTheNewest(t *testing.T) {
 	}
 }
 
-// A mail that is too large, or that broke off, is not received; those that were stay when the mailbox closes.
+// A mail that is too large, or that broke off, is not received; those that were stay when the
+// mailbox closes.
 func TestMailboxRefuses(t *testing.T) {
 	box, s := open(t)
 	big := smtptest.Sample(1)
@@ -152,16 +157,19 @@ func TestMailboxReadsOthersMail(t *testing.T) {
 		"no MIME": {"Subject: hi\r\nMessage-ID: <x@y>\r\n\r\nhello\r\n",
 			mailbox.Mail{ID: "x@y", Subject: "hi", Text: "hello\n"}},
 		"no ID": {"Subject: hi\r\n\r\nhello\r\n", mailbox.Mail{ID: "1", Subject: "hi", Text: "hello\n"}},
-		"an attachment": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
-			"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
+		"an attachment": {
+			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nhello\r\n--b\r\n" +
+				"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nno\r\n--b--\r\n",
 			mailbox.Mail{ID: "1", Text: "hello"}},
 		"a part that never ends, as it came": {
 			"Subject: hi\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain\r\n\r\nno end\r\n",
 			mailbox.Mail{ID: "1", Subject: "hi",
 				Text: "Subject: hi\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: text/plain\n\nno end\n"}},
-		"an unknown charset in a part": {"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
-			"charset=x-none\r\n\r\nhello\r\n" +
-			"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n", mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
+		"an unknown charset in a part": {
+			"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/plain; " +
+				"charset=x-none\r\n\r\nhello\r\n" +
+				"--b\r\nContent-Type: text/html\r\n\r\n<p>\r\n--b--\r\n",
+			mailbox.Mail{ID: "1", Text: "hello", HTML: "<p>"}},
 	} {
 		box, _ := open(t)
 		c.want.To, c.want.Channel = "c@d,e@f", "email"

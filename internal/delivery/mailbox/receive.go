@@ -47,7 +47,8 @@ func (d *session) Data(r io.Reader) error {
 	return nil
 }
 
-// decodeMail reads the headers and the text and HTML parts of a MIME message. Other parts are left out.
+// decodeMail reads the headers and the text and HTML parts of a MIME message. Other parts are left
+// out.
 func decodeMail(raw []byte) (Mail, error) {
 	var m Mail
 	r, err := gomail.CreateReader(bytes.NewReader(raw))

@@ -10,16 +10,18 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// A front end has states that a developer's own mails never reach. The mailbox plays them for these recipients, with or
-// without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]), since each recipient has a quota of its own. No mail leaves
-// the machine: the domain is reserved (RFC 6761 section 6.2).
+// A front end has states that a developer's own mails never reach. The mailbox plays them for these
+// recipients, with or without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]),
+// since each recipient has a quota of its own. No mail leaves the machine: the domain is reserved
+// (RFC 6761 section 6.2).
 const (
 	playBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
 	playSlow    = "slow"    // the mail arrives after eight seconds
 	playUnknown = "unknown" // nothing is heard after the whole mail was handed over
 )
 
-// simulatedOutcome returns the outcome to simulate for a recipient, such as playBounce; "" for recipients of other domains.
+// simulatedOutcome returns the outcome to simulate for a recipient, such as playBounce; "" for
+// recipients of other domains.
 func simulatedOutcome(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
 	if domain != delivery.SimulatorDomain {
@@ -43,8 +45,9 @@ func (d *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail is kept before and the answer would
-// come after it, so the sender never hears that the mail was taken.
+// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail
+// is kept before and the answer would come after it, so the sender never hears that the mail was
+// taken.
 func (d *session) disconnectIfPlayUnknown() {
 	if d.simulates(playUnknown) {
 		_ = d.conn.Conn().Close()

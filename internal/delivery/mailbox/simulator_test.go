@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A mail that is held back does not hold up the end of the program: it is kept when the mailbox closes.
+// A mail that is held back does not hold up the end of the program: it is kept when the mailbox
+// closes.
 func TestClosingDoesNotWaitForTheSlow(t *testing.T) {
 	box, err := Listen()
 	if err != nil {

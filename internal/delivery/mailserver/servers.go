@@ -1,6 +1,7 @@
-// Package mailserver offers mails to mail servers in order of preference, each behind a circuit breaker, so that one that is dead or slow
-// costs a few mails their time and not all of them. It knows what a mail server is, [Server], and which URLs name one, [ParseURLs]; how each
-// kind is spoken to stands in [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi].
+// Package mailserver offers mails to mail servers in order of preference, each behind a circuit
+// breaker, so that one that is dead or slow costs a few mails their time and not all of them. It
+// knows what a mail server is, [Server], and which URLs name one, [ParseURLs]; how each kind is
+// spoken to stands in [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi].
 package mailserver
 
 import (
@@ -20,21 +21,25 @@ import (
 type Server interface {
 	// Address returns host:port, by which health, logs and metrics name the server.
 	Address() string
-	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true, Deliver offers the mail once: tried is
-	// true, and reply is the one that accepted the mail, as rows have it. If tried is false, the mail was not offered: fail says that ctx ended
-	// or the server is closed; without fail, another server should have the mail.
-	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error)
+	// Deliver waits for a connection for at most patience, and calls begin. If begin returns true,
+	// Deliver offers the mail once: tried is true, and reply is the one that accepted the mail, as
+	// rows have it. If tried is false, the mail was not offered: fail says that ctx ended or the
+	// server is closed; without fail, another server should have the mail.
+	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.Rendered) (reply string,
+		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may be under way at once.
 	MaxConns() int
-	// Conns returns how many connections are in use and idle, and how many mails waited for one since the start.
+	// Conns returns how many connections are in use and idle, and how many mails waited for one
+	// since the start.
 	Conns() (inUse, idle int, waits int64)
-	// Close ends idle connections. Deliveries under way end undisturbed; later ones fail, Temporary.
+	// Close ends idle connections. Deliveries under way end undisturbed; later ones fail,
+	// Temporary.
 	Close()
 }
 
-// Servers are mail servers in order of preference. A server that failed three times in a row, or made mails wait while
-// another was up, is set aside: it gets one mail every five seconds, and is preferred again once such a mail got
-// through. Refusing a recipient or a message is no failure.
+// Servers are mail servers in order of preference. A server that failed three times in a row, or
+// made mails wait while another was up, is set aside: it gets one mail every five seconds, and is
+// preferred again once such a mail got through. Refusing a recipient or a message is no failure.
 type Servers []*ranked
 
 // ranked is a server with its circuit breaker.
@@ -49,7 +54,8 @@ type ranked struct {
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
-		servers[n] = &ranked{Server: server, health: delivery.NewBreaker(server.Address(), false), encoder: &delivery.Encoder{}}
+		servers[n] = &ranked{Server: server, health: delivery.NewBreaker(server.Address(), false),
+			encoder: &delivery.Encoder{}}
 	}
 	return servers
 }
@@ -60,8 +66,8 @@ const (
 )
 
 const (
-	// slowAfter is when a mail that is still under way counts as a fault, provided another server is up: by then the
-	// recipient has waited long.
+	// slowAfter is when a mail that is still under way counts as a fault, provided another server
+	// is up: by then the recipient has waited long.
 	slowAfter = 5 * time.Second
 	// crowdedAfter is how long a mail waits for a connection to a server while another one is up.
 	crowdedAfter = time.Second
@@ -69,10 +75,12 @@ const (
 	forever time.Duration = math.MaxInt64
 )
 
-// Send tries one server after the other, but not those that are set aside. It goes on only after a Temporary failure, after which the
-// message was certainly not accepted. A message that was rejected or may have been accepted is never offered to another server. If all
-// servers are set aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail; else it fails at once,
-// Temporary. The receipt and the error are those of the last server that was tried; Took is the whole time.
+// Send tries one server after the other, but not those that are set aside. It goes on only after a
+// Temporary failure, after which the message was certainly not accepted. A message that was
+// rejected or may have been accepted is never offered to another server. If all servers are set
+// aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
+// else it fails at once, Temporary. The receipt and the error are those of the last server that was
+// tried; Took is the whole time.
 func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
 	began := time.Now()
 	receipt := delivery.Receipt{}
@@ -103,8 +111,10 @@ func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt del
 // allSetAside reports whether all servers were set aside, so that none was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
 
-// tryEach offers the mail to one server after the other, but for those set aside, until one accepts it or the failure is not Temporary.
-func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
+// tryEach offers the mail to one server after the other, but for those set aside, until one accepts
+// it or the failure is not Temporary.
+func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt,
+	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
 	for _, server := range s {
 		reply, tried, failed := server.try(ctx, func() bool { return s.anotherIsUp(server) }, mail)
@@ -120,8 +130,10 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt 
 	return receipt, fail
 }
 
-// try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp reports whether another server is up.
-func (r *ranked) try(ctx context.Context, otherUp func() bool, mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+// try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp
+// reports whether another server is up.
+func (r *ranked) try(ctx context.Context, otherUp func() bool, mail *delivery.Rendered) (reply string, tried bool,
+	fail *delivery.Error) {
 	patience := forever
 	switch state, _ := r.health.State(); {
 	case state == gobreaker.StateOpen:
@@ -147,8 +159,9 @@ func (r *ranked) try(ctx context.Context, otherUp func() bool, mail *delivery.Re
 	return reply, true, fail
 }
 
-// breakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is at fault; ErrNoVerdict, if the outcome
-// tells nothing about it, as after the final dot, or that we send too fast; else nil, also if the recipient or the content was refused.
+// breakerVerdict returns the verdict on the server for its circuit breaker: fail, if the server is
+// at fault; ErrNoVerdict, if the outcome tells nothing about it, as after the final dot, or that we
+// send too fast; else nil, also if the recipient or the content was refused.
 func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	switch {
 	case fail == nil:
@@ -166,8 +179,9 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 	return fail // no recipient has been named yet, or an API refuses our account
 }
 
-// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end once, with the verdict on the attempt.
-// An attempt that takes longer than slowAfter counts as a fault if another server is up by then, as otherUp reports.
+// startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end
+// once, with the verdict on the attempt. An attempt that takes longer than slowAfter counts as a
+// fault if another server is up by then, as otherUp reports.
 func (r *ranked) startAttempt(otherUp func() bool) (end func(verdict error)) {
 	report, ok := r.health.Allow()
 	if !ok {
@@ -195,8 +209,9 @@ func (s Servers) anotherIsUp(than *ranked) bool {
 	return false
 }
 
-// awaitTrial reports whether the caller should try the servers again. If a mail is trying a server that was set aside, it waits for that
-// mail's outcome. It returns false if there is no such mail, or if patience or ctx ends first.
+// awaitTrial reports whether the caller should try the servers again. If a mail is trying a server
+// that was set aside, it waits for that mail's outcome. It returns false if there is no such mail,
+// or if patience or ctx ends first.
 func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool {
 	for _, server := range s {
 		state, changed := server.health.State()
@@ -217,7 +232,8 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// Admits returns how many mails would be tried now: delivery.AnyNumber while a server is up, else one for each server that a mail may try.
+// Admits returns how many mails would be tried now: delivery.AnyNumber while a server is up, else
+// one for each server that a mail may try.
 func (s Servers) Admits() (n int) {
 	for _, server := range s {
 		if n += min(server.health.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {
@@ -236,22 +252,24 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// Watch has f called whenever a server is set aside or is up again. f must return soon, and not call Servers.
+// Watch has f called whenever a server is set aside or is up again. f must return soon, and not
+// call Servers.
 func (s Servers) Watch(f func(delivery.Health)) {
 	for _, server := range s {
 		server.health.Watch(f)
 	}
 }
 
-// Observe has f called after each attempt at a server, host:port, with the context of its Send; fail is nil if it accepted the mail. Call it
-// before the first Send. f must not block.
+// Observe has f called after each attempt at a server, host:port, with the context of its Send;
+// fail is nil if it accepted the mail. Call it before the first Send. f must not block.
 func (s Servers) Observe(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
 	}
 }
 
-// MaxConns returns how many connections all servers may have together, which bounds how many mails are under way at once.
+// MaxConns returns how many connections all servers may have together, which bounds how many mails
+// are under way at once.
 func (s Servers) MaxConns() (n int) {
 	for _, server := range s {
 		n += server.MaxConns()

@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// TestServersInOrder: the next server is asked only when the message was certainly not accepted and may be elsewhere.
+// TestServersInOrder: the next server is asked only when the message was certainly not accepted and
+// may be elsewhere.
 func TestServersInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule          smtptest.Rule
@@ -24,11 +25,13 @@ func TestServersInOrder(t *testing.T) {
 		want          outcome
 		first, second int
 	}{
-		"the first works":         {first: 1},
-		"the first is down":       {down: true, second: 1},
-		"the first is busy":       {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}, second: 1},
-		"the first defers":        {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
-		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service", Close: true}, second: 1},
+		"the first works":   {first: 1},
+		"the first is down": {down: true, second: 1},
+		"the first is busy": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true},
+			second: 1},
+		"the first defers": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "451 4.7.1 later"}, second: 1},
+		"the first wants no mail": {rule: smtptest.Rule{Stage: smtptest.Greet, Reply: "554 5.3.2 no service",
+			Close: true}, second: 1},
 		"the first cannot log in": {rule: smtptest.Rule{Stage: smtptest.Mail, Reply: "530 5.7.0 log in"}, second: 1},
 		"the first rejects": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
@@ -46,8 +49,10 @@ func TestServersInOrder(t *testing.T) {
 			}
 			receipt, err := servers.Send(ctx, smtptest.Sample(1))
 			expect(t, err, c.want)
-			if len(first.Messages()) != c.first || len(second.Messages()) != c.second || receipt.Provider != "127.0.0.1" {
-				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()), len(second.Messages()), c.first, c.second, receipt)
+			if len(first.Messages()) != c.first || len(second.Messages()) != c.second ||
+				receipt.Provider != "127.0.0.1" {
+				t.Errorf("%s: %d and %d messages, want %d and %d; %+v", name, len(first.Messages()),
+					len(second.Messages()), c.first, c.second, receipt)
 			}
 		})
 	}
@@ -60,7 +65,8 @@ func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smt
 	return slices.Concat(sender(t, a), sender(t, b)), a, b
 }
 
-// post sends n mails, the first with the given number, from as many goroutines as an outbox has, and gives the failures.
+// post sends n mails, the first with the given number, from as many goroutines as an outbox has,
+// and gives the failures.
 func post(t *testing.T, servers mailserver.Servers, first, n int) []error {
 	t.Helper()
 	outcomes := make([]error, n)
@@ -82,7 +88,8 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
-		servers := slices.Concat(newSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), sender(t, good))
+		servers := slices.Concat(newSender(t,
+			smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), sender(t, good))
 		began := time.Now()
 		if failures := post(t, servers, 1, 200); len(failures) != 0 {
 			t.Fatal(failures[0])
@@ -99,11 +106,13 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	})
 }
 
-// TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the old one.
+// TestOneMailTriesAServerSetAside: once in five seconds, and when it gets through the order is the
+// old one.
 func TestOneMailTriesAServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
-			Close: true}), smtptest.Script{})
+		servers, first, second := pair(t,
+			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
+				Close: true}), smtptest.Script{})
 		var heard []delivery.Health
 		servers.Watch(func(h delivery.Health) { heard = append(heard, h) })
 		post(t, servers, 1, 100)
@@ -129,16 +138,19 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 			t.Errorf("the first server is back and got %d of 100 mails: %+v", len(first.Messages()), servers.Health())
 		}
 		smtptest.AllOnce(t, 301, first, second)
-		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up || heard[1].Why != "" {
+		if len(heard) != 2 || heard[0].Up || heard[0].Why != "hello: temporary: 421 4.3.2" || !heard[1].Up ||
+			heard[1].Why != "" {
 			t.Errorf("heard %+v", heard)
 		}
 	})
 }
 
-// TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server is being tried wait for what that shows.
+// TestEveryServerSetAside: mails fail at once, and Temporary. Those that come while a lone server
+// is being tried wait for what that shows.
 func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy", Close: true}))
+		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy",
+			Close: true}))
 		servers := sender(t, server)
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {
 			t.Fatalf("%d failures", len(failures))
@@ -146,7 +158,8 @@ func TestEveryServerSetAside(t *testing.T) {
 		tried, began := server.Connections(), time.Now()
 		failures := post(t, servers, 100, 16)
 		if len(failures) != 16 || time.Since(began) != 0 || server.Connections() != tried {
-			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began), server.Connections()-tried)
+			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began),
+				server.Connections()-tried)
 		}
 		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
 		servertest.Same(t, "mails that would be tried", servers.Admits(), 0)
@@ -170,7 +183,8 @@ func TestEveryServerSetAside(t *testing.T) {
 
 // inTenSeconds gives every answer late.
 func inTenSeconds() (s smtptest.Script) {
-	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
+		smtptest.Dot} {
 		s.Rules = append(s.Rules, smtptest.Rule{Stage: stage, Delay: 10 * time.Second})
 	}
 	return s
@@ -180,10 +194,12 @@ func inTenSeconds() (s smtptest.Script) {
 func TestPaceWithOneSlowServer(t *testing.T) {
 	const mails, alone = 300, 300 / 4 * 100 * time.Millisecond // over four connections
 	for name, slow := range map[string]smtptest.Script{
-		"after the dot": smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}), "every answer": inTenSeconds(),
+		"after the dot": smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 10 * time.Second}),
+		"every answer":  inTenSeconds(),
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
-			servers, first, healthy := pair(t, slow, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
+			servers, first, healthy := pair(t, slow,
+				smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 100 * time.Millisecond}))
 			began, failures := time.Now(), make(chan []error)
 			go func() { failures <- post(t, servers, 1, mails) }()
 			healthy.Await(mails - 30)
@@ -210,10 +226,12 @@ func TestSlowButAlone(t *testing.T) {
 	})
 }
 
-// TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the server.
+// TestSlowOneAfterTheOther: an answer that comes at last does not undo what was held against the
+// server.
 func TestSlowOneAfterTheOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
-		servers, first, second := pair(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
+		servers, first, second := pair(t,
+			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 8 * time.Second}), smtptest.Script{})
 		for n := range 4 {
 			if _, err := servers.Send(t.Context(), smtptest.Sample(n)); err != nil {
 				t.Fatal(err)

@@ -25,8 +25,8 @@ type Config struct {
 	Examine func(ctx context.Context) (delivery.Encryption, error)
 }
 
-// ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those of smtp.ParseURL and mailapi.ParseURL.
-// Errors never quote a URL, which holds a password.
+// ParseURLs reads the addresses of mail servers separated by commas, the preferred one first: those
+// of smtp.ParseURL and mailapi.ParseURL. Errors never quote a URL, which holds a password.
 func ParseURLs(list string) ([]Config, error) {
 	var configs []Config
 	for n, text := range strings.Split(list, ",") {
@@ -61,10 +61,12 @@ func parseURL(text string) (Config, error) {
 			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
 		}, err
 	}
-	return Config{}, delivery.SafeText("the scheme must be one of smtp, smtps, " + strings.Join(mailapi.Schemes(), ", "))
+	return Config{}, delivery.SafeText("the scheme must be one of smtp, smtps, " +
+		strings.Join(mailapi.Schemes(), ", "))
 }
 
-// Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It dials nothing.
+// Open makes the servers of configurations; hello is our name in EHLO where a URL gives none. It
+// dials nothing.
 func Open(configs []Config, hello string) (Servers, error) {
 	var all []Server
 	for _, c := range configs {

@@ -13,12 +13,14 @@ import (
 )
 
 func TestParseURLs(t *testing.T) {
-	configs, err := mailserver.ParseURLs("smtp://a.example, smtps://u:x%2Cy@b.example,resend://:k@,smtp://c.example?tls=opportunistic,resend://:k@127.0.0.1")
+	configs, err := mailserver.ParseURLs(
+		"smtp://a.example, smtps://u:x%2Cy@b.example,resend://:k@,smtp://c.example?tls=opportunistic,resend://:k@127.0.0.1")
 	var got []string
 	for _, c := range configs {
 		got = append(got, fmt.Sprint(c.Host, c.RequiresTLS))
 	}
-	if want := "a.exampletrue b.exampletrue api.resend.comtrue c.examplefalse 127.0.0.1false"; err != nil || strings.Join(got, " ") != want {
+	if want := "a.exampletrue b.exampletrue api.resend.comtrue c.examplefalse 127.0.0.1false"; err != nil ||
+		strings.Join(got, " ") != want {
 		t.Errorf("got %v, %v", got, err)
 	}
 	servers, err := mailserver.Open(configs, "codes.example")
@@ -40,8 +42,9 @@ func TestParseURLs(t *testing.T) {
 	}
 }
 
-// TestFailoverBetweenKinds: within one Send, from a closed port of SMTP to a provider, and from a provider to SMTP where the mail was
-// certainly not accepted. What may have been accepted goes to no other server.
+// TestFailoverBetweenKinds: within one Send, from a closed port of SMTP to a provider, and from a
+// provider to SMTP where the mail was certainly not accepted. What may have been accepted goes to
+// no other server.
 func TestFailoverBetweenKinds(t *testing.T) {
 	for _, rig := range mailapitest.Rigs() {
 		t.Run(rig.Scheme, func(t *testing.T) {
@@ -75,7 +78,8 @@ func TestFailoverBetweenKinds(t *testing.T) {
 					got = fail.Class
 				}
 				if got != c.class || len(api.Mails())-mails != c.byAPI || len(relay.Messages())-relayed != c.byMTA {
-					t.Errorf("%d: %v, %d mails by the API and %d by SMTP", n, err, len(api.Mails())-mails, len(relay.Messages())-relayed)
+					t.Errorf("%d: %v, %d mails by the API and %d by SMTP", n, err, len(api.Mails())-mails,
+						len(relay.Messages())-relayed)
 				}
 			}
 		})
@@ -89,7 +93,8 @@ func TestUnknownStaysWhereItIs(t *testing.T) {
 			api, relay := mailapitest.New(t, rig), smtptest.New(t, smtptest.Script{})
 			api.Script(mailapitest.Breaks("HTTP/1.1 2"))
 			_, err := append(provider(t, api), sender(t, relay)...).Send(t.Context(), smtptest.Sample(1))
-			if fail, ok := err.(*delivery.Error); !ok || fail.Class != delivery.Unknown || len(relay.Messages()) != 0 || len(api.Mails()) != 1 {
+			if fail, ok := err.(*delivery.Error); !ok || fail.Class != delivery.Unknown || len(relay.Messages()) != 0 ||
+				len(api.Mails()) != 1 {
 				t.Errorf("%s: %v, %d mails by SMTP", rig.Scheme, err, len(relay.Messages()))
 			}
 			api.Stop()

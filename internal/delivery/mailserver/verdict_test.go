@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our own haste causes.
+// TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our
+// own haste causes.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	of := func(class delivery.Class, status int, stages ...string) (all []*delivery.Error) {
 		for _, stage := range stages {
@@ -17,15 +18,20 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		}
 		return all
 	}
-	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth, delivery.StageMail}
+	before := []string{delivery.StageDial, delivery.StageTLS, delivery.StageHello, delivery.StageAuth,
+		delivery.StageMail}
 	after := []string{delivery.StageRcpt, delivery.StageData, delivery.StageDot}
 	fault := errors.New("the failure itself")
 	for want, fails := range map[error][]*delivery.Error{
-		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer), of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
+		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer),
+			of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
 			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		delivery.ErrNoVerdict: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot), of(delivery.Temporary, 429, delivery.StageAnswer)),
-		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...), of(delivery.Temporary, 421, slices.Concat(before, after)...),
-			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...), of(delivery.Temporary, 250, delivery.StageData),
+		delivery.ErrNoVerdict: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
+			of(delivery.Temporary, 429, delivery.StageAnswer)),
+		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...),
+			of(delivery.Temporary, 421, slices.Concat(before, after)...),
+			of(delivery.Temporary, 451, before...), of(delivery.Temporary, 530, before...),
+			of(delivery.Temporary, 250, delivery.StageData),
 			of(delivery.Temporary, 403, delivery.StageAnswer), of(delivery.Temporary, 503, delivery.StageAnswer),
 			of(delivery.Unknown, 500, delivery.StageAnswer), of(delivery.Unknown, 0, delivery.StageRequest)),
 	} {

@@ -22,14 +22,16 @@ func (s *session) authenticate() error {
 	return s.client.Auth(mechanism)
 }
 
-// peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to anything.
+// peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to
+// anything.
 func (s *session) peerIsLoopback() bool {
 	tcp, ok := s.wire.RemoteAddr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 
-// chooseMechanism returns the strongest mechanism on offer, nil if none is known: first those that do not show the
-// server the password, channel binding before none (RFC 5802; under TLS 1.3 by RFC 9266).
+// chooseMechanism returns the strongest mechanism on offer, nil if none is known: first those that
+// do not show the server the password, channel binding before none (RFC 5802; under TLS 1.3 by RFC
+// 9266).
 func chooseMechanism(offered []string, config Config, state *tls.ConnectionState) smtp.Auth {
 	user, password := config.Username, config.Password
 	bound := state != nil && state.Version >= tls.VersionTLS13

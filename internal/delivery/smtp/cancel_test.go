@@ -15,19 +15,21 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// TestCancelling ends the context while the server thinks, at every stage, of a first mail and of one on a kept connection: before the
-// final dot nothing was sent, after it the outcome is unknown.
+// TestCancelling ends the context while the server thinks, at every stage, of a first mail and of
+// one on a kept connection: before the final dot nothing was sent, after it the outcome is unknown.
 func TestCancelling(t *testing.T) {
 	for stage, at := range map[smtptest.Stage]string{
 		smtptest.Greet: delivery.StageHello, smtptest.Hello: delivery.StageHello, smtptest.Mail: delivery.StageMail,
-		smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Body: delivery.StageBody, smtptest.Dot: delivery.StageDot,
+		smtptest.Rcpt: delivery.StageRcpt, smtptest.Data: delivery.StageData, smtptest.Body: delivery.StageBody,
+		smtptest.Dot: delivery.StageDot,
 	} {
 		for kept := range 2 {
 			if kept == 1 && at == delivery.StageHello {
 				continue
 			}
 			servertest.Bubble(t, func(t *testing.T) {
-				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1, Delay: 20 * time.Second}))
+				server, s := inBubble(t, smtptest.Misbehaving(smtptest.Rule{Stage: stage, Skip: kept, Times: 1,
+					Delay: 20 * time.Second}))
 				sendAll(t, s, 1, kept)
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
@@ -71,7 +73,8 @@ func TestCancelledBeforehand(t *testing.T) {
 	expectCounts(t, server, 2, 1)
 }
 
-// TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not kept for another mail.
+// TestCancelledInTheLastMoment: the 250 counts, and the socket that is about to be closed is not
+// kept for another mail.
 func TestCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -94,9 +97,9 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	expectCounts(t, server, 2, 2)
 }
 
-// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some within. What was
-// not wholly written was never accepted, no dot or command follows the cut, and only once the terminator has
-// begun to leave is the outcome unknown.
+// TestWireIsCutWithinTheMessage cuts at every byte around the end of the message and at some
+// within. What was not wholly written was never accepted, no dot or command follows the cut, and
+// only once the terminator has begun to leave is the outcome unknown.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
 	if _, err := sender(t, reference).Send(t.Context(), smtptest.Sample(1)); err != nil {
@@ -133,16 +136,18 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 		server.Stop()
 		_, after, _ := strings.Cut(log.String(), "DATA\r\n")
 		if len(after) != cut || strings.Contains(after, "\r\n.\r\n") {
-			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after), after[max(0, len(after)-8):])
+			t.Errorf("cut after %d bytes: %d bytes on the wire behind DATA, ending in %q", cut, len(after),
+				after[max(0, len(after)-8):])
 		}
 		if len(server.Messages()) != 0 || server.Partial() != 1 {
-			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()), server.Partial())
+			t.Errorf("cut after %d of %d bytes: %d messages accepted, %d partial", cut, whole, len(server.Messages()),
+				server.Partial())
 		}
 	}
 }
 
-// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be written while the
-// server does not read.
+// unbuffered makes the kernel take little at once, so that a message of a megabyte cannot be
+// written while the server does not read.
 var unbuffered = dialThrough(func(c *hooked) { _ = c.Conn.(*net.TCPConn).SetWriteBuffer(4096) })
 
 func bigMessage(n int) delivery.Message {

@@ -33,18 +33,21 @@ type Config struct {
 	// Port is by default 587, or 465 for TLSImplicit.
 	Port int
 	TLS  tlsRequirement
-	// RootCAs are the authorities that the server's certificate may come from; nil means the system's.
+	// RootCAs are the authorities that the server's certificate may come from; nil means the
+	// system's.
 	RootCAs *x509.CertPool
-	// Username and Password log in, if Username is set: by the strongest mechanism that is offered, and in the
-	// clear only to a loopback address.
+	// Username and Password log in, if Username is set: by the strongest mechanism that is offered,
+	// and in the clear only to a loopback address.
 	Username, Password string
-	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain here.
+	// Hello is our name in EHLO, by default "localhost". A public relay wants the sending domain
+	// here.
 	Hello string
 
 	// MaxConns bounds the connections open at once; by default 4.
 	MaxConns int
-	// MinConns is how many connections are opened without a backlog, each as soon as a mail has none. They are kept for 30 s without work.
-	// By default 4, or MaxConns if that is less. Other connections are opened only for mails that wait, and end soon after the backlog.
+	// MinConns is how many connections are opened without a backlog, each as soon as a mail has
+	// none. They are kept for 30 s without work. By default 4, or MaxConns if that is less. Other
+	// connections are opened only for mails that wait, and end soon after the backlog.
 	MinConns int
 	// MaxMails bounds the mails over one connection; by default 100.
 	MaxMails int
@@ -77,8 +80,8 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 // Address returns host:port.
 func (c Config) Address() string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
-// withDefaults returns the configuration with the defaults in its zero fields. The error is the first thing that is wrong; it has no
-// credentials.
+// withDefaults returns the configuration with the defaults in its zero fields. The error is the
+// first thing that is wrong; it has no credentials.
 func (c Config) withDefaults() (Config, error) {
 	port := portSubmission
 	if c.TLS == TLSImplicit {
@@ -107,7 +110,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// isForbiddenInCommand reports whether r cannot be part of a host name or address literal in a command.
+// isForbiddenInCommand reports whether r cannot be part of a host name or address literal in a
+// command.
 func isForbiddenInCommand(r rune) bool {
 	return r <= ' ' || r > '~' || r == '<' || r == '>'
 }

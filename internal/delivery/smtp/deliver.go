@@ -8,9 +8,11 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the mail, and whether the session can be
-// used again. Cancelling ctx closes the socket at whatever stage.
-func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool, fail *delivery.Error) {
+// deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
+// mail, and whether the session can be used again. Cancelling ctx closes the socket at whatever
+// stage.
+func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool,
+	fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	s.mails++
 	s.private.To, s.private.Content = mail.Private.To, mail.Private.Content
@@ -23,8 +25,8 @@ func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply s
 	return reply, usable, fail
 }
 
-// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused half-way. Then the server waits for the
-// content.
+// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused
+// half-way. Then the server waits for the content.
 func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
 		return newError(ctx, delivery.StageMail, errReset, delivery.Private{})
@@ -44,8 +46,9 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) 
 	return nil
 }
 
-// sendContent sends the content with the final dot in one write, and returns the reply as rows have it. Any 2xx is acceptance (RFC 5321
-// section 4.3.2). A write that fails leaves the mail unsent if no byte of the dot has left; TLS only makes the count of bytes larger.
+// sendContent sends the content with the final dot in one write, and returns the reply as rows have
+// it. Any 2xx is acceptance (RFC 5321 section 4.3.2). A write that fails leaves the mail unsent if
+// no byte of the dot has left; TLS only makes the count of bytes larger.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.wire.sent
@@ -66,8 +69,8 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	return accepted, nil
 }
 
-// appendStuffed appends the lines of a mail as DATA takes them: one that begins with a dot gets a dot more (RFC 5321 section 4.5.2). A mail
-// begins with a header.
+// appendStuffed appends the lines of a mail as DATA takes them: one that begins with a dot gets a
+// dot more (RFC 5321 section 4.5.2). A mail begins with a header.
 func appendStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
@@ -88,7 +91,8 @@ func (s *session) write(lines []byte) error {
 	return w.Flush()
 }
 
-// command is one line of a transaction. expect is the code of the reply that allows the next one, or the first digits of that code.
+// command is one line of a transaction. expect is the code of the reply that allows the next one,
+// or the first digits of that code.
 type command struct {
 	stage, verb string
 	argument    string // an address, in angle brackets on the wire
@@ -142,8 +146,8 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply, and fails unless codeMatches. It reads a reply of one line with the expected code itself, and has
-// net/textproto read the others.
+// readReply reads one reply, and fails unless codeMatches. It reads a reply of one line with the
+// expected code itself, and has net/textproto read the others.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -154,7 +158,8 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// peekLine returns the next line and leaves it unread; false if it does not come, or not whole at once.
+// peekLine returns the next line and leaves it unread; false if it does not come, or not whole at
+// once.
 func (s *session) peekLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
@@ -176,9 +181,10 @@ func codeMatches(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// pipeline sends all commands in one write and reads their replies in turn (RFC 2920): one round trip in place of three.
-// It returns the first refusal, from which later ones follow. If the server waits for content after a refusal, the connection is
-// abandoned without the final dot: the server must take nothing for a mail that it refused before.
+// pipeline sends all commands in one write and reads their replies in turn (RFC 2920): one round
+// trip in place of three. It returns the first refusal, from which later ones follow. If the server
+// waits for content after a refusal, the connection is abandoned without the final dot: the server
+// must take nothing for a mail that it refused before.
 func (s *session) pipeline(ctx context.Context, commands [3]command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first

@@ -6,9 +6,9 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP and QUIT. It sends no mail. It returns
-// how the connection was encrypted. The error is a [*delivery.Error] with the stage that failed, or describes the problem with the
-// configuration.
+// Examine opens a connection to a mail server, encrypts and logs in as configured, and says NOOP
+// and QUIT. It sends no mail. It returns how the connection was encrypted. The error is a
+// [*delivery.Error] with the stage that failed, or describes the problem with the configuration.
 func Examine(ctx context.Context, config Config) (delivery.Encryption, error) {
 	config, err := config.withDefaults()
 	if err != nil {

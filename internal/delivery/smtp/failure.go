@@ -33,8 +33,9 @@ const (
 	errUTF8       = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err, classed by the code of the reply if there was a whole reply. Of the reply's text
-// it keeps what does not show what is private; while logging in nothing.
+// newError returns the error of a step that failed with err, classed by the code of the reply if
+// there was a whole reply. Of the reply's text it keeps what does not show what is private; while
+// logging in nothing.
 func newError(ctx context.Context, stage string, err error, private delivery.Private) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
@@ -62,13 +63,15 @@ func classOfReply(stage string, code int) delivery.Class {
 		return delivery.Temporary
 	case code < 400:
 		return classWithoutReply(stage)
-	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth || isAuthRefusal(code):
+	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth ||
+		isAuthRefusal(code):
 		return delivery.Temporary // no mail has been spoken of
 	}
 	return delivery.Rejected
 }
 
-// isAuthRefusal reports whether a code refuses our authentication or encryption (RFC 4954 section 6), and not the recipient.
+// isAuthRefusal reports whether a code refuses our authentication or encryption (RFC 4954 section
+// 6), and not the recipient.
 func isAuthRefusal(code int) bool {
 	return code == 530 || code == 534 || code == 535 || code == 538
 }
@@ -83,8 +86,8 @@ func classWithoutReply(stage string) delivery.Class {
 
 var enhancedCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
-// parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034 section 3); "" if there is none, or one
-// whose first digit is not that of the reply's code.
+// parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034
+// section 3); "" if there is none, or one whose first digit is not that of the reply's code.
 func parseEnhancedCode(code int, text string) string {
 	word := text
 	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
@@ -96,7 +99,8 @@ func parseEnhancedCode(code int, text string) string {
 	return word
 }
 
-// withoutEnhancedCode returns a reply's text without the enhanced status code, which may begin each of its lines.
+// withoutEnhancedCode returns a reply's text without the enhanced status code, which may begin each
+// of its lines.
 func withoutEnhancedCode(text, code string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -109,8 +113,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any other error, which may quote the
-// server, genericCause.
+// safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any
+// other error, which may quote the server, genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeText
 	var errno syscall.Errno

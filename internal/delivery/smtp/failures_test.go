@@ -24,9 +24,11 @@ type misbehaviour struct {
 	accepted int
 }
 
-// inBubble rows run in a bubble only: they need minutes on the clock, or the kernel may show them at another stage.
+// inBubble rows run in a bubble only: they need minutes on the clock, or the kernel may show them
+// at another stage.
 func (row misbehaviour) inBubble() bool {
-	return row.rule.Stall || row.rule.Pause > 0 || row.rule.Delay > 0 || row.rule.Abort && row.rule.Stage == smtptest.Greet
+	return row.rule.Stall || row.rule.Pause > 0 || row.rule.Delay > 0 ||
+		row.rule.Abort && row.rule.Stage == smtptest.Greet
 }
 
 // where a stage of the script shows in errors; the greeting and EHLO are one stage to the caller.
@@ -37,16 +39,19 @@ var seenAt = map[smtptest.Stage]string{
 
 // misbehaviours gives every kind at every stage.
 func misbehaviours() (rows []misbehaviour) {
-	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+	for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
+		smtptest.Dot} {
 		rows = append(rows, refusals(stage)...)
 		rows = append(rows, silences(stage)...)
 	}
 	for name, rule := range map[string]smtptest.Rule{
-		"reset within the body": {Abort: true}, "closed within the body": {Close: true}, "the rest is never read": {Stall: true},
+		"reset within the body": {Abort: true}, "closed within the body": {Close: true},
+		"the rest is never read":  {Stall: true},
 		"refused within the body": {Reply: blabbing("552 5.3.4"), Close: true},
 	} {
 		rule.Stage = smtptest.Body
-		rows = append(rows, misbehaviour{name: name, rule: rule, want: outcome{class: delivery.Temporary, stage: delivery.StageBody}})
+		rows = append(rows, misbehaviour{name: name, rule: rule,
+			want: outcome{class: delivery.Temporary, stage: delivery.StageBody}})
 	}
 	return append(rows, oddities()...)
 }
@@ -58,13 +63,15 @@ func refusals(stage smtptest.Stage) []misbehaviour {
 		refused = delivery.Temporary // a server that wants no mail at all; there may be another
 	}
 	row := func(name, reply string, close bool, want outcome) misbehaviour {
-		return misbehaviour{name: string(stage) + " " + name, rule: smtptest.Rule{Stage: stage, Reply: reply, Close: close}, want: want}
+		return misbehaviour{name: string(stage) + " " + name,
+			rule: smtptest.Rule{Stage: stage, Reply: reply, Close: close}, want: want}
 	}
 	return []misbehaviour{
 		row("421 and close", blabbing("421 4.3.2"), true, outcome{delivery.Temporary, at, 421, "4.3.2"}),
 		row("451", blabbing("451 4.7.1"), false, outcome{delivery.Temporary, at, 451, "4.7.1"}),
 		row("550", blabbing("550 5.1.1"), false, outcome{refused, at, 550, "5.1.1"}),
-		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false, outcome{refused, at, 554, "5.7.1"}),
+		row("554 in two lines", blabbing("554-5.7.1")+"\r\n"+blabbing("554 5.7.1"), false,
+			outcome{refused, at, 554, "5.7.1"}),
 		row("550 with a foreign enhanced code", blabbing("550 4.1.1"), false, outcome{refused, at, 550, ""}),
 		row("530", blabbing("530 5.7.0"), false, outcome{delivery.Temporary, at, 530, "5.7.0"}),
 	}
@@ -109,17 +116,22 @@ func silences(stage smtptest.Stage) []misbehaviour {
 // oddities are single cases.
 func oddities() []misbehaviour {
 	return []misbehaviour{
-		{name: "greeting byte by byte", rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
-		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"}, accepted: 1},
+		{name: "greeting byte by byte",
+			rule: smtptest.Rule{Stage: smtptest.Greet, Slow: true, Reply: "220-hello\r\n220 there"}, accepted: 1},
+		{name: "answer byte by byte", rule: smtptest.Rule{Stage: smtptest.Dot, Slow: true, Reply: "250 2.0.0 taken"},
+			accepted: 1},
 		{name: "a byte a second, within the limit", accepted: 1,
 			rule: smtptest.Rule{Stage: smtptest.Rcpt, Slow: true, Pause: time.Second, Reply: "250 2.1.5 in a minute"}},
-		{name: "EHLO unknown, HELO known", rule: smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "500 5.5.1 what?"}, accepted: 1},
-		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"}, accepted: 1},
+		{name: "EHLO unknown, HELO known",
+			rule: smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "500 5.5.1 what?"}, accepted: 1},
+		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"},
+			accepted: 1},
 		{name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
 			want: outcome{class: delivery.Unknown, stage: delivery.StageDot, code: 354}},
 		{name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
 			want: outcome{class: delivery.Temporary, stage: delivery.StageData, code: 250}},
-		{name: "an answer before the body", rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
+		{name: "an answer before the body",
+			rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
 			want: outcome{class: delivery.Temporary, stage: delivery.StageBody}},
 		{name: "late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 9 * time.Minute}},
 		{name: "too late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
@@ -128,8 +140,9 @@ func oddities() []misbehaviour {
 	}
 }
 
-// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock; pipelined, those that need no waiting over
-// real sockets too, whose buffers and resets a pipe has not.
+// TestMisbehaviour runs every row with the timeouts that are the defaults, on a virtual clock;
+// pipelined, those that need no waiting over real sockets too, whose buffers and resets a pipe has
+// not.
 func TestMisbehaviour(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for _, row := range misbehaviours() {
@@ -191,16 +204,18 @@ func TestDiallingEnds(t *testing.T) {
 	})
 }
 
-// FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that starts with the right
-// code is an answer, and no error shows what was said.
+// FuzzReplies puts any bytes in place of an answer and then closes. Nothing but a whole line that
+// starts with the right code is an answer, and no error shows what was said.
 func FuzzReplies(f *testing.F) {
-	stages := []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot}
+	stages := []smtptest.Stage{smtptest.Greet, smtptest.Hello, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
+		smtptest.Dot}
 	f.Fuzz(func(t *testing.T, n int, said []byte) {
 		if n < 0 || n >= len(stages) || len(said) == 0 {
 			t.Skip()
 		}
 		servertest.Bubble(t, func(t *testing.T) {
-			server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said), Close: true}))
+			server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said),
+				Close: true}))
 			_, err := sender(t, server).Send(t.Context(), smtptest.Sample(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)
 		})
@@ -223,12 +238,15 @@ func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
 	}
 }
 
-// What a server says of a refusal is kept, at any stage and of each line, but for recipient, code and login.
+// What a server says of a refusal is kept, at any stage and of each line, but for recipient, code
+// and login.
 func TestWordsOfARefusal(t *testing.T) {
-	const said = " <" + recipient + "> blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?to=" + recipient + " or https://example.com/" + code + "/Lovelace"
+	const said = " <" + recipient + "> blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?to=" + recipient +
+		" or https://example.com/" + code + "/Lovelace"
 	const want = "… blocked, see https://www.spamhaus.org/query/ip/203.0.113.5?… or https://example.com/…/…"
 	bothWays(t, func(t *testing.T, extensions []string) {
-		for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Mail, smtptest.Rcpt, smtptest.Data, smtptest.Dot} {
+		for _, stage := range []smtptest.Stage{smtptest.Greet, smtptest.Mail, smtptest.Rcpt, smtptest.Data,
+			smtptest.Dot} {
 			rule := smtptest.Rule{Stage: stage, Reply: "554-5.7.1" + said + "\r\n554 5.7.1" + said}
 			if stage == smtptest.Greet { // no recipient was named
 				rule.Reply = strings.ReplaceAll(rule.Reply, code+"/Lovelace", "0123456789/x")
@@ -236,7 +254,8 @@ func TestWordsOfARefusal(t *testing.T) {
 			_, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{rule}})
 			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			fail, ok := errors.AsType[*delivery.Error](err)
-			if !ok || stage != smtptest.Greet && fail.Text != want+" "+want || !strings.HasSuffix(fail.Error(), fail.Text) || fail.Reply() != "554 5.7.1" ||
+			if !ok || stage != smtptest.Greet && fail.Text != want+" "+want ||
+				!strings.HasSuffix(fail.Error(), fail.Text) || fail.Reply() != "554 5.7.1" ||
 				strings.Contains(strings.ToLower(fail.Text), "lovelace") {
 				t.Errorf("%s: %v", stage, err)
 			}

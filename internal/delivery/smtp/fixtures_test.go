@@ -22,7 +22,8 @@ const (
 	code      = smtptest.Code
 )
 
-// sender makes a sender for a server, on its port or without one, changed as wanted, and closed with the test.
+// sender makes a sender for a server, on its port or without one, changed as wanted, and closed
+// with the test.
 func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) mailserver.Servers {
 	t.Helper()
 	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
@@ -36,14 +37,16 @@ func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config))
 }
 
 // overTCP starts a server on a port, and makes a sender for it.
-func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
+func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
+	mailserver.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
 	return server, sender(t, server, change...)
 }
 
 // inBubble makes a server without a port, and a sender for it.
-func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server, mailserver.Servers) {
+func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
+	mailserver.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
 	return server, sender(t, server, change...)
@@ -80,7 +83,8 @@ type outcome struct {
 	enhanced string
 }
 
-// outcomeOf reads an error of Send, and checks that neither it nor anything that it wraps prints a secret.
+// outcomeOf reads an error of Send, and checks that neither it nor anything that it wraps prints a
+// secret.
 func outcomeOf(t *testing.T, err error) outcome {
 	t.Helper()
 	if err == nil {

@@ -11,7 +11,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// TestWritesOfAMail: a server that offers PIPELINING gets the three commands in one write, and no other does; content and dot go together.
+// TestWritesOfAMail: a server that offers PIPELINING gets the three commands in one write, and no
+// other does; content and dot go together.
 func TestWritesOfAMail(t *testing.T) {
 	for keyword, want := range map[string]int{"PIPELINING": 2, "8BITMIME": 4} {
 		server, writes := smtptest.Start(t, smtptest.Script{Extensions: []string{keyword}}), 0
@@ -29,8 +30,9 @@ func TestWritesOfAMail(t *testing.T) {
 	}
 }
 
-// TestRefusals: the refusal that counts is the first. The connection serves the next mail, after RSET, unless the server went away, does
-// not take RSET, or asked in the pipeline for the content all the same: then it gets neither content nor dot.
+// TestRefusals: the refusal that counts is the first. The connection serves the next mail, after
+// RSET, unless the server went away, does not take RSET, or asked in the pipeline for the content
+// all the same: then it gets neither content nor dot.
 func TestRefusals(t *testing.T) {
 	at := func(stage smtptest.Stage, reply string) smtptest.Rule {
 		return smtptest.Rule{Stage: stage, Times: 1, Reply: reply}
@@ -47,20 +49,28 @@ func TestRefusals(t *testing.T) {
 		"one by one, the recipient": {nil, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT RSET"},
 		"one by one, DATA":          {nil, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 		"the mail":                  {nil, dot, []smtptest.Rule{no(dot)}, "EHLO MAIL RCPT DATA RSET"},
-		"RSET fails":                {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)}, "EHLO MAIL RCPT RSET EHLO"},
-		"RSET closes":               {nil, rcpt, []smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}}, "EHLO MAIL RCPT RSET EHLO"},
+		"RSET fails": {nil, rcpt, []smtptest.Rule{no(rcpt), no(smtptest.Reset)},
+			"EHLO MAIL RCPT RSET EHLO"},
+		"RSET closes": {nil, rcpt, []smtptest.Rule{no(rcpt), {Stage: smtptest.Reset, Close: true}},
+			"EHLO MAIL RCPT RSET EHLO"},
 
 		"the sender":    {pipelining, mail, []smtptest.Rule{no(mail)}, "EHLO MAIL RCPT DATA RSET"},
 		"the recipient": {pipelining, rcpt, []smtptest.Rule{no(rcpt)}, "EHLO MAIL RCPT DATA RSET"},
 		"DATA":          {pipelining, data, []smtptest.Rule{no(data)}, "EHLO MAIL RCPT DATA RSET"},
 
-		"the sender, and 354":    {pipelining, mail, []smtptest.Rule{no(mail), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
-		"the recipient, and 354": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "354 go on")}, "EHLO MAIL RCPT DATA EHLO"},
+		"the sender, and 354": {pipelining, mail, []smtptest.Rule{no(mail), at(data, "354 go on")},
+			"EHLO MAIL RCPT DATA EHLO"},
+		"the recipient, and 354": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "354 go on")},
+			"EHLO MAIL RCPT DATA EHLO"},
 
-		"and closed":     {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}}, "EHLO MAIL RCPT DATA EHLO"},
-		"and 421":        {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
-		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")}, "EHLO MAIL RCPT DATA EHLO"},
-		"and half a refusal": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
+		"and closed": {pipelining, rcpt, []smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Close: true}},
+			"EHLO MAIL RCPT DATA EHLO"},
+		"and 421": {pipelining, rcpt, []smtptest.Rule{no(rcpt), at(data, "421 4.3.2 bye")},
+			"EHLO MAIL RCPT DATA EHLO"},
+		"and 421 midway": {pipelining, mail, []smtptest.Rule{no(mail), at(rcpt, "421 4.3.2 bye")},
+			"EHLO MAIL RCPT DATA EHLO"},
+		"and half a refusal": {pipelining, rcpt,
+			[]smtptest.Rule{no(rcpt), {Stage: data, Times: 1, Raw: "503 5.5", Close: true}},
 			"EHLO MAIL RCPT DATA EHLO"},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
@@ -77,8 +87,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a fresh one. Not so twice, nor once the
-// server has said 354 or has given a whole refusal.
+// TestKeptConnectionThatFails: whatever happens on it before 354, the mail goes out once, over a
+// fresh one. Not so twice, nor once the server has said 354 or has given a whole refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
 	notSent := func(stage string) outcome { return outcome{class: delivery.Temporary, stage: stage} }
@@ -87,18 +97,26 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		want                  outcome
 		messages, connections int
 	}{
-		"closed while idle":       {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Close: true}, sent, 2, 2},
-		"421 while idle":          {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long", Close: true}, sent, 2, 2},
-		"a line out of turn":      {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"}, sent, 2, 2},
-		"closed at MAIL":          {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
-		"421 at MAIL":             {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"}, sent, 2, 2},
-		"half a refusal at MAIL":  {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true}, sent, 2, 2},
-		"closed at RCPT":          {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
-		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"}, sent, 2, 2},
+		"closed while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Close: true}, sent, 2, 2},
+		"421 while idle": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "421 4.4.2 idle for too long",
+			Close: true}, sent, 2, 2},
+		"a line out of turn": {smtptest.Rule{Stage: smtptest.Idle, Times: 1, Reply: "250 2.0.0 by the way"},
+			sent, 2, 2},
+		"closed at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
+		"421 at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Reply: "421 4.4.5 busy"},
+			sent, 2, 2},
+		"half a refusal at MAIL": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Times: 1, Raw: "550 5.1", Close: true},
+			sent, 2, 2},
+		"closed at RCPT": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Times: 1, Close: true}, sent, 2, 2},
+		"250 in place of the 354": {smtptest.Rule{Stage: smtptest.Data, Skip: 1, Times: 1, Reply: "250 ok"},
+			sent, 2, 2},
 
-		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true}, notSent(delivery.StageMail), 1, 2},
-		"reset within the body":   {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true}, notSent(delivery.StageBody), 1, 1},
-		"closed after the dot":    {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true}, outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2, 1},
+		"the fresh one fails too": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Close: true},
+			notSent(delivery.StageMail), 1, 2},
+		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
+			notSent(delivery.StageBody), 1, 1},
+		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
+			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2, 1},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
 			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
 		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},
@@ -109,7 +127,8 @@ func TestKeptConnectionThatFails(t *testing.T) {
 	bothWays(t, func(t *testing.T, extensions []string) {
 		for name, c := range rows {
 			t.Run(name, func(t *testing.T) {
-				server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{c.rule}}, unbuffered)
+				server, s := overTCP(t, smtptest.Script{Extensions: extensions, Rules: []smtptest.Rule{c.rule}},
+					unbuffered)
 				sendAll(t, s, 1, 1)
 				second := smtptest.Sample(2)
 				if c.rule.Stage == smtptest.Body {

@@ -11,8 +11,9 @@ import (
 
 // pool keeps the connections to one server: never more than most, those that say QUIT included.
 //
-// While fewer than least connections are open, a mail without one opens one. Beyond that, only a mail that has waited for growAfter opens
-// one: so connections grow with the backlog, and a quick server gets few. Idle connections beyond the least are closed soon.
+// While fewer than least connections are open, a mail without one opens one. Beyond that, only a
+// mail that has waited for growAfter opens one: so connections grow with the backlog, and a quick
+// server gets few. Idle connections beyond the least are closed soon.
 type pool struct {
 	least, most, maxMails int
 
@@ -42,9 +43,10 @@ const (
 	maxIdle = 30 * time.Second
 )
 
-// acquire returns the idle session that was used last, or waits for one. If s is nil and ok is true, the caller opens a session, which is
-// counted already. The caller ends either with release. ok is false without fail if patience ends first; fail says that ctx ended or that
-// the pool is closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
+// acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
+// true, the caller opens a session, which is counted already. The caller ends either with release.
+// ok is false without fail if patience ends first; fail says that ctx ended or that the pool is
+// closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
@@ -76,8 +78,9 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 	}
 }
 
-// acquireOrQueue returns what takeOrOpen returns or, if that is false, queues the mail and returns its waiter. It returns neither if all
-// connections are in use and patience is 0, and an error if the pool is closed.
+// acquireOrQueue returns what takeOrOpen returns or, if that is false, queues the mail and returns
+// its waiter. It returns neither if all connections are in use and patience is 0, and an error if
+// the pool is closed.
 func (p *pool) acquireOrQueue(patience time.Duration) (s *session, ok bool, t *waiter, fail *delivery.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +115,8 @@ func (p *pool) leaveQueue(t *waiter) bool {
 	return true
 }
 
-// takeOrOpen returns an idle session, or nil as the right to open one; false: a mail has to wait. The caller holds the lock.
+// takeOrOpen returns an idle session, or nil as the right to open one; false: a mail has to wait.
+// The caller holds the lock.
 func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
 	if n := len(p.idle); n > 0 {
 		s, p.idle = p.idle[n-1], p.idle[:n-1]
@@ -126,7 +130,8 @@ func (p *pool) takeOrOpen(overdue bool) (s *session, ok bool) {
 	return nil, true
 }
 
-// serveWaiting hands idle sessions, and rights to open others, to waiting mails in turn. The caller holds the lock.
+// serveWaiting hands idle sessions, and rights to open others, to waiting mails in turn. The caller
+// holds the lock.
 func (p *pool) serveWaiting() {
 	for len(p.waiting) > 0 {
 		s, ok := p.takeOrOpen(p.waiting[0].overdue)
@@ -138,8 +143,8 @@ func (p *pool) serveWaiting() {
 	}
 }
 
-// release ends the use of a session, or of the right to open one. The session is kept, or goes to a waiting mail; after maxMails it is
-// closed in the background, and if it is not usable it is cut.
+// release ends the use of a session, or of the right to open one. The session is kept, or goes to a
+// waiting mail; after maxMails it is closed in the background, and if it is not usable it is cut.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +190,8 @@ func (p *pool) quitLater(s *session) {
 	})
 }
 
-// expire closes a session that has been idle too long. A session that is by now among the least is kept for longer.
+// expire closes a session that has been idle too long. A session that is by now among the least is
+// kept for longer.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +207,8 @@ func (p *pool) expire(s *session) {
 	p.quitLater(s)
 }
 
-// dropIdle cuts every idle session. It is called when the most recent one was found dead: the others were idle for longer.
+// dropIdle cuts every idle session. It is called when the most recent one was found dead: the
+// others were idle for longer.
 func (p *pool) dropIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,7 +221,8 @@ func (p *pool) dropIdle() {
 	p.serveWaiting()
 }
 
-// close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they are released.
+// close ends the idle sessions with QUIT and waits for that. Sessions in use are closed when they
+// are released.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -76,7 +76,8 @@ func TestQuitThatIsNotAnswered(t *testing.T) {
 func TestClose(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Misbehaving(
-			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second}, smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
+			smtptest.Rule{Stage: smtptest.Dot, Times: 2, Delay: time.Second},
+			smtptest.Rule{Stage: smtptest.Dot, Delay: time.Minute}))
 		burst(t, s, 1, 2)
 		var last sync.WaitGroup
 		last.Go(func() { burst(t, s, 3, 1) })
@@ -122,8 +123,8 @@ func burst(t *testing.T, s mailserver.Servers, first, n int) {
 // takes300ms is a receiver that takes as long for each mail.
 var takes300ms = smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Dot, Delay: 300 * time.Millisecond})
 
-// A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those beyond the least end soon after the
-// backlog, and the others as ever.
+// A receiver that takes 300 ms a mail gets as many mails a second as its connections allow. Those
+// beyond the least end soon after the backlog, and the others as ever.
 func TestConnectionsGrowAndShrink(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms, between(2, 20), func(c *smtp.Config) { c.MaxMails = 1000 })
@@ -153,7 +154,8 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, takes300ms)
 		burst(t, s, 0, 3)
-		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1, Reply: "421 4.3.2 going down"}))
+		server.SetScript(smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Mail, Times: 1,
+			Reply: "421 4.3.2 going down"}))
 		sendAll(t, s, 4, 4)
 		if synctest.Wait(); server.Connections() != 4 || server.Open() != 1 {
 			t.Errorf("%d of %d connections open, want the fresh one", server.Open(), server.Connections())
@@ -161,7 +163,8 @@ func TestWornOutConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A receiver that takes mails at once gets them over the least connections: none is opened that would have nothing to do.
+// A receiver that takes mails at once gets them over the least connections: none is opened that
+// would have nothing to do.
 func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(2, 20))
@@ -170,7 +173,8 @@ func TestQuickReceiverGetsFewConnections(t *testing.T) {
 	})
 }
 
-// A connection that ends makes room for another one at once, also while mails wait for those that there are.
+// A connection that ends makes room for another one at once, also while mails wait for those that
+// there are.
 func TestConnectionsThatEndAreReplaced(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server, s := inBubble(t, smtptest.Script{}, between(1, 1000), func(c *smtp.Config) { c.MaxMails = 1 })
@@ -205,8 +209,9 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 	}
 }
 
-// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in between. There are never more sockets than
-// allowed, also while connections are replaced or retired.
+// TestManySendersAtOnce: each outcome agrees with what the server has, whatever goes wrong in
+// between. There are never more sockets than allowed, also while connections are replaced or
+// retired.
 func TestManySendersAtOnce(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 		{Stage: smtptest.Mail, Skip: 5, Times: 2, Close: true},
@@ -244,6 +249,7 @@ func TestManySendersAtOnce(t *testing.T) {
 		}
 	}
 	if unknown != 5 || peak.Load() > 4 || open.Load() != 0 {
-		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(), open.Load())
+		t.Errorf("%d outcomes unknown, want the 5 that were made so; %d sockets at once, %d left", unknown, peak.Load(),
+			open.Load())
 	}
 }

@@ -51,7 +51,8 @@ func decoded(t *testing.T, data []byte) string {
 	}
 }
 
-// TestMessageOnTheWire: a mail has these headers and no others, such as User-Agent or List-Unsubscribe.
+// TestMessageOnTheWire: a mail has these headers and no others, such as User-Agent or
+// List-Unsubscribe.
 func TestMessageOnTheWire(t *testing.T) {
 	m := smtptest.Sample(1)
 	m.From = "Läden & Söhne <no-reply@codes.example>"
@@ -68,7 +69,8 @@ func TestMessageOnTheWire(t *testing.T) {
 		}
 		all := server.Messages()
 		want := "Auto-Submitted: auto-generated\n" + language + kind + "Date: Wed, 04 Mar 2026 04:06:07 +0000\n" +
-			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.ID + ">\nMime-Version: 1.0\nSubject: " + m.Subject +
+			"From: Läden & Söhne <no-reply@codes.example>\nMessage-Id: <" + m.ID + ">\nMime-Version: 1.0\nSubject: " +
+			m.Subject +
 			"\nTo: <" + recipient + ">\n" + marks + "text/plain; charset=UTF-8\n" + m.Text + html
 		if got := decoded(t, all[len(all)-1].Data); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -81,22 +83,28 @@ func TestMessageOnTheWire(t *testing.T) {
 	sends("", "Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=UTF-8\n", "", "")
 }
 
-// plainLines checks that the message is 7-bit, with lines of at most 998 octets that end in CRLF and nothing else.
+// plainLines checks that the message is 7-bit, with lines of at most 998 octets that end in CRLF
+// and nothing else.
 func plainLines(t *testing.T, data []byte) {
 	t.Helper()
 	for line := range bytes.Lines(data) {
 		body, ok := bytes.CutSuffix(line, []byte("\r\n"))
-		if !ok || len(body) > 998 || bytes.ContainsFunc(body, func(r rune) bool { return r > 0x7e || r < ' ' && r != '\t' }) {
+		if !ok || len(body) > 998 || bytes.ContainsFunc(body, func(r rune) bool {
+			return r > 0x7e ||
+				r < ' ' && r != '\t'
+		}) {
 			t.Errorf("line of %d octets: %.80q", len(line), line)
 		}
 	}
 }
 
-// TestEnvelope: a server without SMTPUTF8 is offered no address with a non-ASCII local part, but internationalised domains.
+// TestEnvelope: a server without SMTPUTF8 is offered no address with a non-ASCII local part, but
+// internationalised domains.
 func TestEnvelope(t *testing.T) {
 	for _, c := range []struct{ from, to, sender, recipient, options string }{
 		{`"Codes, Ltd." <No.Reply@Codes.example>`, "A+b=c@X.example", "No.Reply@Codes.example", "A+b=c@X.example", ""},
-		{"Codes <no-reply@bücher.example>", "ada@bücher.example", "no-reply@xn--bcher-kva.example", "ada@xn--bcher-kva.example", ""},
+		{"Codes <no-reply@bücher.example>", "ada@bücher.example", "no-reply@xn--bcher-kva.example",
+			"ada@xn--bcher-kva.example", ""},
 		{"no-reply@codes.example", "用户@例子.example", "no-reply@codes.example", "用户@xn--fsqu00a.example", " SMTPUTF8"},
 		{"用户@codes.example", "a@localhost", "用户@codes.example", "a@localhost", " SMTPUTF8"},
 		{"post@localhost", "a@localhost", "post@localhost", "a@localhost", ""},
@@ -106,7 +114,8 @@ func TestEnvelope(t *testing.T) {
 			m := smtptest.Sample(1)
 			m.From, m.To = c.from, c.to
 			_, err := s.Send(t.Context(), m)
-			want := []string{"EHLO localhost", "MAIL FROM:<" + c.sender + "> BODY=8BITMIME" + c.options, "RCPT TO:<" + c.recipient + ">", "DATA"}
+			want := []string{"EHLO localhost", "MAIL FROM:<" + c.sender + "> BODY=8BITMIME" + c.options,
+				"RCPT TO:<" + c.recipient + ">", "DATA"}
 			if refused := c.options != "" && extensions != nil; refused {
 				want = want[:1]
 				expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
@@ -120,8 +129,8 @@ func TestEnvelope(t *testing.T) {
 	}
 }
 
-// TestSendable: the longest and oddest that are still right. The first line of subject and sender is not empty, and no line with an encoded
-// word is longer than 76 octets (RFC 2047 section 2).
+// TestSendable: the longest and oddest that are still right. The first line of subject and sender
+// is not empty, and no line with an encoded word is longer than 76 octets (RFC 2047 section 2).
 func TestSendable(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
 	to := func(to string) func(*delivery.Message) { return func(m *delivery.Message) { m.To = to } }
@@ -131,13 +140,15 @@ func TestSendable(t *testing.T) {
 		}
 	}
 	for n, change := range []func(*delivery.Message){
-		to(strings.Repeat("x", 64) + "@example.org"), to(strings.Repeat("x", 64) + "@" + strings.Repeat("abcdefg.", 23) + "abcde"),
+		to(strings.Repeat("x", 64) + "@example.org"),
+		to(strings.Repeat("x", 64) + "@" + strings.Repeat("abcdefg.", 23) + "abcde"),
 		to("!#$%&'*+-/=?^_`{|}~@example.org"), to("a@r4---sn.example.org"),
 		func(m *delivery.Message) { m.Subject = "" },
 		func(m *delivery.Message) { m.Subject = strings.Repeat("验", 300) },
 		func(m *delivery.Message) { m.Text = "\x00\x01\r\r\n.\n\u2028" },
 		said("您的验证码"), said("您的验证码是用于登录商店的一次性密码请勿告诉他人"), said("Ваш код подтверждения для магазина"),
-		said("Bestätigungscode für den Laden, 10 Minuten gültig"), said("a" + strings.Repeat("é", 100)), said(strings.Repeat("long", 30) + " word"),
+		said("Bestätigungscode für den Laden, 10 Minuten gültig"), said("a" + strings.Repeat("é", 100)),
+		said(strings.Repeat("long", 30) + " word"),
 		said(strings.Repeat("ascii ", 30) + "é"), said(strings.Repeat("🔑", 40)),
 	} {
 		m := smtptest.Sample(n)
@@ -154,15 +165,16 @@ func TestSendable(t *testing.T) {
 		head, _, _ := bytes.Cut(data, []byte("\r\n\r\n"))
 		for line := range strings.Lines(string(head)) {
 			line = strings.TrimRight(line, "\r\n")
-			if line == "Subject:" && m.Subject != "" || line == "From:" || len(line) > 76 && strings.Contains(line, "=?") {
+			if line == "Subject:" && m.Subject != "" || line == "From:" ||
+				len(line) > 76 && strings.Contains(line, "=?") {
 				t.Errorf("%q", line)
 			}
 		}
 	}
 }
 
-// FuzzHeaders: whatever stands in a message, it is rejected before dialling or arrives as one mail, with one sender, one
-// recipient, and the headers that it should have, each once.
+// FuzzHeaders: whatever stands in a message, it is rejected before dialling or arrives as one mail,
+// with one sender, one recipient, and the headers that it should have, each once.
 func FuzzHeaders(f *testing.F) {
 	f.Add("send-1@codes.example", "Codes <no-reply@codes.example>", recipient, "Your code", "en", "text", "<p>html</p>")
 	f.Add("a@b", "a@b\r\nBcc: c@d", "a@b>\r\nRCPT TO:<c@d", "x\r\n\r\nbody", "e\nn", ".\r\n", "\r\n.\r\n")
@@ -170,9 +182,11 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
 		server, s := inBubble(t, smtptest.Script{})
-		m := delivery.Message{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html, Date: time.Unix(1, 0)}
+		m := delivery.Message{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html,
+			Date: time.Unix(1, 0)}
 		if _, err := s.Send(t.Context(), m); err != nil {
-			if o := outcomeOf(t, err); o != (outcome{class: delivery.Rejected, stage: delivery.StageMessage}) || server.Connections() != 0 {
+			if o := outcomeOf(t, err); o != (outcome{class: delivery.Rejected, stage: delivery.StageMessage}) ||
+				server.Connections() != 0 {
 				t.Fatalf("got %v over %d connections", o, server.Connections())
 			}
 			return
@@ -189,7 +203,8 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From", "Message-Id",
+	known := []string{"Auto-Submitted", "Content-Language", "Content-Transfer-Encoding", "Content-Type", "Date", "From",
+		"Message-Id",
 		"Mime-Version", "Subject", "To"}
 	for name, values := range header.Header {
 		if !slices.Contains(known, name) || len(values) != 1 {
@@ -203,7 +218,8 @@ func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Message) {
 	if local, _, _ := strings.Cut(m.To, "@"); !strings.HasPrefix(got.To[0], local+"@") {
 		t.Fatal("the local part was changed")
 	}
-	if n := bytes.Count(got.Data, []byte("\r\n")); n != bytes.Count(got.Data, []byte("\n")) || n != bytes.Count(got.Data, []byte("\r")) {
+	if n := bytes.Count(got.Data, []byte("\r\n")); n != bytes.Count(got.Data, []byte("\n")) ||
+		n != bytes.Count(got.Data, []byte("\r")) {
 		t.Fatal("a bare CR or LF on the wire")
 	}
 }
@@ -215,7 +231,8 @@ func (codeForm) Texts(fill string) (subject, text, html string, err error) {
 	return "Your code", "Code: " + fill + "\n", "<p>" + fill + "</p>", nil
 }
 
-// Mails of one form that are sent at once share their encoded parts, and have each their own recipient, code and ID.
+// Mails of one form that are sent at once share their encoded parts, and have each their own
+// recipient, code and ID.
 func TestMailsAreNotMixedUp(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{Extensions: pipelining})
 	var all sync.WaitGroup
@@ -235,7 +252,8 @@ func TestMailsAreNotMixedUp(t *testing.T) {
 	all.Wait()
 	for _, got := range server.Messages() {
 		fill := strings.TrimSuffix(strings.TrimPrefix(got.To[0], "code-"), "@example.com")
-		if n := bytes.Count(got.Data, []byte(fill)); n != 3 || !bytes.Contains(got.Data, []byte("To: <"+got.To[0]+">")) {
+		if n := bytes.Count(got.Data, []byte(fill)); n != 3 ||
+			!bytes.Contains(got.Data, []byte("To: <"+got.To[0]+">")) {
 			t.Errorf("to %s, %d of 3 times its code:\n%s", got.To[0], n, got.Data)
 		}
 	}

@@ -47,7 +47,8 @@ func TestCauses(t *testing.T) {
 		{delivery.StageMail, textproto.ProtocolError("ada@example.org"), errProtocol},
 		{delivery.StageMail, &textproto.Error{Code: 999, Msg: "ada@example.org"}, errProtocol},
 	} {
-		if got := newError(t.Context(), c.stage, c.err, delivery.Private{}); !errors.Is(got.Err, c.want) || strings.Contains(got.Error(), "ada") {
+		if got := newError(t.Context(), c.stage, c.err, delivery.Private{}); !errors.Is(got.Err, c.want) ||
+			strings.Contains(got.Error(), "ada") {
 			t.Errorf("%s, %v: got %v, want %v", c.stage, c.err, got, c.want)
 		}
 	}
@@ -56,7 +57,8 @@ func TestCauses(t *testing.T) {
 	if got := newError(cancelled, delivery.StageMail, io.EOF, delivery.Private{}); !errors.Is(got, context.Canceled) {
 		t.Errorf("the cause of %v is not the context's", got)
 	}
-	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"}, delivery.Private{}); got.Class != delivery.Rejected ||
+	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"},
+		delivery.Private{}); got.Class != delivery.Rejected ||
 		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
 	}

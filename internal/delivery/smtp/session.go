@@ -20,13 +20,15 @@ type session struct {
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
-	// private is what replies must not repeat into a log: the login and, of the present or last mail, recipient and texts.
+	// private is what replies must not repeat into a log: the login and, of the present or last
+	// mail, recipient and texts.
 	private delivery.Private
 	// mails counts the messages tried.
 	mails int
 	// stale: a transaction was refused half-way, so RSET comes before the next one.
 	stale bool
-	// adrift: which command the next reply would belong to, or whether content is waited for, is not known any more.
+	// adrift: which command the next reply would belong to, or whether content is waited for, is
+	// not known any more.
 	adrift bool
 	// lines is where commands and content are put together before they are sent.
 	lines []byte
@@ -111,8 +113,8 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	return nil
 }
 
-// startTLS ends the handshake if anything stands in the clear behind the server's answer: it would have been
-// written before the handshake, by anyone.
+// startTLS ends the handshake if anything stands in the clear behind the server's answer: it would
+// have been written before the handshake, by anyone.
 func (s *session) startTLS() error {
 	clear := s.client.Text
 	config := s.tlsConfig()
@@ -143,7 +145,8 @@ const (
 	quitTimeout    = time.Second      // QUIT and its reply
 )
 
-// runStep runs one step of the dialogue within its time. A reply counts only if it was asked for and came whole.
+// runStep runs one step of the dialogue within its time. A reply counts only if it was asked for
+// and came whole.
 func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
 		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
@@ -178,8 +181,9 @@ func (s *session) quit() {
 	s.closeSocket()
 }
 
-// leavesSessionUsable reports whether the session can be used after a failure: after our own refusal, or a whole 4xx or 5xx reply other
-// than 421, with which the server closes (RFC 5321 section 3.8).
+// leavesSessionUsable reports whether the session can be used after a failure: after our own
+// refusal, or a whole 4xx or 5xx reply other than 421, with which the server closes (RFC 5321
+// section 3.8).
 func leavesSessionUsable(fail *delivery.Error) bool {
 	return fail.Err == errUTF8 || fail.Status >= 400 && fail.Status != 421
 }

@@ -18,7 +18,8 @@ import (
 
 func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
 
-// encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and after a failure of TLS before AUTH.
+// encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and
+// after a failure of TLS before AUTH.
 type encryption struct {
 	name   string
 	script smtptest.Script
@@ -71,36 +72,51 @@ func encryptions() []encryption {
 		{name: "none where the policy is opportunistic", change: opportunistic},
 
 		{name: "STARTTLS stripped", change: required, want: tlsFailure(), cause: "does not offer STARTTLS"},
-		{name: "EHLO stripped to HELO", script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
-			want: tlsFailure(), cause: "does not offer STARTTLS"},
+		{name: "EHLO stripped to HELO",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Hello, Times: 1, Reply: "502 5.5.1 no"}),
+			want:   tlsFailure(), cause: "does not offer STARTTLS"},
 		{name: "bytes injected behind the answer", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS,
 			Raw: "220 go\r\n250-evil.example\r\n250 AUTH PLAIN\r\n"}), want: tlsFailure(), cause: "bytes in the clear"},
 		{name: "bytes injected a little later", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake,
 			Delay: 20 * time.Millisecond, Raw: "250 evil.example\r\n"}), want: tlsFailure()},
-		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(), cause: "unknown authority"},
-		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(), cause: "unknown authority",
-			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
-		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful, want: tlsFailure(),
+		{name: "unknown authority", script: startTLS(), change: distrustful, want: tlsFailure(),
 			cause: "unknown authority"},
-		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(), cause: "certificate"},
-		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11}, want: tlsFailure()},
-		{name: "STARTTLS refused for good", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
-			want: outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
-		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}), want: tlsFailure()},
-		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}), want: tlsFailure()},
-		{name: "implicit expected, plain found", want: tlsFailure(), change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
-		{name: "refused at RCPT within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
-			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
+		{name: "unknown authority where the policy is opportunistic", script: startTLS(), want: tlsFailure(),
+			cause:  "unknown authority",
+			change: func(c *smtp.Config) { opportunistic(c); distrustful(c) }},
+		{name: "unknown authority, implicit TLS", script: smtptest.Script{TLS: smtptest.Implicit}, change: distrustful,
+			want:  tlsFailure(),
+			cause: "unknown authority"},
+		{name: "another host's certificate", script: startTLS(), change: misnamed, want: tlsFailure(),
+			cause: "certificate"},
+		{name: "TLS 1.1", script: smtptest.Script{TLS: smtptest.STARTTLS, MaxTLS: tls.VersionTLS11},
+			want: tlsFailure()},
+		{name: "STARTTLS refused for good",
+			script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Reply: blabbing("502 5.5.1")}),
+			want:   outcome{delivery.Temporary, delivery.StageTLS, 502, "5.5.1"}},
+		{name: "closed at STARTTLS", script: startTLS(smtptest.Rule{Stage: smtptest.StartTLS, Close: true}),
+			want: tlsFailure()},
+		{name: "closed at the handshake", script: startTLS(smtptest.Rule{Stage: smtptest.Handshake, Close: true}),
+			want: tlsFailure()},
+		{name: "implicit expected, plain found", want: tlsFailure(),
+			change: func(c *smtp.Config) { c.TLS = smtp.TLSImplicit }},
+		{name: "refused at RCPT within TLS",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Reply: blabbing("550 5.1.1")}),
+			want:   outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		{name: "PLAIN", script: login(password, "X-UNKNOWN", "PLAIN"), change: withUser},
 		{name: "LOGIN", script: login(password, "X-UNKNOWN", "LOGIN"), change: withUser},
 		{name: "PLAIN, wrong", script: login("another", "PLAIN"), change: withUser, want: loginFailure(535, "5.7.8")},
 		{name: "no known mechanism", script: login(password, "X-UNKNOWN"), change: withUser, want: loginFailure(0, "")},
 		{name: "no AUTH at all", script: startTLS(), change: withUser, want: loginFailure(0, "")},
-		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser, want: loginFailure(535, "5.7.8")},
-		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser, want: loginFailure(0, "")},
-		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser, want: loginFailure(0, "")},
-		{name: "half a refusal within TLS", script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
-			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+		{name: "refused", script: answers(smtptest.Rule{Reply: blabbing("535 5.7.8")}), change: withUser,
+			want: loginFailure(535, "5.7.8")},
+		{name: "closed at AUTH", script: answers(smtptest.Rule{Close: true}), change: withUser,
+			want: loginFailure(0, "")},
+		{name: "a broken challenge", script: answers(smtptest.Rule{Reply: blabbing("334 %%%")}), change: withUser,
+			want: loginFailure(0, "")},
+		{name: "half a refusal within TLS",
+			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
+			want:   outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
 	}
 }
 
@@ -118,8 +134,9 @@ func TestEncryption(t *testing.T) {
 				t.Errorf("%q does not say %q", err, row.cause)
 			}
 			spoken, stage := verbs(server), row.want.stage
-			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") || (stage == delivery.StageTLS || stage == delivery.StageAuth) &&
-				strings.Contains(spoken, "MAIL") {
+			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") ||
+				(stage == delivery.StageTLS || stage == delivery.StageAuth) &&
+					strings.Contains(spoken, "MAIL") {
 				t.Errorf("went on after the failure: %q", spoken)
 			}
 			want := 0
@@ -133,7 +150,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor the code is readable there.
+// TestNothingInTheClear listens on the wire: with TLS, neither the recipient nor the password nor
+// the code is readable there.
 func TestNothingInTheClear(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})

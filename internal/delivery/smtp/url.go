@@ -14,11 +14,12 @@ import (
 //
 //	smtp://user:password@host:587?tls=required&ca=/etc/ssl/private-ca.pem&hello=mail.example.org
 //
-// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is required
-// (the default), opportunistic or none (the default on loopback hosts); it has no place with smtps. ca is a PEM file
-// that takes the place of the system's authorities. hello is our name in EHLO. conns is how many connections may be open
-// at once, 1 to 1,000, and conns_min how many are opened without a backlog. Characters of user and password that
-// have a meaning in URLs are written as %XX. Errors never quote the URL, it holds the password.
+// The scheme is smtp (STARTTLS, port 587) or smtps (TLS from the first byte, port 465). tls is
+// required (the default), opportunistic or none (the default on loopback hosts); it has no place
+// with smtps. ca is a PEM file that takes the place of the system's authorities. hello is our name
+// in EHLO. conns is how many connections may be open at once, 1 to 1,000, and conns_min how many
+// are opened without a backlog. Characters of user and password that have a meaning in URLs are
+// written as %XX. Errors never quote the URL, it holds the password.
 func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -28,8 +29,9 @@ func ParseURL(text string) (Config, error) {
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
 		return Config{}, delivery.SafeText("the scheme must be smtp or smtps")
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeText("must be scheme://user:password@host:port?parameters (write special characters in user " +
-			"and password as %XX)")
+		return Config{}, delivery.SafeText(
+			"must be scheme://user:password@host:port?parameters (write special characters in user " +
+				"and password as %XX)")
 	}
 	config := Config{Host: u.Hostname(), Username: u.User.Username()}
 	config.Password, _ = u.User.Password()
@@ -81,7 +83,8 @@ func parseCount(into *int, text string, most int) bool {
 }
 
 func tlsPolicy(scheme string, query url.Values, host string) (tlsRequirement, error) {
-	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic, "none": TLSNone}[query.Get("tls")]
+	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic,
+		"none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
 		return 0, delivery.SafeText("smtps is always encrypted, tls has no place there")

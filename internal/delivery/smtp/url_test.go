@@ -12,17 +12,19 @@ import (
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]smtp.Config{
-		"smtp://mail.example":                         {Host: "mail.example"},
-		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p", Hello: "codes.example"},
-		"smtp://mail.example?conns=1000&conns_min=9":  {Host: "mail.example", MaxConns: 1000, MinConns: 9},
-		"smtp://u%40x:p%2Fq%3A%2C@mail.example":       {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
-		"smtps://mail.example":                        {Host: "mail.example", TLS: smtp.TLSImplicit},
-		"smtp://mail.example?tls=opportunistic":       {Host: "mail.example", TLS: smtp.TLSOpportunistic},
-		"smtp://127.0.0.1:1025":                       {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
-		"smtp://LOCALHOST":                            {Host: "LOCALHOST", TLS: smtp.TLSNone},
-		"smtp://[::1]:25":                             {Host: "::1", Port: 25, TLS: smtp.TLSNone},
-		"smtp://localhost?tls=required":               {Host: "localhost"},
-		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic, Username: "u",
+		"smtp://mail.example": {Host: "mail.example"},
+		"smtp://u:p@mail.example?hello=codes.example": {Host: "mail.example", Username: "u", Password: "p",
+			Hello: "codes.example"},
+		"smtp://mail.example?conns=1000&conns_min=9": {Host: "mail.example", MaxConns: 1000, MinConns: 9},
+		"smtp://u%40x:p%2Fq%3A%2C@mail.example":      {Host: "mail.example", Username: "u@x", Password: "p/q:,"},
+		"smtps://mail.example":                       {Host: "mail.example", TLS: smtp.TLSImplicit},
+		"smtp://mail.example?tls=opportunistic":      {Host: "mail.example", TLS: smtp.TLSOpportunistic},
+		"smtp://127.0.0.1:1025":                      {Host: "127.0.0.1", Port: 1025, TLS: smtp.TLSNone},
+		"smtp://LOCALHOST":                           {Host: "LOCALHOST", TLS: smtp.TLSNone},
+		"smtp://[::1]:25":                            {Host: "::1", Port: 25, TLS: smtp.TLSNone},
+		"smtp://localhost?tls=required":              {Host: "localhost"},
+		"smtp://u:p@[2001:db8::1]:587?tls=opportunistic": {Host: "2001:db8::1", Port: 587, TLS: smtp.TLSOpportunistic,
+			Username: "u",
 			Password: "p"},
 	} {
 		got, err := smtp.ParseURL(text)
@@ -40,9 +42,10 @@ func fieldsOf(c smtp.Config) []any {
 func TestParseURLRefuses(t *testing.T) {
 	const secret = "s3cr3t"
 	for reason, texts := range map[string][]string{
-		"scheme":            {"http://mail.example"},
-		"malformed":         {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
-		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"}, // for one of several reasons
+		"scheme":    {"http://mail.example"},
+		"malformed": {"smtp://user:" + secret + "#x@mail.example", "smtp://user:" + secret + "\n@mail.example"},
+		// for one of several reasons
+		"":                  {"mail.example:587", "smtp://user:" + secret + "/x@mail.example"},
 		"host":              {"smtp://"},
 		"port":              {"smtp://mail.example:0", "smtp://mail.example:65536"},
 		"must be":           {"smtp://mail.example/inbox"},

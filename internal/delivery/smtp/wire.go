@@ -10,8 +10,8 @@ import (
 // included. Real replies stay under 1 KiB, chains under 20 KiB.
 const maxReply = 64 << 10
 
-// wire is the socket below everything else, TLS included. Only the goroutine of the dialogue reads and
-// writes; any goroutine may Close.
+// wire is the socket below everything else, TLS included. Only the goroutine of the dialogue reads
+// and writes; any goroutine may Close.
 type wire struct {
 	net.Conn
 	// sent counts the bytes that the kernel has taken.
@@ -35,8 +35,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write closes the socket when it fails: what came before must not be ended by anything after it, and an answer
-// to half a dot would be waited for in vain.
+// Write closes the socket when it fails: what came before must not be ended by anything after it,
+// and an answer to half a dot would be waited for in vain.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.sent += int64(n)
@@ -46,8 +46,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// tornLineRecorder remembers whether the stream broke in the middle of a line: bufio.Reader.ReadLine hands out the
-// part before the break as a line and swallows the error, be it a timeout, a reset or an end.
+// tornLineRecorder remembers whether the stream broke in the middle of a line:
+// bufio.Reader.ReadLine hands out the part before the break as a line and swallows the error, be it
+// a timeout, a reset or an end.
 type tornLineRecorder struct {
 	source io.Reader
 	within bool

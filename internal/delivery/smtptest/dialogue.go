@@ -210,7 +210,8 @@ func (d *dialogue) body() ([]byte, bool) {
 func (d *dialogue) endOfData(content []byte) bool {
 	rule := d.server.rule(Dot, d.recipient())
 	if !refuses(rule) {
-		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to), Data: bytes.Clone(content), At: time.Now()})
+		d.server.accept(Message{ID: messageID(content), From: d.from, To: slices.Clone(d.to),
+			Data: bytes.Clone(content), At: time.Now()})
 	}
 	recipient := d.recipient()
 	d.from, d.to = "", nil

@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// Message is one message that the server accepted: it read the final dot, and did not answer 4xx or 5xx to it.
+// Message is one message that the server accepted: it read the final dot, and did not answer 4xx or
+// 5xx to it.
 type Message struct {
 	// ID is the Message-ID without angle brackets.
 	ID string
@@ -53,8 +54,8 @@ func (s *Server) ByID() map[string]int {
 	return counts
 }
 
-// Commands gives the command lines of all connections in the order of arrival. Answers to AUTH challenges
-// and message lines are not among them.
+// Commands gives the command lines of all connections in the order of arrival. Answers to AUTH
+// challenges and message lines are not among them.
 func (s *Server) Commands() (commands []string) {
 	s.locked(func() { commands = slices.Clone(s.commands) })
 	return commands
@@ -63,7 +64,8 @@ func (s *Server) Commands() (commands []string) {
 // Connections is how many connections were opened so far.
 func (s *Server) Connections() int { return s.number(func() int { return s.opened }) }
 
-// Open is how many connections are open; one that the client closed counts until the server has noticed.
+// Open is how many connections are open; one that the client closed counts until the server has
+// noticed.
 func (s *Server) Open() int { return s.number(func() int { return len(s.conns) }) }
 
 // Partial is how many messages began and never came to their final dot.

@@ -1,5 +1,6 @@
-// Package smtptest is an SMTP server for tests that behaves, and misbehaves, by script. It shows what a
-// client did on the wire: which messages it got accepted, for whom, over how many connections.
+// Package smtptest is an SMTP server for tests that behaves, and misbehaves, by script. It shows
+// what a client did on the wire: which messages it got accepted, for whom, over how many
+// connections.
 //
 //	server := smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
 //		{Stage: smtptest.Rcpt, Times: 1, Reply: "451 4.7.1 greylisted"},
@@ -7,9 +8,9 @@
 //	… send to server.URL() …
 //	messages := server.Await(1)
 //
-// Stop and Restart play an outage on one port, that of [StartAt]; SetScript changes the behaviour under way. [New] gives a server without
-// a listener, whose Dial works over net.Pipe and so within a testing/synctest bubble, where stalls and delays
-// take no time. Only tests import this package.
+// Stop and Restart play an outage on one port, that of [StartAt]; SetScript changes the behaviour
+// under way. [New] gives a server without a listener, whose Dial works over net.Pipe and so within
+// a testing/synctest bubble, where stalls and delays take no time. Only tests import this package.
 package smtptest
 
 import "time"
@@ -35,13 +36,14 @@ const (
 	Quit      Stage = "quit"
 )
 
-// Rule changes what the server does at one stage. The first rule that fits and has uses left is the one taken.
-// Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
+// Rule changes what the server does at one stage. The first rule that fits and has uses left is the
+// one taken. Without Reply, Raw, Stall, Close and Abort the usual answer is given (after Delay).
 type Rule struct {
 	Stage Stage
 	// To limits the rule to this envelope recipient (from RCPT on); "" fits all.
 	To string
-	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for all.
+	// Skip is how many fitting occasions pass first; Times on how many the rule then applies, 0 for
+	// all.
 	Skip, Times int
 
 	// Until, if set, is closed before anything else happens; Delay comes after that.
@@ -56,7 +58,8 @@ type Rule struct {
 	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
 	Stall bool
-	// Close ends the connection without a word of TLS, and Abort with a reset where the transport has one.
+	// Close ends the connection without a word of TLS, and Abort with a reset where the transport
+	// has one.
 	Close, Abort bool
 }
 
@@ -79,15 +82,16 @@ func Misbehaving(rules ...Rule) Script { return Script{Rules: rules} }
 // Script is the behaviour of a server. The zero Script accepts every message in the clear.
 type Script struct {
 	Rules []Rule
-	// TLS is offered with a certificate for 127.0.0.1, by an authority made for this server. MaxTLS, a version of crypto/tls, limits it
-	// from above.
+	// TLS is offered with a certificate for 127.0.0.1, by an authority made for this server.
+	// MaxTLS, a version of crypto/tls, limits it from above.
 	TLS    Encryption
 	MaxTLS uint16
-	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are those
-	// offered: PLAIN and LOGIN unless set.
+	// Username and Password, if set, are needed before MAIL, which else gets 530. Mechanisms are
+	// those offered: PLAIN and LOGIN unless set.
 	Username, Password string
 	Mechanisms         []string
-	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless set.
+	// Extensions are the other EHLO keywords: 8BITMIME, ENHANCEDSTATUSCODES and SMTPUTF8 unless
+	// set.
 	Extensions []string
 }
 

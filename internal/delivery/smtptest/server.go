@@ -45,7 +45,8 @@ func Start(tb testing.TB, script Script) *Server {
 	return StartAt(tb, 0, script)
 }
 
-// StartAt is Start on a port that no other server is given, as servertest.FreePort has them: it can Restart there.
+// StartAt is Start on a port that no other server is given, as servertest.FreePort has them: it can
+// Restart there.
 func StartAt(tb testing.TB, port int, script Script) *Server {
 	tb.Helper()
 	s := New(tb, script)
@@ -53,7 +54,8 @@ func StartAt(tb testing.TB, port int, script Script) *Server {
 	return s
 }
 
-// SetScript changes the behaviour; rules start counting anew. Connections that are open follow it too.
+// SetScript changes the behaviour; rules start counting anew. Connections that are open follow it
+// too.
 func (s *Server) SetScript(script Script) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +89,8 @@ func (s *Server) Stop() {
 	s.running.Wait()
 }
 
-// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be taken by now. What was
-// recorded stays.
+// Restart listens again, after Stop, on the port of StartAt: one that the kernel chose may be taken
+// by now. What was recorded stays.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	s.locked(func() { s.stopped = make(chan struct{}) })
@@ -145,7 +147,8 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 // BlackHole is a host that swallows packets.
 const BlackHole = "blackhole.example"
 
-// DialBlackHole gives a Dial that ends by time alone, and counts the calls for BlackHole's port 587.
+// DialBlackHole gives a Dial that ends by time alone, and counts the calls for BlackHole's
+// port 587.
 func DialBlackHole(dials *atomic.Int32) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if network+" "+address == "tcp "+BlackHole+":587" {

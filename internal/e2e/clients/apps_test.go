@@ -57,13 +57,16 @@ func (a *tenant) browser(r *http.Request) {
 	r.Header.Set("Origin", "https://"+a.name+".example")
 }
 
-// twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each user five events a month.
+// twoApps is a service with the apps shop and news. Each recipient has one code an hour, and each
+// user five events a month.
 func twoApps(s *apptest.Stack) (shop, news *tenant) {
 	s.Helper()
 	shop, news = tenantOf("shop"), tenantOf("news")
-	s.Write("trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
-		"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n" +
-		shop.yaml(shop.templates(s, "subject of the shop"), "#0b7a5c") + news.yaml(news.templates(s, "subject of the news"), "#8a1fb0"))
+	s.Write(
+		"trusted_proxies: [127.0.0.1]\npolicies: {default: [{name: hour, scope: recipient, limit: 1, window: 1h}]}\n" +
+			"limits: {month: [{name: month, key: user, limit: 5, per: month}]}\napps:\n" +
+			shop.yaml(shop.templates(s, "subject of the shop"), "#0b7a5c") +
+			news.yaml(news.templates(s, "subject of the news"), "#8a1fb0"))
 	return shop, news
 }
 
@@ -77,28 +80,34 @@ func (a *tenant) templates(s *apptest.Stack, subject string) (dir string) {
 	return dir
 }
 
-// settle gives an app all that another one could want: a code that waits, an approval, a reference, limits and keys that are used up.
+// settle gives an app all that another one could want: a code that waits, an approval, a reference,
+// limits and keys that are used up.
 func (a *tenant) settle(s *apptest.Stack) {
 	s.Helper()
 	at := func(person string) string { return person + "." + a.name + "@example.com" }
 	send := func(person string, change ...func(*http.Request)) apptest.Answer {
-		sent := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name), append(change, a.backEnd)...)
+		sent := s.Post("/v1/verifications",
+			fmt.Sprintf(`{"channel":"email","to":%q,"reference":"order-of-%s"}`, at(person), a.name),
+			append(change, a.backEnd)...)
 		s.Is(person, sent, http.StatusAccepted)
 		return sent
 	}
 	a.pending = send("ana")
 	letter := s.AwaitMail(at("ana"), 1)[0]
-	if a.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+a.name) || s.MailServerGot("MAIL FROM:<codes@"+a.name+".example>") == 0 {
+	if a.code = s.CodeIn(letter); !strings.Contains(letter.Text, "subject of the "+a.name) ||
+		s.MailServerGot("MAIL FROM:<codes@"+a.name+".example>") == 0 {
 		s.Errorf("%s: its mail has another sender or another app's template", a.name)
 	}
 	send("cleo", apptest.WithKey(a.key()))
 	approved := send("bea")
-	a.proof = proofIn(s, s.Post("/v1/verifications/"+approved.ID+"/check", fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
+	a.proof = proofIn(s, s.Post("/v1/verifications/"+approved.ID+"/check",
+		fmt.Sprintf(`{"code":%q}`, s.CodeIn(s.AwaitMail(at("bea"), 1)[0])), a.backEnd))
 	for range 5 {
 		s.Post("/v1/limits/month/record", `{"keys":{"user":"`+a.name+`"}}`, a.backEnd)
 	}
 	a.reference = signUp(s, a, at("dora"))
-	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference, "order-of-" + a.name, at("ana"), at("bea"), at("dora")}
+	a.secrets = []string{a.pending.ID, a.pending.Send.ID, approved.ID, approved.Send.ID, a.code, a.proof, a.reference,
+		"order-of-" + a.name, at("ana"), at("bea"), at("dora")}
 }
 
 // signUp goes through the app's page and is returned with a reference.
@@ -110,7 +119,8 @@ func signUp(s *apptest.Stack, a *tenant, to string) (reference string) {
 	return approved(s, v, a.name, to).Query().Get("reference")
 }
 
-// approved has a visitor of an app's page ask for a code and enter it, and returns the way back that the page offers then.
+// approved has a visitor of an app's page ask for a code and enter it, and returns the way back
+// that the page offers then.
 func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.URL) {
 	s.Helper()
 	_, err := v.Post("?app="+app, "send", "to", to)
@@ -126,21 +136,24 @@ func approved(s *apptest.Stack, v *pagetest.Visitor, app, to string) (back *url.
 	return back
 }
 
-// Each text message names the site on which its code is entered: that of the widget, else of the app's back end, else of the page. It takes
-// one segment in every language.
+// Each text message names the site on which its code is entered: that of the widget, else of the
+// app's back end, else of the page. It takes one segment in every language.
 func TestTextsNameTheirSite(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
 	shop, news := tenantOf("shop"), tenantOf("news")
 	s.Write("sms: {origin: codes.example}\napps:\n" + shop.yaml(shop.templates(s, "a"), "#0b7a5c") +
-		strings.Replace(news.yaml(news.templates(s, "b"), "#8a1fb0"), "origins:", "sms_origin: m.news.example\n    origins:", 1)).Start(1)
+		strings.Replace(news.yaml(news.templates(s, "b"), "#8a1fb0"), "origins:",
+			"sms_origin: m.news.example\n    origins:", 1)).Start(1)
 	for n, c := range []struct {
 		by   func(*http.Request)
 		site string
-	}{{shop.browser, "shop.example"}, {news.browser, "news.example"}, {news.backEnd, "m.news.example"}, {shop.backEnd, "codes.example"}} {
+	}{{shop.browser, "shop.example"}, {news.browser, "news.example"}, {news.backEnd, "m.news.example"},
+		{shop.backEnd, "codes.example"}} {
 		for i, locale := range []string{"en", "zh-CN", "es", "ar"} {
 			to := fmt.Sprintf("+4915123456%d%d0", n, i)
-			s.Is(c.site, s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":%q}`, to, locale), c.by), http.StatusAccepted)
+			s.Is(c.site, s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":%q}`, to, locale),
+				c.by), http.StatusAccepted)
 			got := s.AwaitMail(to, 1)[0].Text
 			code := regexp.MustCompile(`\d{6}`).FindString(got)
 			if !strings.HasSuffix(got, "\n@"+c.site+" #"+code) || sms.Segments(got) != 1 {
@@ -164,7 +177,8 @@ type attempt struct {
 	left            int    // of the first rule, at least: what the owner spent does not count
 }
 
-// attempts are those with every operation of the specification, by its id. Nothing of owner may come of one.
+// attempts are those with every operation of the specification, by its id. Nothing of owner may
+// come of one.
 func attempts(owner *tenant) map[string][]attempt {
 	verification := "/v1/verifications/" + owner.pending.ID
 	person := func(name string) string {
@@ -183,14 +197,17 @@ func attempts(owner *tenant) map[string][]attempt {
 	return map[string][]attempt{
 		"send": {
 			{body: `{"verification_id":"` + owner.pending.ID + `"}`, backEnd: 404, browser: 404},
-			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429},                  // the browser comes second
-			{body: `{` + person("eve") + `}`, key: owner.key(), backEnd: 202, browser: 429}, // neither replayed nor refused
+			{body: `{` + person("cleo") + `}`, backEnd: 202, browser: 429}, // the browser comes second
+			// neither replayed nor refused
+			{body: `{` + person("eve") + `}`, key: owner.key(), backEnd: 202, browser: 429},
 		},
-		"get":         {{path: verification, backEnd: 404, browser: 404}},
-		"check":       {{path: verification + "/check", body: `{"code":"` + owner.code + `"}`, backEnd: 404, browser: 404}},
-		"cancel":      {{path: verification + "/cancel", backEnd: 404, browser: 404}},
-		"checkNamed":  {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
-		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403}, {body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
+		"get": {{path: verification, backEnd: 404, browser: 404}},
+		"check": {{path: verification + "/check", body: `{"code":"` + owner.code + `"}`, backEnd: 404,
+			browser: 404}},
+		"cancel":     {{path: verification + "/cancel", backEnd: 404, browser: 404}},
+		"checkNamed": {{body: `{` + person("ana") + `,"code":"` + owner.code + `"}`, backEnd: 404, browser: 403}},
+		"redeemProof": {{body: `{"proof":"` + owner.proof + `"}`, backEnd: 422, browser: 403},
+			{body: `{"reference":"` + owner.reference + `"}`, backEnd: 422, browser: 403}},
 		"quota":       {{body: `{` + person("ana") + `}`, backEnd: 200, browser: 403, left: 1}},
 		"takeLimit":   {{path: "/v1/limits/month/take", body: month, backEnd: 200, browser: 403, left: 3}},
 		"peekLimit":   {{path: "/v1/limits/month/peek", body: month, backEnd: 200, browser: 403, left: 3}},
@@ -229,8 +246,8 @@ func attempts(owner *tenant) map[string][]attempt {
 	}
 }
 
-// Neither app reaches anything of the other's, by any route of the specification: a route that has no attempt here fails the test. And
-// afterwards all that the other app has is as it was.
+// Neither app reaches anything of the other's, by any route of the specification: a route that has
+// no attempt here fails the test. And afterwards all that the other app has is as it was.
 func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -244,7 +261,8 @@ func TestTwoAppsReachNothingOfEachOther(t *testing.T) {
 		for path, item := range s.OpenAPI().Paths.Map() {
 			for method, operation := range item.Operations() {
 				if len(all[operation.OperationID]) == 0 {
-					s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path, operation.OperationID)
+					s.Errorf("%s %s (%s): no attempt with what belongs to another app", method, path,
+						operation.OperationID)
 				}
 				for _, a := range all[operation.OperationID] {
 					a.path = cmp.Or(a.path, path)
@@ -269,7 +287,8 @@ type walk struct {
 func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(*http.Request)) {
 	w.Helper()
 	w.asked++
-	change := []func(*http.Request){as, func(r *http.Request) { r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.0.%d.1", w.asked)) }}
+	change := []func(*http.Request){as,
+		func(r *http.Request) { r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.0.%d.1", w.asked)) }}
 	if a.key != "" {
 		change = append(change, apptest.WithKey(a.key))
 	}
@@ -278,7 +297,8 @@ func (w *walk) try(owner *tenant, method string, a attempt, status int, as func(
 	if got.StatusCode != status {
 		w.Errorf("%s: %d, want %d: %s", what, got.StatusCode, status, got.Raw)
 	}
-	if rules := got.Quota.Rules; len(rules) > 0 && rules[0].Remaining < a.left || got.Header.Get("Idempotent-Replayed") != "" {
+	if rules := got.Quota.Rules; len(rules) > 0 && rules[0].Remaining < a.left ||
+		got.Header.Get("Idempotent-Replayed") != "" {
 		w.Errorf("%s: what was done there counts for the other app: %s", what, got.Raw)
 	}
 	for _, secret := range owner.secrets {
@@ -299,25 +319,33 @@ func (a *tenant) has(s *apptest.Stack) {
 		return s.Post(path, body, append(change, a.backEnd)...)
 	}
 	check := "/v1/verifications/" + a.pending.ID + "/check"
-	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(a.code))); wrong.AttemptsRemaining == nil || *wrong.AttemptsRemaining != 4 {
+	if wrong := do(check, fmt.Sprintf(`{"code":%q}`, s.Wrong(a.code))); wrong.AttemptsRemaining == nil ||
+		*wrong.AttemptsRemaining != 4 {
 		s.Errorf("%s: attempts of its code were used: %s", a.name, wrong.Raw)
 	}
 	if right := do(check, fmt.Sprintf(`{"code":%q}`, a.code)); !right.Valid {
 		s.Errorf("%s: its code: %s", a.name, right.Raw)
 	}
-	if spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`); spent.Quota.Allowed || spent.Quota.Rules[0].Remaining != 0 {
+	if spent := do("/v1/limits/month/peek", `{"keys":{"user":"`+a.name+`"}}`); spent.Quota.Allowed ||
+		spent.Quota.Rules[0].Remaining != 0 {
 		s.Errorf("%s: its limit: %s", a.name, spent.Raw)
 	}
-	if again := do("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, a.name), apptest.WithKey(a.key())); again.Header.Get("Idempotent-Replayed") != "true" {
+	if again := do("/v1/verifications",
+		fmt.Sprintf(`{"channel":"email","to":"cleo.%s@example.com","reference":"order-of-%[1]s"}`, a.name),
+		apptest.WithKey(a.key())); again.Header.Get("Idempotent-Replayed") != "true" {
 		s.Errorf("%s: its Idempotency-Key: %d %s", a.name, again.StatusCode, again.Raw)
 	}
-	for what, c := range map[string]struct{ field, value, person string }{"proof": {"proof", a.proof, "bea"}, "reference": {"reference", a.reference, "dora"}} {
+	for what, c := range map[string]struct{ field, value, person string }{"proof": {"proof", a.proof, "bea"},
+		"reference": {"reference", a.reference, "dora"}} {
 		body := fmt.Sprintf(`{%q:%q}`, c.field, c.value)
-		if forged := do("/v1/proofs/redeem", fmt.Sprintf(`{%q:%q}`, c.field, c.value[:len(c.value)-2])); forged.StatusCode != http.StatusUnprocessableEntity || forged.To != "" {
+		if forged := do("/v1/proofs/redeem",
+			fmt.Sprintf(`{%q:%q}`, c.field,
+				c.value[:len(c.value)-2])); forged.StatusCode != http.StatusUnprocessableEntity || forged.To != "" {
 			s.Errorf("%s: a forged %s: %d %s", a.name, what, forged.StatusCode, forged.Raw)
 		}
 		first := do("/v1/proofs/redeem", body)
-		s.Is(fmt.Sprintf("%s: its %s", a.name, what), first, http.StatusOK, first.To == c.person+"."+a.name+"@example.com")
+		s.Is(fmt.Sprintf("%s: its %s", a.name, what), first, http.StatusOK,
+			first.To == c.person+"."+a.name+"@example.com")
 		second := do("/v1/proofs/redeem", body)
 		s.Is(fmt.Sprintf("%s: its %s, twice", a.name, what), second, http.StatusConflict, second.To == "")
 	}

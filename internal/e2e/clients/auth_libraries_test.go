@@ -21,8 +21,8 @@ import (
 // maxAuthSample is how long a sample of docs/javascript.md may be, in lines.
 const maxAuthSample = 15
 
-// A person signs up by better-auth and by Auth.js with their code, our limits and our mail. A second request within the minute is refused with
-// the wait, and the earlier code still works.
+// A person signs up by better-auth and by Auth.js with their code, our limits and our mail. A
+// second request within the minute is refused with the wait, and the earlier code still works.
 func TestAuthLibraries(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/javascript.md")
@@ -46,17 +46,21 @@ func TestAuthLibraries(t *testing.T) {
 			dir, node := t.TempDir(), servertest.Node(t)
 			apptest.Must(t, os.Symlink(modules, filepath.Join(dir, "node_modules")))
 			apptest.Must(t, os.WriteFile(filepath.Join(dir, "sample.mjs"), []byte(sample), 0o600))
-			for to, from := range map[string]string{"back.mjs": "../../../docs/examples/back.mjs", library.driver: "testdata/auth/" + library.driver} {
+			for to, from := range map[string]string{"back.mjs": "../../../docs/examples/back.mjs",
+				library.driver: "testdata/auth/" + library.driver} {
 				text, err := os.ReadFile(from)
 				apptest.Must(t, err)
 				apptest.Must(t, os.WriteFile(filepath.Join(dir, to), text, 0o600))
 			}
 			port := servertest.FreePort(t)
-			p := &person{T: t, s: s, shop: fmt.Sprintf("http://127.0.0.1:%d", port), to: "ana." + strings.TrimSuffix(library.driver, ".mjs") + "@example.com"}
+			p := &person{T: t, s: s, shop: fmt.Sprintf("http://127.0.0.1:%d", port),
+				to: "ana." + strings.TrimSuffix(library.driver, ".mjs") + "@example.com"}
 			server := exec.CommandContext(t.Context(), node, library.driver)
 			server.Dir, server.Stdout, server.Stderr = dir, s.Printed, s.Printed
-			server.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, fmt.Sprint("PORT=", port), "SESSION_SECRET=a secret of this test, and long enough",
-				"BETTER_AUTH_SECRET=a secret of this test, and long enough", "BETTER_AUTH_URL="+p.shop, "BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
+			server.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key,
+				fmt.Sprint("PORT=", port), "SESSION_SECRET=a secret of this test, and long enough",
+				"BETTER_AUTH_SECRET=a secret of this test, and long enough", "BETTER_AUTH_URL="+p.shop,
+				"BETTER_AUTH_TELEMETRY=0", "NODE_ENV=development")
 			apptest.Must(t, server.Start())
 			t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
 			p.Jar, _ = cookiejar.New(nil)
@@ -110,14 +114,17 @@ func (p *person) byBetterAuth() {
 		Message    string
 		RetryAfter int `json:"retry_after"`
 	}
-	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusTooManyRequests || told.RetryAfter < 1 || told.RetryAfter > 60 ||
-		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) || told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
+	if err := json.Unmarshal([]byte(body), &told); err != nil || answer.StatusCode != http.StatusTooManyRequests ||
+		told.RetryAfter < 1 || told.RetryAfter > 60 ||
+		answer.Header.Get("Retry-After") != fmt.Sprint(told.RetryAfter) ||
+		told.Message != fmt.Sprintf("The next code can be sent in %d s.", told.RetryAfter) {
 		p.Errorf("too early: %d %v %s", answer.StatusCode, answer.Header, body)
 	}
 	if answer, body := post("/sign-in/email-otp", `,"otp":"`+p.s.Wrong(code)+`"`); answer.StatusCode == http.StatusOK {
 		p.Errorf("a wrong code: %d %s", answer.StatusCode, body)
 	}
-	if answer, body := post("/sign-in/email-otp", `,"otp":"`+code+`"`); answer.StatusCode != http.StatusOK || !strings.Contains(body, p.to) {
+	if answer, body := post("/sign-in/email-otp", `,"otp":"`+code+`"`); answer.StatusCode != http.StatusOK ||
+		!strings.Contains(body, p.to) {
 		p.Errorf("the earlier code: %d %s", answer.StatusCode, body)
 	}
 }
@@ -133,13 +140,15 @@ func (p *person) byAuthJS() {
 		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
 	}
 	enter := func(code string) string {
-		answer, _ := p.ask(http.MethodGet, "/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
+		answer, _ := p.ask(http.MethodGet,
+			"/api/auth/callback/code?"+url.Values{"email": {p.to}, "token": {code}}.Encode(), "", "")
 		return strings.TrimPrefix(answer.Header.Get("Location"), p.shop)
 	}
 	if to := signIn(); !strings.HasPrefix(to, "/api/auth/verify-request") {
 		p.Fatalf("a code: sent to %s", to)
 	}
-	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
+	code := regexp.MustCompile(`(?m)^[B-DF-HJ-NP-TV-XZ]{8}$`).FindString(
+		strings.ReplaceAll(p.s.AwaitMail(p.to, 1)[0].Text, "\r", ""))
 	if to := signIn(); !regexp.MustCompile(`^/sign-in\?retry_after=([1-9]|[1-5][0-9]|60)$`).MatchString(to) {
 		p.Errorf("too early: sent to %s", to)
 	}

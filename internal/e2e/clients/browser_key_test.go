@@ -39,43 +39,56 @@ func TestOriginsOfAPublicKey(t *testing.T) {
 	} {
 		a := s.Ask(0, apptest.Ana, with("Authorization", "Bearer "+apptest.PublicKey), with(c.header, c.value))
 		allowed := a.Header.Get("Access-Control-Allow-Origin")
-		if a.StatusCode != c.status || (allowed == shop) != c.reads || allowed != "" && allowed != shop || a.Header.Get("Access-Control-Allow-Credentials") != "" {
+		if a.StatusCode != c.status || (allowed == shop) != c.reads || allowed != "" && allowed != shop ||
+			a.Header.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: %d, may read: %q", name, a.StatusCode, allowed)
 		}
 		policy, exposed := a.Header.Get("RateLimit-Policy"), a.Header.Get("Access-Control-Expose-Headers")
-		if c.reads && (!strings.Contains(exposed, "Retry-After") || !strings.Contains(policy, `"client";q=100;w=3600`) || !strings.Contains(policy, `"network";q=1000;w=3600`)) {
+		if c.reads && (!strings.Contains(exposed, "Retry-After") ||
+			!strings.Contains(policy, `"client";q=100;w=3600`) ||
+			!strings.Contains(policy, `"network";q=1000;w=3600`)) {
 			t.Errorf("%s: exposes %q, policy %q", name, exposed, policy)
 		}
 	}
-	if a := s.Ask(0, apptest.Ana, with("Origin", "https://evil.example")); a.StatusCode != 202 || a.Header.Get("Access-Control-Allow-Origin") != "" {
+	if a := s.Ask(0, apptest.Ana, with("Origin", "https://evil.example")); a.StatusCode != 202 ||
+		a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a secret key: %d %v", a.StatusCode, a.Header)
 	}
 	ask := func(from, path string) http.Header {
-		return s.Do(0, http.MethodOptions, path, "", with("Origin", from), with("Authorization", ""), with("Access-Control-Request-Method", "POST"),
+		return s.Do(0, http.MethodOptions, path, "", with("Origin", from), with("Authorization", ""),
+			with("Access-Control-Request-Method", "POST"),
 			with("Access-Control-Request-Headers", "authorization,content-type,idempotency-key")).Header
 	}
 	h := ask(shop, "/v1/verifications")
-	if h.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") ||
-		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") || !strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
+	if h.Get("Access-Control-Allow-Origin") != shop ||
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") ||
+		!strings.Contains(h.Get("Access-Control-Allow-Methods"), "POST") ||
+		!strings.Contains(strings.Join(h.Values("Vary"), ","), "Origin") {
 		t.Errorf("%v", h)
 	}
-	for _, c := range [][2]string{{"https://evil.example", "/v1/verifications"}, {"null", "/v1/verifications"}, {shop, "/v1/admin/sends"}, {shop, "/"}} {
-		if h := ask(c[0], c[1]); h.Get("Access-Control-Allow-Origin") != "" || h.Get("Access-Control-Allow-Headers") != "" {
+	for _, c := range [][2]string{{"https://evil.example", "/v1/verifications"}, {"null", "/v1/verifications"},
+		{shop, "/v1/admin/sends"}, {shop, "/"}} {
+		if h := ask(c[0], c[1]); h.Get("Access-Control-Allow-Origin") != "" ||
+			h.Get("Access-Control-Allow-Headers") != "" {
 			t.Errorf("%v: %v", c, h)
 		}
 	}
 }
 
-// Of two keys of one app the older has ended: that is how a key is changed without a pause. The metrics say when each was used.
+// Of two keys of one app the older has ended: that is how a key is changed without a pause. The
+// metrics say when each was used.
 func TestKeysEndAndAreSeen(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
 	const older, newer = "sk_old_abcdefghijklmnop", "sk_new_abcdefghijklmnop"
-	s.Write(fmt.Sprintf("apps: [{name: shop, keys: [{id: old, kind: secret, sha256: %x, expires: %s}, {id: new, kind: secret, sha256: %x, expires: %s}]}]\n",
-		sha256.Sum256([]byte(older)), time.Now().Add(-time.Second).Format(time.RFC3339),
-		sha256.Sum256([]byte(newer)), time.Now().Add(time.Hour).Format(time.RFC3339))).Start(1)
+	s.Write(
+		fmt.Sprintf(
+			"apps: [{name: shop, keys: [{id: old, kind: secret, sha256: %x, expires: %s}, {id: new, kind: secret, sha256: %x, expires: %s}]}]\n",
+			sha256.Sum256([]byte(older)), time.Now().Add(-time.Second).Format(time.RFC3339),
+			sha256.Sum256([]byte(newer)), time.Now().Add(time.Hour).Format(time.RFC3339))).Start(1)
 	for key, status := range map[string]int{older: 401, newer: 200} {
-		s.Is(fmt.Sprintf("%.6s…", key), s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)), status)
+		s.Is(fmt.Sprintf("%.6s…", key),
+			s.Post("/v1/quota", `{"channel":"email","to":"`+apptest.Ana+`"}`, apptest.As(key)), status)
 	}
 	const used = `sendcode_api_key_last_used_timestamp_seconds{app="shop",key="`
 	if never, just := s.Metric(0, used+"old"), s.Metric(0, used+"new"); never != "0" || !strings.HasPrefix(just, "1.") {
@@ -83,8 +96,9 @@ func TestKeysEndAndAreSeen(t *testing.T) {
 	}
 }
 
-// Browsers of a network have a number of requests in common, whatever for; back ends and the service's own addresses have none.
-// What is refused can be read by the page that asked, and says when to come again.
+// Browsers of a network have a number of requests in common, whatever for; back ends and the
+// service's own addresses have none. What is refused can be read by the page that asked, and says
+// when to come again.
 func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add("requests_per_minute: 5\n").Start(1)
@@ -94,17 +108,21 @@ func TestRequestsOfBrowsersAreBounded(t *testing.T) {
 	}
 	for _, path := range []string{"/v1/verifications", "/v1/verifications/unknown/check", "/v1/quota"} {
 		a := s.Post(path, `{"channel":"email","to":"`+apptest.Ana+`"}`, browser)
-		s.Is(path, a, 429, a.Problem() == "too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120, a.Header.Get("Retry-After") != "")
-		if a.Header.Get("Access-Control-Allow-Origin") != shop || !strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
+		s.Is(path, a, 429, a.Problem() == "too-many-requests", a.RetryAfter >= 1, a.RetryAfter <= 120,
+			a.Header.Get("Retry-After") != "")
+		if a.Header.Get("Access-Control-Allow-Origin") != shop ||
+			!strings.Contains(a.Header.Get("Access-Control-Expose-Headers"), "Retry-After") {
 			t.Errorf("%s: the page cannot read the answer: %v", path, a.Header)
 		}
 	}
 	s.Is("a secret key", s.Ask(0, "ben@example.com"), 202)
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/widget.js", "/problems/too-many-requests", "/openapi.yaml", "/admin/login"} {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/widget.js", "/problems/too-many-requests",
+		"/openapi.yaml", "/admin/login"} {
 		s.Is(path, s.Get(path), 200)
 	}
 	page := s.Get("/", with("Accept-Language", "en"))
-	s.Is("the page", page, 429, strings.Contains(string(page.Raw), "Too many requests from your network"), page.Header.Get("Retry-After") != "")
+	s.Is("the page", page, 429, strings.Contains(string(page.Raw), "Too many requests from your network"),
+		page.Header.Get("Retry-After") != "")
 	s.Counts("sendcode_network_refusals_total", "4")
 }
 
@@ -113,7 +131,8 @@ func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)
 	s.Helper()
 	r, err := http.NewRequest(http.MethodPost, s.Replicas[0].Base+path, strings.NewReader(form))
 	apptest.Must(s.T, err)
-	for _, c := range append(change, with("Content-Type", "application/x-www-form-urlencoded"), with("Sec-Fetch-Site", "same-origin")) {
+	for _, c := range append(change, with("Content-Type", "application/x-www-form-urlencoded"),
+		with("Sec-Fetch-Site", "same-origin")) {
 		c(r)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r) // follows no redirect
@@ -122,30 +141,36 @@ func cookieOf(s *apptest.Stack, path, form string, change ...func(*http.Request)
 	return resp.Header.Get("Set-Cookie")
 }
 
-// Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need their token. The console's cookie is
-// Secure at a public address, although the proxy before it is not trusted and nothing says https.
+// Metrics name apps, keys and mail servers: on the listener of the API they are closed, or need
+// their token. The console's cookie is Secure at a public address, although the proxy before it is
+// not trusted and nothing says https.
 func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	t.Parallel()
 	const metricsToken = "metrics-token-of-the-tests"
 	s := apptest.OnRealParts(t)
 	s.Env["SENDCODE_ADDR"] = "0.0.0.0:0"
 	s.Start(1)
-	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey, "Bearer " + metricsToken} {
-		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)), http.StatusNotFound)
+	for _, given := range []string{"", "Bearer ", "Bearer " + apptest.Token, "Bearer " + apptest.APIKey,
+		"Bearer " + metricsToken} {
+		s.Is(fmt.Sprintf("without SENDCODE_METRICS_TOKEN, %q", given), s.Get("/metrics", with("Authorization", given)),
+			http.StatusNotFound)
 	}
-	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0", "SENDCODE_ADMIN_ADDR"} {
+	for _, want := range []string{"/metrics is off", "SENDCODE_METRICS_TOKEN", "/admin is on 0.0.0.0:0",
+		"SENDCODE_ADMIN_ADDR"} {
 		if !s.Logged(want) {
 			t.Errorf("the log of the start does not say %q", want)
 		}
 	}
-	if c := cookieOf(s, "/admin/login", "password="+s.Env["SENDCODE_ADMIN_PASSWORD"]); !strings.HasPrefix(c, "__Host-") || !strings.Contains(c, "; Secure") {
+	if c := cookieOf(s, "/admin/login", "password="+s.Env["SENDCODE_ADMIN_PASSWORD"]); !strings.HasPrefix(c,
+		"__Host-") || !strings.Contains(c, "; Secure") {
 		t.Errorf("%.20q", c)
 	}
 	s.Env["SENDCODE_METRICS_TOKEN"] = metricsToken
 	s.Start(1)
 	for given, want := range map[string]int{
-		"": 401, "Bearer": 401, "Bearer " + apptest.Token: 401, "Bearer " + metricsToken + "x": 401, "Bearer " + metricsToken[1:]: 401,
-		"Basic " + metricsToken: 401, "Bearer " + metricsToken: 200, "bearer " + metricsToken: 200,
+		"": 401, "Bearer": 401, "Bearer " + apptest.Token: 401, "Bearer " + metricsToken + "x": 401,
+		"Bearer " + metricsToken[1:]: 401,
+		"Basic " + metricsToken:      401, "Bearer " + metricsToken: 200, "bearer " + metricsToken: 200,
 	} {
 		a := s.Do(1, http.MethodGet, "/metrics", "", with("Authorization", given))
 		if a.StatusCode != want || strings.Contains(string(a.Raw), "sendcode_limiter_up") != (want == 200) {
@@ -154,8 +179,8 @@ func TestAListenerThatOtherMachinesReach(t *testing.T) {
 	}
 }
 
-// A proxy on the same machine may be how the world gets here: behind it nothing is open without a password, and cookies are Secure. Straight
-// from this machine everything works in plain http.
+// A proxy on the same machine may be how the world gets here: behind it nothing is open without a
+// password, and cookies are Secure. Straight from this machine everything works in plain http.
 func TestAProxyOnTheSameMachine(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -175,8 +200,10 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 		for _, path := range []string{"/metrics", "/mailbox"} {
 			s.Is(name+", "+path, s.Get(path, c.change), c.status)
 		}
-		for path, form := range map[string]string{"/": "act=send&to=ana%40example.com", "/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"]} {
-			if got := cookieOf(s, path, form, c.change); !strings.HasPrefix(got, c.prefix) || strings.Contains(got, "; Secure") != (c.status != http.StatusOK) {
+		for path, form := range map[string]string{"/": "act=send&to=ana%40example.com",
+			"/admin/login": "password=" + s.Env["SENDCODE_ADMIN_PASSWORD"]} {
+			if got := cookieOf(s, path, form, c.change); !strings.HasPrefix(got, c.prefix) ||
+				strings.Contains(got, "; Secure") != (c.status != http.StatusOK) {
 				t.Errorf("%s, %s: %.80q", name, path, got)
 			}
 		}
@@ -184,5 +211,6 @@ func TestAProxyOnTheSameMachine(t *testing.T) {
 	s.Env["SENDCODE_METRICS_TOKEN"] = "metrics-token-of-the-tests"
 	s.Restart()
 	s.Is("metrics without the token", s.Get("/metrics", with("Authorization", "")), http.StatusUnauthorized)
-	s.Is("metrics with the token", s.Get("/metrics", with("Authorization", "Bearer metrics-token-of-the-tests"), with("Via", "x")), http.StatusOK)
+	s.Is("metrics with the token",
+		s.Get("/metrics", with("Authorization", "Bearer metrics-token-of-the-tests"), with("Via", "x")), http.StatusOK)
 }

@@ -12,8 +12,9 @@ import (
 	"sendcode/internal/delivery/smtptest"
 )
 
-// The codes of a caller whose sends are sent, fail, are canceled, expire, and are on their way when the process is killed: no sink shows one
-// in the clear, and once their sends have ended no row has one, not even encrypted.
+// The codes of a caller whose sends are sent, fail, are canceled, expire, and are on their way when
+// the process is killed: no sink shows one in the clear, and once their sends have ended no row has
+// one, not even encrypted.
 func TestNoSinkShowsACallersCode(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
@@ -46,9 +47,11 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	codes, ids := map[string]string{}, map[string]string{}
 	for n, what := range []string{"sent", "failed", "canceled", "expired", "killed"} {
 		codes[what] = fmt.Sprintf("ZuluCanary%d%d", n, n)
-		body := fmt.Sprintf(`{"channel":"email","to":"%s@example.com","locale":"en","code":%q,"ttl":3600}`, what, codes[what])
+		body := fmt.Sprintf(`{"channel":"email","to":"%s@example.com","locale":"en","code":%q,"ttl":3600}`, what,
+			codes[what])
 		for range 2 { // the second time a repetition
-			a, err := s.At(first.Base, http.MethodPost, "/v1/verifications", body, apptest.WithKey("key-of-the-request-"+what))
+			a, err := s.At(first.Base, http.MethodPost, "/v1/verifications", body,
+				apptest.WithKey("key-of-the-request-"+what))
 			apptest.Must(t, err)
 			s.Is(what, a, http.StatusAccepted)
 			ids[what] = a.ID
@@ -74,7 +77,8 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 		exec(`UPDATE outbox SET due_at = now() WHERE queued`) // their next attempts are now
 		return len(sealed()) == 0
 	})
-	for what, status := range map[string]string{"sent": "sent", "failed": "failed", "canceled": "failed", "expired": "failed", "killed": "sent"} {
+	for what, status := range map[string]string{"sent": "sent", "failed": "failed", "canceled": "failed",
+		"expired": "failed", "killed": "sent"} {
 		if got := s.Look(ids[what]); string(got.Send.Status) != status {
 			t.Errorf("%s: %s", what, got.Raw)
 		}
@@ -95,12 +99,15 @@ func TestNoSinkShowsACallersCode(t *testing.T) {
 	s.Stop(0)
 	after := s.Dump()
 	for sink, content := range map[string]string{
-		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": string(metrics.Raw), "webhooks": told.String(),
-		"rows in flight": during, "rows afterwards": after, "limiter": keysAndValues(s), "SQL arguments": s.Postgres.Log(),
+		"log lines": s.Printed.String(), "answers": s.Answered.String(), "metrics": string(metrics.Raw),
+		"webhooks":       told.String(),
+		"rows in flight": during, "rows afterwards": after, "limiter": keysAndValues(s),
+		"SQL arguments": s.Postgres.Log(),
 	} {
 		for what, code := range codes {
 			low := strings.ToLower(content)
-			if content == "" || strings.Contains(low, strings.ToLower(code)) || strings.Contains(low, fmt.Sprintf("%x", code)) {
+			if content == "" || strings.Contains(low, strings.ToLower(code)) ||
+				strings.Contains(low, fmt.Sprintf("%x", code)) {
 				t.Errorf("%s, of %d bytes: empty, or they show the code that was %s", sink, len(content), what)
 			}
 		}

@@ -29,24 +29,30 @@ func logStatements(s *apptest.Stack) {
 	conn, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())
 	apptest.Must(s.T, err)
 	defer conn.Close(s.Context())
-	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'", "ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
+	for _, sql := range []string{"ALTER SYSTEM SET log_statement = 'all'",
+		"ALTER SYSTEM SET log_parameter_max_length = -1", "SELECT pg_reload_conf()"} {
 		_, err := conn.Exec(s.Context(), sql)
 		apptest.Must(s.T, err)
 	}
 }
 
-// A recipient, a code, keys, tokens and the like go through everything that the service does, and no sink shows them: not its log at
-// the level debug, answers and errors, metrics, webhooks, rows, acts, the limiter's keys, nor the arguments of its SQL.
+// A recipient, a code, keys, tokens and the like go through everything that the service does, and
+// no sink shows them: not its log at the level debug, answers and errors, metrics, webhooks, rows,
+// acts, the limiter's keys, nor the arguments of its SQL.
 func TestNoSinkShowsACanary(t *testing.T) {
 	t.Parallel()
 	hook := apptest.NewReceiver(t)
-	s := apptest.OnOwnPostgres(t).WithWebhook(hook, "purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
+	s := apptest.OnOwnPostgres(t).WithWebhook(hook,
+		"purposes: {default: {code: {length: 8, alphabet: unambiguous}}}\npolicies:\n  default:\n"+apptest.Roomy)
 	logStatements(s)
-	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced, Reply: "550 5.1.1 <" + canaryBounced + "> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: canaryBounced,
+		Reply: "550 5.1.1 <" + canaryBounced +
+			"> canary.bounced.zulu is unknown here, see https://example.com/canary.bounced.zulu?to=" + canaryBounced})
 	s.Env["SENDCODE_LOG_LEVEL"] = "debug"
 	s.Start(2)
 	ask := func(to, more string, change ...func(*http.Request)) apptest.Answer {
-		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more), change...)
+		return s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en"%s}`, to, more),
+			change...)
 	}
 	sent := ask(canaryPerson, `,"session":"`+canarySession+`"`, apptest.WithKey(canaryOnce))
 	s.Is("a send", sent, http.StatusAccepted)
@@ -67,7 +73,8 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	try("another purpose", ask(canaryPerson, `,"purpose":"`+canarySession+`"`))
 	try("wrong code", s.Check(0, sent.ID, canaryCode))
 	try("code with more", s.Check(0, sent.ID, code+"1"))
-	try("named", s.Do(1, http.MethodPost, "/v1/verifications/check", fmt.Sprintf(`{"channel":"email","to":%q,"session":%q,"code":%q}`, canaryPerson, canarySession, code)))
+	try("named", s.Do(1, http.MethodPost, "/v1/verifications/check",
+		fmt.Sprintf(`{"channel":"email","to":%q,"session":%q,"code":%q}`, canaryPerson, canarySession, code)))
 	try("used again", s.Check(1, sent.ID, code))
 	try("quota", s.Post("/v1/quota", `{"channel":"email","to":"`+canaryPerson+`"}`))
 	try("wrong token", s.Get("/v1/admin/sends", apptest.As(canaryToken)))
@@ -77,11 +84,14 @@ func TestNoSinkShowsACanary(t *testing.T) {
 	try("suppressed", ask(canaryPerson, "", apptest.Patiently))
 	try("lift", s.ByAdmin(0, "/v1/admin/suppressions/lift", person))
 	try("reset", s.ByAdmin(0, "/v1/admin/quota/reset", person))
-	try("reason", s.ByAdmin(0, "/v1/admin/quota/reset", strings.Replace(person, "ticket 7", "asked by "+canaryPerson, 1)))
+	try("reason", s.ByAdmin(0, "/v1/admin/quota/reset",
+		strings.Replace(person, "ticket 7", "asked by "+canaryPerson, 1)))
 	try("list", s.Get("/v1/admin/sends", apptest.As(apptest.Token)))
 	try("export", s.Get("/v1/admin/sends.csv", apptest.As(apptest.Token)))
 	try("acts", s.Get("/v1/admin/acts", apptest.As(apptest.Token)))
-	for what, want := range map[string]int{"replay": 202, "bounce": 502, "wrong key": 401, "wrong address": 422, "unknown field": 400, "named": 200, "wrong token": 401, "search": 200, "suppress": 201, "suppressed": 502, "reset": 204, "list": 200, "export": 200, "acts": 200} {
+	for what, want := range map[string]int{"replay": 202, "bounce": 502, "wrong key": 401, "wrong address": 422,
+		"unknown field": 400, "named": 200, "wrong token": 401, "search": 200, "suppress": 201, "suppressed": 502,
+		"reset": 204, "list": 200, "export": 200, "acts": 200} {
 		if statuses[what] != want {
 			t.Errorf("%s: %d, want %d", what, statuses[what], want)
 		}
@@ -104,12 +114,16 @@ func TestNoSinkShowsACanary(t *testing.T) {
 		t.Error("the database wrote no arguments")
 	}
 	for what, canary := range map[string]string{
-		"recipient": "canary.recipient", "bounced": "canary.bounced", "wrong key": canaryKey, "wrong token": canaryToken, "idempotency key": canaryOnce,
-		"session": canarySession, "code": code, "wrong code": canaryCode, "API key": apptest.APIKey, "admin token": apptest.Token, "password": "a password & more",
+		"recipient": "canary.recipient", "bounced": "canary.bounced", "wrong key": canaryKey,
+		"wrong token": canaryToken, "idempotency key": canaryOnce,
+		"session": canarySession, "code": code, "wrong code": canaryCode, "API key": apptest.APIKey,
+		"admin token": apptest.Token, "password": "a password & more",
 	} {
 		for sink, content := range sinks {
 			low := strings.ToLower(content)
-			for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary), fmt.Sprintf("%x", strings.ToLower(canary))} { // as text, and as the database writes bytes
+			// as text, and as the database writes bytes
+			for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary),
+				fmt.Sprintf("%x", strings.ToLower(canary))} {
 				if content == "" || strings.Contains(low, trace) {
 					t.Errorf("%s, of %d bytes: empty, or they show the %s", sink, len(content), what)
 				}

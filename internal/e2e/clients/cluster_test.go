@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each scope, and a master killed.
+// Redis Cluster, with a bucket of each scope somewhere on three masters: a send, refusals by each
+// scope, and a master killed.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Write(`limits: {calls: [{name: calls, key: user, limit: 100, window: 300s}]}
@@ -27,10 +28,12 @@ policies:
 	s.Env["SENDCODE_REDIS_URL"] = cluster.URL() + servertest.Patiently
 	s.Start(2)
 	ask := func(i int, to string) apptest.Answer {
-		return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":"192.0.2.7"}`, to))
+		return s.Do(i, http.MethodPost, "/v1/verifications",
+			fmt.Sprintf(`{"channel":"email","to":%q,"locale":"en","client_ip":"192.0.2.7"}`, to))
 	}
 	sent := ask(0, apptest.Ana)
-	s.Is("a send", sent, http.StatusAccepted, sent.Quota.BlockedBy == "short", len(sent.Quota.Rules) == 4 && sent.Quota.Rules[1].Remaining == 3)
+	s.Is("a send", sent, http.StatusAccepted, sent.Quota.BlockedBy == "short", len(sent.Quota.Rules) == 4 &&
+		sent.Quota.Rules[1].Remaining == 3)
 	s.AwaitMail(apptest.Ana, 1)
 	refused := ask(1, apptest.Ana)
 	s.Is("a second one", refused, http.StatusTooManyRequests,

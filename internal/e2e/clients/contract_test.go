@@ -19,10 +19,12 @@ import (
 
 const fewRequests = 500 // the same ones in each run
 
-var randomRequests = flag.Int("clients.requests", fewRequests, "random requests that are held against the specification")
+var randomRequests = flag.Int("clients.requests", fewRequests,
+	"random requests that are held against the specification")
 
-// Whatever is asked, the answer is one that the specification names, in its form, and no 5xx that a request brings about; what the
-// specification refuses is refused; and what it takes is not called malformed.
+// Whatever is asked, the answer is one that the specification names, in its form, and no 5xx that a
+// request brings about; what the specification refuses is refused; and what it takes is not called
+// malformed.
 func TestRandomRequestsMatchTheSpecification(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Tenants().Add(`requests_per_minute: 9
@@ -33,7 +35,9 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 		seed = rand.Uint64()
 	}
 	r := requests{rand.New(rand.NewPCG(seed, 1)), s.Ask(0, apptest.Ana), apptest.As(apptest.PublicKey)}
-	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(doc.Paths.Map())), func(path string) bool { return path == "/v1/admin/tail" }) // has no end
+	// has no end
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(doc.Paths.Map())),
+		func(path string) bool { return path == "/v1/admin/tail" })
 	statuses, failures := map[int]int{}, 0
 	for n := range *randomRequests {
 		path := paths[r.IntN(len(paths))]
@@ -44,23 +48,27 @@ limits: {month: [{name: month, key: user, limit: 3, per: month}], web: [{name: m
 			change = append(change, with("Content-Type", "text/plain"))
 		}
 		if r.IntN(6) == 0 {
-			change = append(change, with("Idempotency-Key", pick(r, []string{"short", strings.Repeat("k", 300), "0123456789abcdef" + fmt.Sprint(r.IntN(9))})))
+			change = append(change, with("Idempotency-Key",
+				pick(r, []string{"short", strings.Repeat("k", 300), "0123456789abcdef" + fmt.Sprint(r.IntN(9))})))
 		}
 		a := s.Do(0, method, address, body, change...)
 		statuses[a.StatusCode]++
-		fits, err := apptest.Asks(router, method, address, body, change...), apptest.Conforms(router, method, address, a)
+		fits, err := apptest.Asks(router, method, address, body, change...),
+			apptest.Conforms(router, method, address, a)
 		switch {
 		case err != nil:
 		case a.StatusCode >= 500 && a.StatusCode != http.StatusBadGateway:
 			err = fmt.Errorf("the service failed")
 		case fits != nil && a.StatusCode < 300 && path != "/widget.js":
 			err = fmt.Errorf("accepted, but the specification says %w", fits)
-		case fits == nil && slices.Contains([]int{400, 413, 415}, a.StatusCode) && !strings.Contains(a.Problem(), "bad-request"):
+		case fits == nil && slices.Contains([]int{400, 413, 415}, a.StatusCode) &&
+			!strings.Contains(a.Problem(), "bad-request"):
 			err = fmt.Errorf("refused, but the specification takes it")
 		}
 		if err != nil {
 			if failures++; failures <= 20 {
-				t.Errorf("request %d of seed %d: %s %s %.300s: %d %.300s: %v", n, seed, method, address, body, a.StatusCode, a.Raw, err)
+				t.Errorf("request %d of seed %d: %s %s %.300s: %d %.300s: %v", n, seed, method, address, body,
+					a.StatusCode, a.Raw, err)
 			}
 		}
 	}
@@ -84,7 +92,8 @@ func (r requests) caller(path string) []func(*http.Request) {
 	if strings.HasPrefix(path, "/v1/admin") {
 		right = apptest.AsAdmin
 	}
-	wrong := []func(*http.Request){with("Authorization", ""), with("Authorization", "Bearer x"), apptest.AsAdmin, apptest.As(apptest.APIKey), r.public}
+	wrong := []func(*http.Request){with("Authorization", ""), with("Authorization", "Bearer x"), apptest.AsAdmin,
+		apptest.As(apptest.APIKey), r.public}
 	if r.IntN(10) == 0 {
 		right = pick(r, wrong)
 	}
@@ -99,7 +108,8 @@ func (r requests) address(path string, o *openapi3.Operation) string {
 	query := url.Values{}
 	for _, p := range o.Parameters {
 		if p.Value.In == "query" && (p.Value.Required || r.IntN(5) == 0) {
-			if text := strings.Trim(string(r.text(r.value(p.Value.Schema))), `"`); text != "" { // an empty one counts as left out
+			// an empty one counts as left out
+			if text := strings.Trim(string(r.text(r.value(p.Value.Schema))), `"`); text != "" {
 				query.Add(p.Value.Name, text)
 			}
 		}
@@ -124,7 +134,8 @@ func (r requests) body(o *openapi3.Operation) string {
 	}
 	media := o.RequestBody.Value.Content.Get("application/json")
 	if media == nil || media.Schema == nil || r.IntN(40) == 0 {
-		return pick(r, []string{"{", "[]", "null", "\"\xff\"", `{"a":1,"a":2}`, "", `{"x":"` + strings.Repeat("x", 17<<10) + `"}`})
+		return pick(r, []string{"{", "[]", "null", "\"\xff\"", `{"a":1,"a":2}`, "",
+			`{"x":"` + strings.Repeat("x", 17<<10) + `"}`})
 	}
 	value := r.value(media.Schema)
 	if object, ok := value.(map[string]any); ok && r.IntN(3) == 0 {
@@ -144,7 +155,8 @@ func (requests) text(value any) []byte {
 }
 
 func (r requests) junk() any {
-	return pick(r, []any{true, -1, 1.5, "", "x", "a\x00b", "\u202e", strings.Repeat("é", 300), []any{}, map[string]any{}, map[string]any{"a": 1}, "😀"})
+	return pick(r, []any{true, -1, 1.5, "", "x", "a\x00b", "\u202e", strings.Repeat("é", 300), []any{},
+		map[string]any{}, map[string]any{"a": 1}, "😀"})
 }
 
 // value returns a value that the schema allows, if its pattern is one of those that are known here.
@@ -182,7 +194,8 @@ func (r requests) value(ref *openapi3.SchemaRef) any {
 	case s.Pattern == "":
 		return pick(r, []any{"x", "default", "123456", "é", strings.Repeat("y", 64)})
 	}
-	for _, text := range []string{"DE", "203.0.113.9", "203.0.113.0/24", "0123456789abcdef0123456789abcdef", "S-7K3M-Q2XP", "login", "ticket 7"} {
+	for _, text := range []string{"DE", "203.0.113.9", "203.0.113.0/24", "0123456789abcdef0123456789abcdef",
+		"S-7K3M-Q2XP", "login", "ticket 7"} {
 		if s.VisitJSON(text) == nil && r.IntN(3) > 0 {
 			return text
 		}
@@ -194,7 +207,8 @@ func (r requests) value(ref *openapi3.SchemaRef) any {
 func (r requests) named(name string, schema *openapi3.SchemaRef) any {
 	switch name {
 	case "to":
-		return pick(r, []any{apptest.Ana, fmt.Sprintf("r%d@example.com", r.IntN(300)), "+4915123456789", "nobody", "", "a@b@c"})
+		return pick(r, []any{apptest.Ana, fmt.Sprintf("r%d@example.com", r.IntN(300)), "+4915123456789", "nobody",
+			"", "a@b@c"})
 	case "purpose":
 		return pick(r, []any{"default", "default", "unknown"})
 	case "code":

@@ -17,7 +17,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// documented are the snippets of docs/policies.md that have limits, by the beginnings of their chapters' titles.
+// documented are the snippets of docs/policies.md that have limits, by the beginnings of their
+// chapters' titles.
 func documented(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/policies.md")
@@ -61,16 +62,26 @@ func turn(east int, at func(y int, m time.Month, d, hour int) time.Time) func(fi
 
 // midnight is that of Shanghai, after so many days.
 func midnight(days int) func(first, now time.Time) time.Time {
-	return turn(8, func(y int, m time.Month, d, _ int) time.Time { return time.Date(y, m, d+days, 0, 0, 0, 0, time.UTC) })
+	return turn(8, func(y int, m time.Month, d, _ int) time.Time {
+		return time.Date(y, m, d+days, 0, 0, 0, 0,
+			time.UTC)
+	})
 }
 
-// The six systems, by the words of the document itself: each lets in what it says, refuses by the rule and until the millisecond that it
-// says, counts other keys apart, also at 200 callers, and leaves no key in Redis that outlives its window.
+// The six systems, by the words of the document itself: each lets in what it says, refuses by the
+// rule and until the millisecond that it says, counts other keys apart, also at 200 callers, and
+// leaves no key in Redis that outlives its window.
 func TestTheDocumentedPolicies(t *testing.T) {
 	t.Parallel()
 	const phone, user = `{"phone":"+4915112345678"}`, `{"user":"42"}`
-	nextHour := turn(0, func(y int, m time.Month, d, hour int) time.Time { return time.Date(y, m, d, hour+1, 0, 0, 0, time.UTC) })
-	nextMonth := turn(0, func(y int, m time.Month, _, _ int) time.Time { return time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC) })
+	nextHour := turn(0, func(y int, m time.Month, d, hour int) time.Time {
+		return time.Date(y, m, d, hour+1, 0, 0, 0,
+			time.UTC)
+	})
+	nextMonth := turn(0, func(y int, m time.Month, _, _ int) time.Time {
+		return time.Date(y, m+1, 1, 0, 0, 0, 0,
+			time.UTC)
+	})
 	systems := []driven{
 		{"Codes", "codes", phone, "take", 1, "minute", sliding(time.Minute), []string{`{"phone":"+4915112345679"}`}},
 		{"Codes", "codes", `{"phone":"+4915112345670"}`, "record", 5, "hour", sliding(time.Hour), nil},
@@ -91,7 +102,8 @@ func TestTheDocumentedPolicies(t *testing.T) {
 	for kind, servers := range map[string]struct {
 		url   string
 		nodes []*servertest.RedisServer
-	}{"in process": {}, "Redis": {alone.URL(), []*servertest.RedisServer{alone}}, "Cluster": {cluster.URL(), cluster.Nodes}} {
+	}{"in process": {}, "Redis": {alone.URL(), []*servertest.RedisServer{alone}},
+		"Cluster": {cluster.URL(), cluster.Nodes}} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			for chapter, yaml := range documented(t) {
@@ -102,7 +114,8 @@ func TestTheDocumentedPolicies(t *testing.T) {
 						s.Env["SENDCODE_REDIS_URL"] = servers.url + servertest.Patiently
 					}
 					s.Start(1)
-					drives := slices.DeleteFunc(slices.Clone(systems), func(d driven) bool { return d.chapter != chapter })
+					drives := slices.DeleteFunc(slices.Clone(systems),
+						func(d driven) bool { return d.chapter != chapter })
 					for _, d := range drives {
 						d.drive(s)
 					}
@@ -122,7 +135,8 @@ func TestTheDocumentedPolicies(t *testing.T) {
 	}
 }
 
-// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift is not.
+// The lines of docs/SIX-LIMITERS.md, in both languages: each is admitted, and a second code or gift
+// is not.
 func TestTheLinesOfSixLimiters(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -132,7 +146,8 @@ func TestTheLinesOfSixLimiters(t *testing.T) {
 		page, err := os.ReadFile("../../../docs/" + name)
 		apptest.Must(t, err)
 		blocks := func(language string) (all []string) {
-			for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+			for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(page),
+				-1) {
 				all = append(all, m[1])
 			}
 			return all
@@ -187,11 +202,13 @@ func askLimit(s *apptest.Stack, operation, limit, keys string) apptest.Answer {
 	return s.Post("/v1/limits/"+limit+"/"+operation, `{"keys":`+keys+`}`)
 }
 
-// drive has a limit let in what it says: one event after the other, and of 200 callers at once on another key.
+// drive has a limit let in what it says: one event after the other, and of 200 callers at once on
+// another key.
 func (d driven) drive(s *apptest.Stack) {
 	s.Helper()
 	d.refused(s)
-	if looked := askLimit(s, "peek", d.limit, d.keys); looked.StatusCode != http.StatusOK || looked.Quota.Allowed || looked.Quota.BlockedBy != d.rule {
+	if looked := askLimit(s, "peek", d.limit, d.keys); looked.StatusCode != http.StatusOK || looked.Quota.Allowed ||
+		looked.Quota.BlockedBy != d.rule {
 		s.Errorf("%s: a look: %d %s", d.limit, looked.StatusCode, looked.Raw)
 	}
 	for _, other := range d.others {
@@ -201,7 +218,8 @@ func (d driven) drive(s *apptest.Stack) {
 	}
 }
 
-// atOnce has callers take a limit one time after the other, all at once, and counts the takes that were let in and refused.
+// atOnce has callers take a limit one time after the other, all at once, and counts the takes that
+// were let in and refused.
 func atOnce(s *apptest.Stack, callers, times int, limit, keys string) (let, refused int) {
 	s.Helper()
 	var in, out atomic.Int64
@@ -224,10 +242,12 @@ func atOnce(s *apptest.Stack, callers, times int, limit, keys string) (let, refu
 	return int(in.Load()), int(out.Load())
 }
 
-// refused has as many events let in as the limit says, and the next one refused, by the rule and until the instant that the limit says.
+// refused has as many events let in as the limit says, and the next one refused, by the rule and
+// until the instant that the limit says.
 func (d driven) refused(s *apptest.Stack) {
 	s.Helper()
-	if wait := time.Until(d.ends(time.Now(), time.Now())); wait < 5*time.Second { // all shall happen on one side of a turn
+	// all shall happen on one side of a turn
+	if wait := time.Until(d.ends(time.Now(), time.Now())); wait < 5*time.Second {
 		apptest.Sleep(wait)
 	}
 	began := time.Now()
@@ -242,8 +262,10 @@ func (d driven) refused(s *apptest.Stack) {
 	a := askLimit(s, "take", d.limit, d.keys)
 	after := time.Now()
 	least, most := d.ends(began, before).Sub(after).Milliseconds(), d.ends(first, after).Sub(before).Milliseconds()+1
-	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != d.rule || int64(a.RetryAfterMS) < least || int64(a.RetryAfterMS) > most {
-		s.Errorf("%s after %d: %d, %s for %d ms, want %s for %d to %d: %s", d.limit, d.let, a.StatusCode, a.BlockedBy, a.RetryAfterMS, d.rule, least, most, a.Raw)
+	if a.StatusCode != http.StatusTooManyRequests || a.BlockedBy != d.rule || int64(a.RetryAfterMS) < least ||
+		int64(a.RetryAfterMS) > most {
+		s.Errorf("%s after %d: %d, %s for %d ms, want %s for %d to %d: %s", d.limit, d.let, a.StatusCode, a.BlockedBy,
+			a.RetryAfterMS, d.rule, least, most, a.Raw)
 	}
 }
 

@@ -11,8 +11,9 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// generated are the clients that generators make of docs/openapi.yaml: commands that make, compile and run them, in a folder with the
-// document and testdata/generated. Generators and modules are kept in the caches of go and npm.
+// generated are the clients that generators make of docs/openapi.yaml: commands that make, compile
+// and run them, in a folder with the document and testdata/generated. Generators and modules are
+// kept in the caches of go and npm.
 var generated = map[string]struct {
 	fetch, build [][]string
 	run          []string
@@ -24,7 +25,8 @@ var generated = map[string]struct {
 			{"go", "get", "github.com/oapi-codegen/runtime@v1.8.0"},
 		},
 		build: [][]string{
-			{"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2", "-generate", "types,client", "-package", "main", "-o", "client.go",
+			{"go", "run", "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2", "-generate",
+				"types,client", "-package", "main", "-o", "client.go",
 				"openapi.yaml"},
 			{"go", "build", "-o", "client", "."},
 		},
@@ -37,8 +39,10 @@ var generated = map[string]struct {
 			{"node", "--version"},
 		},
 		build: [][]string{
-			{"npx", "--yes", "--package=openapi-typescript@7.13.0", "--", "openapi-typescript", "openapi.yaml", "-o", "api.ts"},
-			{"npx", "--yes", "--package=typescript@5.9.3", "--", "tsc", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution",
+			{"npx", "--yes", "--package=openapi-typescript@7.13.0", "--", "openapi-typescript", "openapi.yaml",
+				"-o", "api.ts"},
+			{"npx", "--yes", "--package=typescript@5.9.3", "--", "tsc", "--strict", "--target", "es2022", "--module",
+				"esnext", "--moduleResolution",
 				"bundler", "caller.ts"},
 			{"mv", "caller.js", "caller.mjs"},
 		},
@@ -46,8 +50,8 @@ var generated = map[string]struct {
 	},
 }
 
-// A back end with a generated client sends, is refused with the wait, checks a wrong code and the right one. A generator that cannot be had
-// is named, and fails the test in CI.
+// A back end with a generated client sends, is refused with the wait, checks a wrong code and the
+// right one. A generator that cannot be had is named, and fails the test in CI.
 func TestGeneratedClients(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -61,7 +65,8 @@ func TestGeneratedClients(t *testing.T) {
 			do := func(command []string) ([]byte, error) {
 				c := exec.CommandContext(t.Context(), command[0], command[1:]...)
 				c.Dir = dir
-				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key,
+					"GOFLAGS=-mod=mod -trimpath", "GOWORK=off",
 					"npm_config_update_notifier=false", "npm_config_fetch_retries=0")
 				return c.CombinedOutput()
 			}

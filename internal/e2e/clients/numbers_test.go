@@ -23,16 +23,19 @@ const (
 	forUnknown class = "a back end for a stranger"
 )
 
-// number is a number that an operator wrote: so many sends of its purpose for all callers together, of which strangers leave the reserve.
+// number is a number that an operator wrote: so many sends of its purpose for all callers together,
+// of which strangers leave the reserve.
 type number struct {
 	purpose, channel string
 	to               func(n int) string // the nth recipient
 	limit, reserve   int
 }
 
-// flood sends so many requests of each class of callers to each number, all at once and over all replicas. It returns how many of each
-// number were admitted, by class, when all that were have an outcome: those of a spend cap are admitted if they reach the carrier.
-func flood(s *apptest.Stack, numbers []number, tokens map[string]string, requests map[class]int) map[string]map[class]int {
+// flood sends so many requests of each class of callers to each number, all at once and over all
+// replicas. It returns how many of each number were admitted, by class, when all that were have an
+// outcome: those of a spend cap are admitted if they reach the carrier.
+func flood(s *apptest.Stack, numbers []number, tokens map[string]string,
+	requests map[class]int) map[string]map[class]int {
 	s.Helper()
 	type asked struct {
 		number number
@@ -59,8 +62,10 @@ func flood(s *apptest.Stack, numbers []number, tokens map[string]string, request
 						more = fmt.Sprintf(`,"known":[%q]`, tokens[to])
 					}
 					body := fmt.Sprintf(`{"channel":%q,"to":%q,"purpose":%q%s}`, x.channel, to, x.purpose, more)
-					a, err := s.At(s.Replicas[request%len(s.Replicas)].Base, http.MethodPost, "/v1/verifications", body, change)
-					if err != nil || a.StatusCode != http.StatusAccepted && (a.StatusCode != http.StatusTooManyRequests || a.RetryAfter <= 0) {
+					a, err := s.At(s.Replicas[request%len(s.Replicas)].Base, http.MethodPost, "/v1/verifications",
+						body, change)
+					if err != nil || a.StatusCode != http.StatusAccepted &&
+						(a.StatusCode != http.StatusTooManyRequests || a.RetryAfter <= 0) {
 						s.Errorf("%s, %s: %d %s, %v", x.purpose, c, a.StatusCode, a.Raw, err)
 					}
 					if a.StatusCode == http.StatusAccepted {
@@ -100,8 +105,9 @@ func strangersOf(counts map[class]int) int {
 	return counts[unknown] + counts[known] + counts[forUnknown]
 }
 
-// Numbers that an operator writes are never exceeded by all classes of callers together, and strangers leave the reserve: 1,000 requests at
-// once of every class, on each kind of parts, on Redis and Postgres over two replicas.
+// Numbers that an operator writes are never exceeded by all classes of callers together, and
+// strangers leave the reserve: 1,000 requests at once of every class, on each kind of parts, on
+// Redis and Postgres over two replicas.
 func TestNoNumberIsExceeded(t *testing.T) {
 	mailOf := func(n int) string { return fmt.Sprintf("person-%d@example.com", n) }
 	numbers := []number{
@@ -141,7 +147,8 @@ sms:
 			if tokens[to] != "" {
 				continue
 			}
-			a := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q,"purpose":"own"}`, x.channel, to), asBrowser("192.0.2.7"))
+			a := s.Post("/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q,"purpose":"own"}`, x.channel, to),
+				asBrowser("192.0.2.7"))
 			s.AwaitState(a.ID, "sent")
 			var code string
 			if x.channel == "email" {
@@ -169,7 +176,8 @@ sms:
 				t.Errorf("%s: strangers alone have %d, want %d: %v", x.purpose, got, strangers, first[x.purpose])
 			}
 			if got := second[x.purpose]; got[secretKey] != x.reserve || strangersOf(got) != 0 {
-				t.Errorf("%s: then secret keys have %d, want %d, and strangers %d more", x.purpose, got[secretKey], x.reserve, strangersOf(got))
+				t.Errorf("%s: then secret keys have %d, want %d, and strangers %d more", x.purpose, got[secretKey],
+					x.reserve, strangersOf(got))
 			}
 		}
 		dear := 0
@@ -185,13 +193,16 @@ sms:
 	t.Run("breaker", func(t *testing.T) {
 		apptest.OnEach(t, func(s *apptest.Stack) {
 			_, tokens := start(s, "breaker: {limit: 60, window: 24h}\n")
-			first := flood(s, everything, tokens, map[class]int{secretKey: 10, known: 70, unknown: 70, forUnknown: 70})["own"]
-			second := flood(s, everything, tokens, map[class]int{secretKey: 70, known: 10, unknown: 10, forUnknown: 10})["own"]
+			first := flood(s, everything, tokens,
+				map[class]int{secretKey: 10, known: 70, unknown: 70, forUnknown: 70})["own"]
+			second := flood(s, everything, tokens,
+				map[class]int{secretKey: 70, known: 10, unknown: 10, forUnknown: 10})["own"]
 			strangers := 3 + strangersOf(first) // with the messages by which browsers became known
 			if sum := strangers + first[secretKey]; first[secretKey] != 10 || strangers > 48 || sum < 48 {
 				t.Errorf("strangers have %d of 48, beside %d of secret keys", strangers, first[secretKey])
 			}
-			if sum := strangers + first[secretKey] + second[secretKey] + strangersOf(second); sum != 60 || strangersOf(second) != 0 {
+			if sum := strangers + first[secretKey] + second[secretKey] + strangersOf(second); sum != 60 ||
+				strangersOf(second) != 0 {
 				t.Errorf("%d sends in all, of a limit of 60: %v, then %v", sum, first, second)
 			}
 			refused := s.Post("/v1/verifications", `{"channel":"email","to":"last@example.com","purpose":"own"}`)

@@ -8,7 +8,8 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// Of hundreds of requests at once for one recipient exactly as many are admitted as the policy says.
+// Of hundreds of requests at once for one recipient exactly as many are admitted as the policy
+// says.
 func TestExactlySeven(t *testing.T) {
 	embedded := func(t *testing.T) *apptest.Stack { return apptest.Embedded(t).Policy(apptest.SevenAtMost).Start(1) }
 	replicas := func(t *testing.T) *apptest.Stack { return apptest.OnRealParts(t).Policy(apptest.SevenAtMost).Start(2) }
@@ -22,7 +23,8 @@ func TestExactlySeven(t *testing.T) {
 		flushed bool
 	}{
 		"in process": {embedded, false}, "two replicas": {replicas, false},
-		"two replicas without Redis, which share the database alone": {withoutRedis, false}, "two replicas, flushed every 10 ms": {replicas, true},
+		"two replicas without Redis, which share the database alone": {withoutRedis, false},
+		"two replicas, flushed every 10 ms":                          {replicas, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,7 +13,8 @@ const waitingLimits = `limits:
   short:  [{name: short, key: user, limit: 1, window: 19s}]
 `
 
-// A client that hangs up frees its turn; one that waits while the service stops is answered at once.
+// A client that hangs up frees its turn; one that waits while the service stops is answered at
+// once.
 func TestTakesThatStopWaiting(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Write(waitingLimits).Start(1)
@@ -28,10 +29,11 @@ func TestTakesThatStopWaiting(t *testing.T) {
 	a, err = take("0")
 	s.Is("no wait", a, http.StatusOK, err == nil, a.Header.Get("Preference-Applied") == "")
 	slow := func(ctx context.Context) (apptest.Answer, error) {
-		return s.At(s.Replicas[0].Base, http.MethodPost, "/v1/limits/short/take", `{"keys":{"user":"42"}}`, func(r *http.Request) {
-			r.Header.Set("Prefer", "wait=30")
-			*r = *r.WithContext(ctx)
-		})
+		return s.At(s.Replicas[0].Base, http.MethodPost, "/v1/limits/short/take", `{"keys":{"user":"42"}}`,
+			func(r *http.Request) {
+				r.Header.Set("Prefer", "wait=30")
+				*r = *r.WithContext(ctx)
+			})
 	}
 	inLine := func(what string, want bool) { // as the wait of a caller behind tells
 		s.Await(what, func() bool {

@@ -18,7 +18,8 @@ import (
 
 const mostLines = 12 // of a back end
 
-// quickStarts are how each snippet of docs/quickstart.md is made a program that is called with `send <to>` or `check <id> <code>`.
+// quickStarts are how each snippet of docs/quickstart.md is made a program that is called with
+// `send <to>` or `check <id> <code>`.
 var quickStarts = map[string]struct {
 	program string // what has to be there
 	file    string
@@ -49,8 +50,10 @@ func main() {
 	json.NewEncoder(os.Stdout).Encode(status)
 }
 `, []string{"go", "run", "main.go"}},
-	"js":     {"node", "back.mjs", "{}\nconst [does, ...rest] = process.argv.slice(2);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n", []string{"node", "back.mjs"}},
-	"python": {"python3", "back.py", "{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
+	"js": {"node", "back.mjs",
+		"{}\nconst [does, ...rest] = process.argv.slice(2);\nconst [status, answer] = await { send, check }[does](...rest);\nconsole.log(JSON.stringify(answer), status);\n", []string{"node", "back.mjs"}},
+	"python": {"python3", "back.py",
+		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
 }
 
 // The quick starts do what they say in as few lines as they say.
@@ -69,7 +72,8 @@ func TestQuickStarts(t *testing.T) {
 		if snippet == nil {
 			t.Fatalf("there is no quick start in %s", language)
 		}
-		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(string(snippet[1]), "\n"), "\n"); n > mostLines {
+		if n := strings.Count(regexp.MustCompile(`\n+`).ReplaceAllString(string(snippet[1]), "\n"),
+			"\n"); n > mostLines {
 			t.Errorf("the quick start in %s has %d lines", language, n)
 		}
 		t.Run(language, func(t *testing.T) {
@@ -78,7 +82,8 @@ func TestQuickStarts(t *testing.T) {
 				t.Skip(err)
 			}
 			dir := t.TempDir()
-			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file), []byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600))
+			apptest.Must(t, os.WriteFile(filepath.Join(dir, q.file),
+				[]byte(strings.Replace(q.around, "{}", string(snippet[1]), 1)), 0o600))
 			call := func(arguments ...string) (answer struct {
 				ID         string
 				Status     any // of a refusal a number
@@ -88,7 +93,8 @@ func TestQuickStarts(t *testing.T) {
 			}) {
 				c := exec.Command(q.run[0], append(q.run[1:], arguments...)...)
 				c.Dir, c.Stderr = dir, os.Stderr
-				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod", "GOWORK=off")
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "GOFLAGS=-mod=mod",
+					"GOWORK=off")
 				out, err := c.Output()
 				if err == nil {
 					both := json.NewDecoder(bytes.NewReader(out))
@@ -104,10 +110,12 @@ func TestQuickStarts(t *testing.T) {
 			if sent.Status != "pending" || sent.ID == "" || sent.HTTP != http.StatusAccepted {
 				t.Fatalf("%+v", sent)
 			}
-			if again := call("send", to, "key-of-one-click-"+language); again.ID != sent.ID || again.HTTP != http.StatusAccepted {
+			if again := call("send", to, "key-of-one-click-"+language); again.ID != sent.ID ||
+				again.HTTP != http.StatusAccepted {
 				t.Errorf("repeated: %+v", again)
 			}
-			if early := call("send", to, "key-of-another-click-"+language); early.RetryAfter < 1 || early.HTTP != http.StatusTooManyRequests {
+			if early := call("send", to, "key-of-another-click-"+language); early.RetryAfter < 1 ||
+				early.HTTP != http.StatusTooManyRequests {
 				t.Errorf("too early: %+v", early)
 			}
 			code := s.CodeIn(s.AwaitMail(to, 1)[0])
@@ -124,7 +132,8 @@ func TestQuickStarts(t *testing.T) {
 	}
 }
 
-// The page of the API begins with two requests that work as they are, with a key: one asks for a code, the other checks it.
+// The page of the API begins with two requests that work as they are, with a key: one asks for a
+// code, the other checks it.
 func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)
@@ -148,18 +157,21 @@ func TestThePageOfTheAPIBeginsWithARequest(t *testing.T) {
 	if !strings.HasPrefix(sent, "HTTP/1.1 202 ") || id == nil {
 		t.Fatal(sent)
 	}
-	if checked := run(blocks[1][1], "id="+id[1], "code="+s.CodeIn(s.AwaitMail(to, 1)[0])); !strings.Contains(checked, `"valid":true`) {
+	if checked := run(blocks[1][1], "id="+id[1], "code="+s.CodeIn(s.AwaitMail(to, 1)[0])); !strings.Contains(checked,
+		`"valid":true`) {
 		t.Error(checked)
 	}
 }
 
-// newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first, of which this is one.
+// newestCode runs the line that reads the mailbox: it prints the codes of the mails, newest first,
+// of which this is one.
 func newestCode(t *testing.T, page, base, code string) {
 	t.Helper()
 	line := regexp.MustCompile(`curl -s "\$CODES_URL/mailbox/messages".*`).FindString(page)
 	list := exec.CommandContext(t.Context(), "sh", "-c", strings.TrimSuffix(line, " | head -n 1"))
 	list.Env = append(os.Environ(), "CODES_URL="+base)
-	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") || !strings.Contains(string(said), `"code":"`+code+`"`+"\n") {
+	if said, err := list.Output(); err != nil || !strings.HasSuffix(line, " | head -n 1") ||
+		!strings.Contains(string(said), `"code":"`+code+`"`+"\n") {
 		t.Errorf("%q prints %q (%v)", line, said, err)
 	}
 }

@@ -23,7 +23,8 @@ func proofIn(s *apptest.Stack, a apptest.Answer) string {
 	return a.Proof
 }
 
-// believed returns the claims of a proof, checked as a back end checks it, with the keys that are served.
+// believed returns the claims of a proof, checked as a back end checks it, with the keys that are
+// served.
 func believed(s *apptest.Stack, proof string) (claims map[string]any) {
 	s.Helper()
 	var set jose.JSONWebKeySet
@@ -32,12 +33,14 @@ func believed(s *apptest.Stack, proof string) (claims map[string]any) {
 	apptest.Must(s.T, err)
 	var standard jwt.Claims
 	apptest.Must(s.T, parsed.Claims(set, &claims, &standard))
-	apptest.Must(s.T, standard.Validate(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"default"}, Time: time.Now()}))
+	apptest.Must(s.T, standard.Validate(jwt.Expected{Issuer: "sendcode", AnyAudience: jwt.Audience{"default"},
+		Time: time.Now()}))
 	return claims
 }
 
-// From the file to the answers: two spellings of a mailbox share a quota, and have a subject each, which browsers are not told; a test
-// recipient has a known code; blocked and disposable addresses get none; and the breaker refuses what is more than all may be sent.
+// From the file to the answers: two spellings of a mailbox share a quota, and have a subject each,
+// which browsers are not told; a test recipient has a known code; blocked and disposable addresses
+// get none; and the breaker refuses what is more than all may be sent.
 func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	t.Parallel()
 	const tagged, dotted, reviewer = "ana+one@gmail.com", "a.n.a@gmail.com", "reviewer@example.com"
@@ -58,7 +61,8 @@ breaker: {limit: 5, window: 300s}
 	one, other, known := s.Ask(0, tagged), s.Ask(0, dotted), s.Ask(0, reviewer)
 	third := s.Ask(0, "ana@gmail.com")
 	s.Is("a third spelling", third, http.StatusTooManyRequests, third.BlockedBy == "hour")
-	s.Is("two spellings", other, http.StatusAccepted, one.Recipient != "", other.Recipient != "", one.Recipient != other.Recipient)
+	s.Is("two spellings", other, http.StatusAccepted, one.Recipient != "", other.Recipient != "",
+		one.Recipient != other.Recipient)
 	byBrowser := s.Ask(0, "bea@example.com", apptest.As(apptest.PublicKey))
 	s.Is("a browser's own", byBrowser, http.StatusAccepted, byBrowser.Recipient == "")
 	s.Approves(0, one.ID, s.CodeIn(s.AwaitMail(tagged, 1)[0]))
@@ -70,19 +74,22 @@ breaker: {limit: 5, window: 300s}
 	claims := believed(s, proofIn(s, approved))
 	sub, _ := claims["sub"].(string)
 	look := s.Get("/v1/verifications/" + known.ID)
-	if named := []string{known.Recipient, look.Recipient, approved.Recipient}; len(sub) != 32 || claims["test"] != true ||
+	if named := []string{known.Recipient, look.Recipient, approved.Recipient}; len(sub) != 32 ||
+		claims["test"] != true ||
 		!slices.Equal(named, []string{sub, sub, sub}) {
 		t.Errorf("the proof says %v, the answers name %q", claims, named)
 	}
 	blocked := s.Post("/v1/verifications", `{"channel":"email","to":"a@bad.example"}`, apptest.Patiently)
-	s.Is("a blocked one", blocked, http.StatusBadGateway, strings.Contains(string(blocked.Raw), `"counts":true`), strings.Contains(string(blocked.Raw), "; it counts."))
+	s.Is("a blocked one", blocked, http.StatusBadGateway, strings.Contains(string(blocked.Raw), `"counts":true`),
+		strings.Contains(string(blocked.Raw), "; it counts."))
 	if now := s.Look(blocked.ID); now.Send.Reason != "blocked" {
 		t.Errorf("%s", now.Raw)
 	}
 	short := s.Ask(0, "a@short.example")
 	s.Is("a disposable domain", short, 422, short.Field == "to", strings.Contains(string(short.Raw), "disposable"))
 	for n := 0; ; n++ {
-		if a := s.Ask(0, string(rune('a'+n))+"@example.com"); a.StatusCode == http.StatusTooManyRequests && a.BlockedBy == "breaker" {
+		if a := s.Ask(0, string(rune('a'+n))+"@example.com"); a.StatusCode == http.StatusTooManyRequests &&
+			a.BlockedBy == "breaker" {
 			break
 		} else if a.StatusCode != http.StatusAccepted || n == 5 {
 			t.Fatalf("the breaker: %d %s", a.StatusCode, a.Raw)

@@ -20,8 +20,9 @@ import (
 // maxSample is how long a back end in a framework may be, in lines.
 const maxSample = 16
 
-// samples are the back ends of docs/examples and docs/quickstart.md in a framework: its files, a program around them that listens at PORT, and
-// how both are fetched and run. codes_controller.rb is not among them: Rails is no small package.
+// samples are the back ends of docs/examples and docs/quickstart.md in a framework: its files, a
+// program around them that listens at PORT, and how both are fetched and run. codes_controller.rb
+// is not among them: Rails is no small package.
 var samples = map[string]struct {
 	files  []string // of docs/examples, copied beside driver; the first is the sample
 	driver [2]string
@@ -29,8 +30,10 @@ var samples = map[string]struct {
 	run    func(testing.TB) []string
 	proof  bool // takes a proof of the widget; the others ask for a code and keep it in the session
 }{
-	"express": {files: []string{"express.mjs", "back.mjs"}, fetch: []string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
-		"express@5.3.0", "express-session@1.19.0"}, run: func(t testing.TB) []string { return []string{servertest.Node(t), "express.mjs"} }},
+	"express": {files: []string{"express.mjs", "back.mjs"},
+		fetch: []string{"npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error",
+			"express@5.3.0", "express-session@1.19.0"},
+		run: func(t testing.TB) []string { return []string{servertest.Node(t), "express.mjs"} }},
 	"next": {files: []string{"next.js"}, driver: [2]string{"server.mjs", `import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 const { POST } = await import('data:text/javascript,' + encodeURIComponent(await readFile('next.js', 'utf8')));
@@ -70,7 +73,8 @@ func main() {
 `}, fetch: []string{"go", "build", "-o", "shop", "main.go"}, run: func(testing.TB) []string { return []string{"./shop"} }, proof: true},
 }
 
-// Each sample welcomes a person by the address to which the code went, whatever the form says, and nobody without the code.
+// Each sample welcomes a person by the address to which the code went, whatever the form says, and
+// nobody without the code.
 func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	quickStart, err := os.ReadFile("../../../docs/quickstart.md")
@@ -98,11 +102,13 @@ func TestSamplesOfFrameworks(t *testing.T) {
 			command := func(words []string) *exec.Cmd {
 				c := exec.CommandContext(t.Context(), words[0], words[1:]...)
 				c.Dir = dir
-				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key, "SESSION_SECRET=of a test", fmt.Sprint("PORT=", port), "GOWORK=off")
+				c.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key,
+					"SESSION_SECRET=of a test", fmt.Sprint("PORT=", port), "GOWORK=off")
 				return c
 			}
 			if sample.fetch != nil {
-				if said, err := command(sample.fetch).CombinedOutput(); err != nil && os.Getenv("CI") == "" && sample.fetch[0] == "npm" {
+				if said, err := command(sample.fetch).CombinedOutput(); err != nil && os.Getenv("CI") == "" &&
+					sample.fetch[0] == "npm" {
 					t.Skipf("%v: %v: %s", sample.fetch, err, said)
 				} else if err != nil {
 					t.Fatalf("%v: %v: %s", sample.fetch, err, said)
@@ -124,7 +130,8 @@ func TestSamplesOfFrameworks(t *testing.T) {
 	}
 }
 
-// goBlocks returns the first and the last example in Go of a page: how the service is asked, and the handler of a form.
+// goBlocks returns the first and the last example in Go of a page: how the service is asked, and
+// the handler of a form.
 func goBlocks(t *testing.T, page string) []string {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
@@ -162,7 +169,8 @@ func (p *shopper) signsInByCode(s *apptest.Stack) {
 	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusAccepted {
 		p.Fatalf("%d %s", status, body)
 	}
-	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusTooManyRequests || !strings.Contains(body, `"retry_after"`) {
+	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusTooManyRequests ||
+		!strings.Contains(body, `"retry_after"`) {
 		p.Errorf("too early: %d %s", status, body)
 	}
 	code := s.CodeIn(s.AwaitMail(p.to, 1)[0])

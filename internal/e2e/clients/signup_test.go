@@ -19,8 +19,9 @@ import (
 // maxSignUp is how long the back end of a sign-up may be, in lines.
 const maxSignUp = 12
 
-// The sign-ups of docs/examples have twelve lines, and run: a person comes, enters a code on our page, and is welcome by the proven
-// address; a reference that was used, is forged, or came to another browser signs no account up.
+// The sign-ups of docs/examples have twelve lines, and run: a person comes, enters a code on our
+// page, and is welcome by the proven address; a reference that was used, is forged, or came to
+// another browser signs no account up.
 func TestASignUpInTwelveLines(t *testing.T) {
 	t.Parallel()
 	node, err := os.ReadFile("../../../docs/examples/signup.mjs")
@@ -50,7 +51,10 @@ func signUpWith(t *testing.T, program, file string) {
 	shop := fmt.Sprintf("http://127.0.0.1:%d", servertest.FreePort(t))
 	s := apptest.Embedded(t)
 	s.Env["SENDCODE_CONFIG"] = filepath.Join(t.TempDir(), "sendcode.yaml")
-	s.Write(fmt.Sprintf("apps: [{name: shop, return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n", shop+"/signup", sha256.Sum256([]byte(key))))
+	s.Write(
+		fmt.Sprintf(
+			"apps: [{name: shop, return_urls: [%q], keys: [{id: k, kind: secret, scopes: [check], sha256: %x}]}]\n",
+			shop+"/signup", sha256.Sum256([]byte(key))))
 	s.Start(1)
 	backEnd := exec.Command(program, file)
 	backEnd.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+key, "SHOP_URL="+shop)
@@ -80,15 +84,18 @@ func signUpWith(t *testing.T, program, file string) {
 	if got := get(person, back.String()); got != "Welcome, "+apptest.Ana {
 		t.Errorf("the person: %q", got)
 	}
-	for what, reference := range map[string]string{"used": back.Query().Get("reference"), "forged": strings.Repeat("x", 60)} {
-		again := *person.Client() // the same person begins again, and the page will return them to where the back end says
+	for what, reference := range map[string]string{"used": back.Query().Get("reference"),
+		"forged": strings.Repeat("x", 60)} {
+		// the same person begins again, and the page will return them to where the back end says
+		again := *person.Client()
 		again.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		answer, err := again.Get(shop + "/signup")
 		apptest.Must(t, err)
 		answer.Body.Close()
 		page, err := answer.Location()
 		apptest.Must(t, err)
-		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got, "Welcome, ") {
+		if got := get(person, page.Query().Get("return_url")+"&reference="+reference); strings.HasPrefix(got,
+			"Welcome, ") {
 			t.Errorf("a reference that was %s: %s", what, got)
 		}
 	}

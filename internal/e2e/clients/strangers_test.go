@@ -16,15 +16,18 @@ import (
 	"sendcode/internal/store"
 )
 
-// siege is a service under attack by strangers with its public key, from some networks, on two replicas.
+// siege is a service under attack by strangers with its public key, from some networks, on two
+// replicas.
 type siege struct {
 	*apptest.Stack
 	carrier  *apptest.Carrier
 	networks int
 	mu       sync.Mutex
-	asked    int                // requests of strangers so far: the nth comes from the nth network and goes to a replica in turn
-	refused  []smtptest.Rule    // how the mail server refuses victims
-	known    map[string]request // of known browsers, by recipient
+	// requests of strangers so far: the nth comes from the nth network and goes to a replica in
+	// turn
+	asked   int
+	refused []smtptest.Rule    // how the mail server refuses victims
+	known   map[string]request // of known browsers, by recipient
 }
 
 // request asks for a code.
@@ -74,7 +77,8 @@ func channelOf(to string) string {
 
 func (v *siege) ask(replica int, to string, by request) apptest.Answer {
 	v.Helper()
-	return v.Do(replica, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q%s}`, channelOf(to), to, by.more), by.who)
+	return v.Do(replica, http.MethodPost, "/v1/verifications",
+		fmt.Sprintf(`{"channel":%q,"to":%q%s}`, channelOf(to), to, by.more), by.who)
 }
 
 // byStranger asks from the next network through the next replica.
@@ -124,14 +128,16 @@ func (v *siege) knows(n int, to string) {
 	home := asBrowser(fmt.Sprintf("192.%d.%d.7", 1+n/250, n%250))
 	a := v.ask(n%2, to, request{home, ""})
 	v.Is("the first code of "+to, a, http.StatusAccepted)
-	got := v.Do(n%2, http.MethodPost, "/v1/verifications/"+a.ID+"/check", fmt.Sprintf(`{"code":%q}`, v.code(to, 1)), home)
+	got := v.Do(n%2, http.MethodPost, "/v1/verifications/"+a.ID+"/check",
+		fmt.Sprintf(`{"code":%q}`, v.code(to, 1)), home)
 	v.Is("its check", got, http.StatusOK, got.Valid, got.Known != "")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.known[to] = request{home, `,"known":["` + got.Known + `"]`}
 }
 
-// getIn has the known browser of a recipient, the secret key and another app's send to it, each on a replica, with this outcome.
+// getIn has the known browser of a recipient, the secret key and another app's send to it, each on
+// a replica, with this outcome.
 func (v *siege) getIn(what, to, want string) {
 	v.Helper()
 	for n, by := range []request{v.known[to], {apptest.As(apptest.APIKey), ""}, {apptest.As(apptest.AnotherKey), ""}} {
@@ -155,14 +161,16 @@ func (v *siege) getIn(what, to, want string) {
 	}
 }
 
-// spellings is the attack A1: strangers ask for other spellings of a mailbox until the rule on spellings refuses them.
+// spellings is the attack A1: strangers ask for other spellings of a mailbox until the rule on
+// spellings refuses them.
 func (v *siege) spellings(name string) {
 	v.Helper()
 	to := name + "@gmail.com"
 	n := 0
 	for ; n < 40; n++ {
 		if a := v.byStranger(fmt.Sprintf("%s+%d@gmail.com", name, n)); a.StatusCode == http.StatusTooManyRequests {
-			v.Is("strangers", a, http.StatusTooManyRequests, a.BlockedBy == "spellings", n == 19) // with the first code of the browser
+			// with the first code of the browser
+			v.Is("strangers", a, http.StatusTooManyRequests, a.BlockedBy == "spellings", n == 19)
 			break
 		}
 	}
@@ -188,7 +196,8 @@ func (v *siege) refuse(to string, now bool) {
 	v.MailRules(rules...)
 }
 
-// hammer has strangers' sends to a recipient fail until a rule refuses them. A failure may count a moment after it can be read.
+// hammer has strangers' sends to a recipient fail until a rule refuses them. A failure may count a
+// moment after it can be read.
 func (v *siege) hammer(what, to, rule string, limit int) {
 	v.Helper()
 	n := 0
@@ -202,18 +211,21 @@ func (v *siege) hammer(what, to, rule string, limit int) {
 	v.Is(fmt.Sprint(what, ": after ", n), a, http.StatusTooManyRequests, a.BlockedBy == rule, n >= limit)
 }
 
-// failures is the attack A2: strangers ask again and again while each send fails for a reason of ours.
+// failures is the attack A2: strangers ask again and again while each send fails for a reason of
+// ours.
 func (v *siege) failures(name string) {
 	v.Helper()
 	to := name + "@example.com"
 	v.refuse(to, true)
-	v.hammer("failures", to, "spellings", 19) // which counts before the rule backoff can, with the first code of the browser
+	// which counts before the rule backoff can, with the first code of the browser
+	v.hammer("failures", to, "spellings", 19)
 	v.getIn("failures, while the server refuses us", to, "failed")
 	v.refuse(to, false)
 	v.getIn("failures", to, "sent")
 }
 
-// pumping is the attack A3: strangers have a prefix paused by text messages to numbers that nobody has. Then they do as in A2.
+// pumping is the attack A3: strangers have a prefix paused by text messages to numbers that nobody
+// has. Then they do as in A2.
 func (v *siege) pumping(prefix string) {
 	v.Helper()
 	number := func(n int) string { return fmt.Sprintf("%s%08d", prefix, 20_000_000+n) }
@@ -258,15 +270,17 @@ func (v *siege) pumping(prefix string) {
 	}
 	for _, n := range []int{52, 50} { // another number, and the one that they hammered
 		var a apptest.Answer
-		v.Await("strangers, once the pause is lifted", func() bool { a = v.byStranger(number(n)); return a.StatusCode == http.StatusAccepted })
+		v.Await("strangers, once the pause is lifted",
+			func() bool { a = v.byStranger(number(n)); return a.StatusCode == http.StatusAccepted })
 		if v.ended(a) != "sent" {
 			v.Error("a stranger's text message does not leave after the pause")
 		}
 	}
 }
 
-// What strangers use up, strangers go without: each of the three attacks, one after the other, from one network and from fifty. Strangers are
-// refused; secret keys, known browsers and the other app get in throughout.
+// What strangers use up, strangers go without: each of the three attacks, one after the other, from
+// one network and from fifty. Strangers are refused; secret keys, known browsers and the other app
+// get in throughout.
 func TestStrangersUseUpTheirOwn(t *testing.T) {
 	onEachSiege(t, func(v *siege) {
 		v.spellings("one")
@@ -275,7 +289,8 @@ func TestStrangersUseUpTheirOwn(t *testing.T) {
 	})
 }
 
-// The same, all at once, beside 200 people with known browsers and through secret keys, of whom nobody is refused.
+// The same, all at once, beside 200 people with known browsers and through secret keys, of whom
+// nobody is refused.
 func TestStrangersAtOnce(t *testing.T) {
 	onEachSiege(t, func(v *siege) {
 		const people = 200

@@ -24,11 +24,13 @@ import (
 
 const deploy = "../../../deploy"
 
-// asComposed is a stack on what compose.yaml starts: Redis by its script, Postgres with its two roles, migrated by the owner.
+// asComposed is a stack on what compose.yaml starts: Redis by its script, Postgres with its two
+// roles, migrated by the owner.
 func asComposed(t *testing.T) *apptest.Stack {
 	t.Helper()
 	s := apptest.OnOwnPostgres(t)
-	s.Env["SENDCODE_DATA_DIR"] = "compose_test.go/data" // below a file: as little can be written as in a read-only container
+	// below a file: as little can be written as in a read-only container
+	s.Env["SENDCODE_DATA_DIR"] = "compose_test.go/data"
 	template := strings.Replace(s.Postgres.AdminURL(), "/sendcode?", "/template1?", 1)
 	admin, err := pgx.Connect(t.Context(), template)
 	apptest.Must(t, err)
@@ -36,8 +38,10 @@ func asComposed(t *testing.T) *apptest.Stack {
 	apptest.Must(t, errors.Join(err, admin.Close(t.Context())))
 	bin, err := locate.Postgres.Find()
 	apptest.Must(t, err)
-	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file", filepath.Join(deploy, "postgres", "roles.sql"))
-	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"), "DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
+	cmd := exec.Command(filepath.Join(bin, "psql"), "--no-psqlrc", "--dbname", template, "--file",
+		filepath.Join(deploy, "postgres", "roles.sql"))
+	cmd.Env = append(os.Environ(), "DATABASE_OWNER_PASSWORD_FILE="+inFile(t, "owner1"),
+		"DATABASE_APP_PASSWORD_FILE="+inFile(t, "app1"))
 	if out, err := cmd.CombinedOutput(); err != nil { // as the image of Postgres does at its first start
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -69,7 +73,8 @@ func loginURL(t *testing.T, raw, user, password string) string {
 func redisByScript(s *apptest.Stack, password string) string {
 	s.Helper()
 	port := strconv.Itoa(servertest.FreePort(s))
-	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port, "--dir", s.TempDir())
+	cmd := exec.Command("sh", filepath.Join(deploy, "redis", "start.sh"), "--bind", "127.0.0.1", "--port", port,
+		"--dir", s.TempDir())
 	cmd.Env = append(os.Environ(), "REDIS_PASSWORD_FILE="+inFile(s.T, password))
 	p, err := servertest.Run(cmd)
 	apptest.Must(s.T, err)
@@ -93,13 +98,15 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	s.Is("a second one", s.Ask(1, apptest.Ana), http.StatusTooManyRequests)
 	s.Approves(1, a.ID, code)
 	s.AwaitReady(0, 200, "ok")
-	for _, what := range []string{`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_database`, `"level":"WARN","msg":"permission`, "NOPERM"} {
+	for _, what := range []string{`"level":"WARN","msg":"Redis`, `"level":"WARN","msg":"refused_by_database`,
+		`"level":"WARN","msg":"permission`, "NOPERM"} {
 		if s.Logged(what) {
 			t.Errorf("the log speaks of %s", what)
 		}
 	}
 	var out strings.Builder
-	if err := doctor.Examine(t.Context(), s.Config(), &out); err != nil || strings.Contains(out.String(), "! acts") || strings.Contains(out.String(), "! redis") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err != nil || strings.Contains(out.String(), "! acts") ||
+		strings.Contains(out.String(), "! redis") {
 		t.Errorf("the doctor says %v\n%s", err, out.String())
 	}
 	rolesAreModest(s)
@@ -116,12 +123,14 @@ func TestComposedPartsCarryTheService(t *testing.T) {
 	}
 	closed("", "", "PING")
 	closed("sendcode", "wrong", "PING")
-	for _, command := range [][]any{{"FLUSHALL"}, {"CONFIG", "SET", "dir", "/"}, {"KEYS", "*"}, {"ZADD", "another", 1, "x"}, {"SET", "sendcode", 1}, {"ACL", "LIST"}} {
+	for _, command := range [][]any{{"FLUSHALL"}, {"CONFIG", "SET", "dir", "/"}, {"KEYS", "*"},
+		{"ZADD", "another", 1, "x"}, {"SET", "sendcode", 1}, {"ACL", "LIST"}} {
 		closed("sendcode", "redis1", command...)
 	}
 }
 
-// rolesAreModest fails the test if a role of the service has rights over the server, or no password.
+// rolesAreModest fails the test if a role of the service has rights over the server, or no
+// password.
 func rolesAreModest(s *apptest.Stack) {
 	s.Helper()
 	admin, err := pgx.Connect(s.Context(), s.Postgres.AdminURL())

@@ -39,7 +39,8 @@ func readDashboard(t *testing.T) dashboard {
 			t.Errorf("the panel %q is there twice, says nothing, or asks nothing", p.Title)
 		}
 		for _, q := range p.Targets {
-			d[p.Title] = append(d[p.Title], strings.ReplaceAll(q.Expr, "$__rate_interval", "5m")) // several scrapes of a slow machine
+			// several scrapes of a slow machine
+			d[p.Title] = append(d[p.Title], strings.ReplaceAll(q.Expr, "$__rate_interval", "5m"))
 		}
 	}
 	return d
@@ -69,7 +70,8 @@ func (d dashboard) sum(t *testing.T, p *servertest.PrometheusServer, panel, labe
 // target is what Prometheus scrapes of a stack.
 func target(s *apptest.Stack) string { return strings.TrimPrefix(s.Replicas[0].Base, "http://") }
 
-// Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and Redis, and one on SQLite.
+// Each query of the dashboard has a value in a Prometheus that scrapes a service on Postgres and
+// Redis, and one on SQLite.
 func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
 	t.Parallel()
 	carrier := apptest.NewCarrier(t)
@@ -127,7 +129,8 @@ func TestIncidentsOnTheDashboard(t *testing.T) {
 			s.Await("attempts that a server rejects, and no send", func() bool {
 				n++
 				s.Ask(0, fmt.Sprintf("r%d@example.com", n))
-				return d.sum(s.T, p, attempts, "class", "rejected") > 0 && d.sum(s.T, p, attempts, "class", "accepted") == 0 &&
+				return d.sum(s.T, p, attempts, "class", "rejected") > 0 &&
+					d.sum(s.T, p, attempts, "class", "accepted") == 0 &&
 					d.sum(s.T, p, sends, "outcome", "failed") > 0 && d.sum(s.T, p, sends, "outcome", "sent") == 0
 			})
 		},
@@ -136,12 +139,16 @@ func TestIncidentsOnTheDashboard(t *testing.T) {
 			const victim, requests, checks = "victim@example.com", "Requests by decision", "Checks by outcome"
 			a := s.Ask(0, victim, apptest.Patiently)
 			right := s.CodeIn(s.AwaitMail(victim, 1)[0])
-			s.Await("more refusals than codes, by the rule of persons, and more wrong codes than right ones", func() bool {
-				s.Ask(0, victim)
-				s.Check(0, a.ID, s.Wrong(right))
-				return d.sum(s.T, p, "Refusals by app and rule", "rule", "person") > d.sum(s.T, p, requests, "outcome", "admitted") &&
-					d.sum(s.T, p, checks, "outcome", "wrong|ended|locked_out|refused") > d.sum(s.T, p, checks, "outcome", "approved")
-			})
+			s.Await("more refusals than codes, by the rule of persons, and more wrong codes than right ones",
+				func() bool {
+					s.Ask(0, victim)
+					s.Check(0, a.ID, s.Wrong(right))
+					return d.sum(s.T, p, "Refusals by app and rule", "rule", "person") > d.sum(s.T, p,
+						requests, "outcome",
+						"admitted") &&
+						d.sum(s.T, p, checks, "outcome", "wrong|ended|locked_out|refused") > d.sum(s.T, p, checks,
+							"outcome", "approved")
+				})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,18 +22,21 @@ import (
 	"sendcode/internal/store"
 )
 
-// Each run has two replicas under load while something fails in one way, again and again. Afterwards the database holds not one
-// send over policy, everything that was accepted went out once or failed and was given back, and the service has become
-// whole by itself. `make soak` runs them for longer.
+// Each run has two replicas under load while something fails in one way, again and again.
+// Afterwards the database holds not one send over policy, everything that was accepted went out
+// once or failed and was given back, and the service has become whole by itself. `make soak` runs
+// them for longer.
 
-// underTightRules is the stack with rules that come to their end during a run, and a mailbox that takes nothing.
+// underTightRules is the stack with rules that come to their end during a run, and a mailbox that
+// takes nothing.
 func underTightRules(s *apptest.Stack) *apptest.Stack {
 	s.Policy(tight)
 	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: bouncing, Times: 15, Reply: "550 5.2.1 takes no mail"})
 	return s
 }
 
-// survives runs a fault of the limiter, which makes the database needed, and checks what it left behind.
+// survives runs a fault of the limiter, which makes the database needed, and checks what it left
+// behind.
 func survives(s *apptest.Stack, fault func(context.Context) int) {
 	s.Helper()
 	l := newLoad(s)
@@ -78,7 +81,8 @@ func TestRestartedPartsUnderLoad(t *testing.T) {
 	})
 }
 
-// The primary dies, the Sentinel is told to promote its replica, and the dead one comes back empty, as a replica at last.
+// The primary dies, the Sentinel is told to promote its replica, and the dead one comes back empty,
+// as a replica at last.
 func TestFailoverBySentinelUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(apptest.OnRealParts(t))
@@ -106,7 +110,8 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 	inStep := func(ctx context.Context) bool { // the Sentinel knows a replica that it could promote
 		for ; ctx.Err() == nil; apptest.Sleep(50 * time.Millisecond) {
 			replicas, err := watcher.Replicas(ctx, "main").Result()
-			if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" && replicas[0]["flags"] == "slave" {
+			if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" &&
+				replicas[0]["flags"] == "slave" {
 				return true
 			}
 		}
@@ -128,16 +133,18 @@ func TestFailoverBySentinelUnderLoad(t *testing.T) {
 // otherClocks are how far the clock of Redis is ahead, one after the other.
 var otherClocks = []time.Duration{-5 * time.Minute, 0, -time.Hour, 0, 25 * time.Hour, 0}
 
-// Redis's clock is set by minutes, an hour and a day. Every wait that a send, a refusal or a look tells is true. Sends of one recipient
-// follow each other.
+// Redis's clock is set by minutes, an hour and a day. Every wait that a send, a refusal or a look
+// tells is true. Sends of one recipient follow each other.
 func TestRedisClockIsSetUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
 	server, clock := servertest.RedisWithClock(t)
 	s.Env["SENDCODE_REDIS_URL"] = server.URL()
-	s.Policy("    - {name: short, scope: recipient, limit: 1, window: 3s}\n    - {name: long, scope: recipient, limit: 2, window: 10s}\n").Start(2)
+	s.Policy(
+		"    - {name: short, scope: recipient, limit: 1, window: 3s}\n    - {name: long, scope: recipient, limit: 2, window: 10s}\n").Start(2)
 	l := newLoad(s)
-	l.Seen.Skew, l.Seen.FewerLeft = store.MaxClockSkew, true // on a busy machine a wait that is told during a step may be too long
+	// on a busy machine a wait that is told during a step may be too long
+	l.Seen.Skew, l.Seen.FewerLeft = store.MaxClockSkew, true
 	var done atomic.Int32
 	under(l, 6, 1, func(ctx context.Context) int {
 		return every(ctx, 1300*time.Millisecond, func(n int) {
@@ -147,7 +154,8 @@ func TestRedisClockIsSetUnderLoad(t *testing.T) {
 			done.Store(int32(n))
 			for i := range 6 {
 				to := fmt.Sprintf("r%d@example.com", i)
-				_, err := l.Call(s.Replicas[i%2].Base, http.MethodPost, "/v1/quota", `{"channel":"email","to":"`+to+`"}`,
+				_, err := l.Call(s.Replicas[i%2].Base, http.MethodPost, "/v1/quota",
+					`{"channel":"email","to":"`+to+`"}`,
 					history.Request{Kind: history.Look, Recipient: to})
 				noted(t, err)
 			}
@@ -169,8 +177,8 @@ func through(s *apptest.Stack, setting string) *toxiproxy.Proxy {
 	return proxy
 }
 
-// toxics are what goes wrong with a link, in turn: it is slow, breaks off in the middle of a request or of an answer, is cut into small
-// pieces, or is reset.
+// toxics are what goes wrong with a link, in turn: it is slow, breaks off in the middle of a
+// request or of an answer, is cut into small pieces, or is reset.
 var toxics = []string{
 	`{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":60,"jitter":50}}`,
 	`{"name":"down","type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`,
@@ -180,12 +188,13 @@ var toxics = []string{
 	`{"name":"reply","type":"limit_data","stream":"downstream","attributes":{"bytes":300}}`,
 }
 
-// The links to Redis, to Postgres and to the mail server suffer in turn. Afterwards everything that was accepted has one outcome that is
-// true.
+// The links to Redis, to Postgres and to the mail server suffer in turn. Afterwards everything that
+// was accepted has one outcome that is true.
 func TestLinksUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(apptest.OnRealParts(t))
-	links := []*toxiproxy.Proxy{through(s, "SENDCODE_REDIS_URL"), through(s, "SENDCODE_DATABASE_URL"), through(s, "SENDCODE_SMTP_URL")}
+	links := []*toxiproxy.Proxy{through(s, "SENDCODE_REDIS_URL"), through(s, "SENDCODE_DATABASE_URL"),
+		through(s, "SENDCODE_SMTP_URL")}
 	s.Start(2)
 	var suffered atomic.Int64
 	l := newLoad(s)

@@ -50,10 +50,12 @@ func onASmallTablespace(t *testing.T, disk *servertest.Disk) fullDisk {
 	return fullDisk{s, disk}
 }
 
-// The disk is full: sends are refused as unavailable, and the service says that it is not ready, and why. There is room again: it
-// is ready, and each recipient may be sent all that the policy says, for nothing was spent. Limiter and database count the same.
+// The disk is full: sends are refused as unavailable, and the service says that it is not ready,
+// and why. There is room again: it is ready, and each recipient may be sent all that the policy
+// says, for nothing was spent. Limiter and database count the same.
 func TestFullDiskCostsNothing(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, *servertest.Disk) fullDisk{"SQLite": onASmallDisk, "Postgres": onASmallTablespace} {
+	for name, open := range map[string]func(*testing.T, *servertest.Disk) fullDisk{"SQLite": onASmallDisk,
+		"Postgres": onASmallTablespace} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			servertest.OnSmallDisk(t, 32<<20, func(disk *servertest.Disk) { fillUnderTheService(t, open(t, disk)) })
@@ -73,7 +75,9 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 	for n := 0; out < 30 && n < 3000; n++ { // what pages have room left is used up first
 		to := fmt.Sprintf("person-%d@example.com", n%40)
 		var key []func(*http.Request)
-		if n%2 == 0 { // a key is claimed in the database before the limiter is asked; without one the limiter is asked first
+		// a key is claimed in the database before the limiter is asked; without one the limiter is
+		// asked first
+		if n%2 == 0 {
 			key = append(key, apptest.WithKey(fmt.Sprintf("a-key-of-its-own-for-%024d", n)))
 		}
 		a := ask(to, key...)

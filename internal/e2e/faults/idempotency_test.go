@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// A hundred copies of one request at once, over two replicas, one of which is killed under them: one send.
+// A hundred copies of one request at once, over two replicas, one of which is killed under them:
+// one send.
 func TestOneKeyOverTwoReplicas(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)

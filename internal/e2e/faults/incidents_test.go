@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// incident is what an operator meets, and where it stands one step away: a log line that says why and names its section of the runbooks,
-// and what an alert looks at.
+// incident is what an operator meets, and where it stands one step away: a log line that says why
+// and names its section of the runbooks, and what an alert looks at.
 type incident struct {
 	begin func(s *apptest.Stack)
 	line  []string                // texts of one log line
@@ -67,27 +67,37 @@ func TestIncidents(t *testing.T) {
 		"everything is greylisted": {func(s *apptest.Stack) {
 			s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "450 4.7.1 greylisted"})
 		},
-			[]string{`"msg":"delivery attempt failed"`, `"server":"127.0.0.1"`, `"stage":"rcpt"`, `"reply":"450 4.7.1"`},
+			[]string{`"msg":"delivery attempt failed"`, `"server":"127.0.0.1"`, `"stage":"rcpt"`,
+				`"reply":"450 4.7.1"`},
 			func(s *incidents) bool {
-				return s.metric(`sendcode_outbox_sends{channel="email"}`) == 1 && s.metric(`sendcode_outbox_oldest_seconds{channel="email"}`) > 1 &&
+				return s.metric(`sendcode_outbox_sends{channel="email"}`) == 1 &&
+					s.metric(`sendcode_outbox_oldest_seconds{channel="email"}`) > 1 &&
 					s.metric(`sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`) > 0 &&
-					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
+					s.metric(
+						`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) == 0
 			}},
 		"one of two servers refuses": {func(s *apptest.Stack) {
-			s.Env["SENDCODE_SMTP_URL"] = fmt.Sprintf("smtp://127.0.0.1:%d?tls=none,", servertest.FreePort(t)) + s.SMTP.URL()
+			s.Env["SENDCODE_SMTP_URL"] = fmt.Sprintf("smtp://127.0.0.1:%d?tls=none,", servertest.FreePort(t)) +
+				s.SMTP.URL()
 		}, []string{`"msg":"mail server suspended after failures"`, `refused`, `"see":"docs/runbooks.md#sends-wait"`},
 			func(s *incidents) bool {
 				s.Ask(0, fmt.Sprintf("more%v@example.com", s.metric("sendcode_http_request_seconds_count")))
 				return s.metric("sendcode_mail_server_up") == 1 &&
-					s.metric(`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) > 0
+					s.metric(
+						`sendcode_send_seconds_count{app="default",channel="email",code="ours",outcome="sent"}`) > 0
 			}},
 		"the only server's certificate is not trusted": {func(s *apptest.Stack) {
 			url, _, _ := strings.Cut(s.SMTP.URL(), "?")
 			s.Env["SENDCODE_SMTP_URL"] = url + "?tls=required"
 		},
-			[]string{`"msg":"mail server suspended after failures"`, `certificate`, `"see":"docs/runbooks.md#sends-wait"`}, suspended},
-		"the only server has no address": {func(s *apptest.Stack) { s.Env["SENDCODE_SMTP_URL"] = "smtp://mail.invalid:25?tls=none" },
-			[]string{`"msg":"mail server suspended after failures"`, `"server":"mail.invalid:25"`, `"reason":`}, suspended},
+			[]string{`"msg":"mail server suspended after failures"`, `certificate`,
+				`"see":"docs/runbooks.md#sends-wait"`}, suspended},
+		"the only server has no address": {func(
+			s *apptest.Stack) {
+			s.Env["SENDCODE_SMTP_URL"] = "smtp://mail.invalid:25?tls=none"
+		},
+			[]string{`"msg":"mail server suspended after failures"`, `"server":"mail.invalid:25"`, `"reason":`},
+			suspended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// While an attacker asks for one recipient as fast as they are answered, all others get their codes. How long they wait
-// is what `make bench` says.
+// While an attacker asks for one recipient as fast as they are answered, all others get their
+// codes. How long they wait is what `make bench` says.
 func TestHonestRequestsBesideAnAttack(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Start(2)
@@ -47,14 +47,16 @@ func TestHonestRequestsBesideAnAttack(t *testing.T) {
 		}
 	})
 	attackers.Wait()
-	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.Admitted.Load(), attack.Refused.Load())
+	t.Logf("%d honest requests let in; of the attack %d, and %d refused", admitted.Load(), attack.Admitted.Load(),
+		attack.Refused.Load())
 	if admitted.Load() < people || attack.Admitted.Load() != 1 || attack.Cut.Load() > 0 {
 		t.Error("that is not as it should be")
 	}
 }
 
-// Strangers of many networks who are locked out of a recipient ask for it as fast as they are answered, and Postgres is 150 ms away: the
-// secret key gets its codes within the rules of the recipient, and its refusals tell the true wait.
+// Strangers of many networks who are locked out of a recipient ask for it as fast as they are
+// answered, and Postgres is 150 ms away: the secret key gets its codes within the rules of the
+// recipient, and its refusals tell the true wait.
 func TestALockedOutFloodFarFromPostgres(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t).Write(fmt.Sprintf(`trusted_proxies: [127.0.0.1/32]
@@ -81,7 +83,9 @@ apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind:
 		apptest.Sleep(time.Duration(max(a.RetryAfter, 1)) * time.Second)
 	}
 	for _, stream := range []string{"upstream", "downstream"} {
-		_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(`{"name":%[1]q,"type":"latency","stream":%[1]q,"attributes":{"latency":75}}`, stream)))
+		_, err := link.Toxics.AddToxicJson(
+			strings.NewReader(fmt.Sprintf(`{"name":%[1]q,"type":"latency","stream":%[1]q,"attributes":{"latency":75}}`,
+				stream)))
 		apptest.Must(t, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,4 +1,5 @@
-// Package faults tests the whole under failures: of processes, databases, the limiter, networks, disks and mail servers.
+// Package faults tests the whole under failures: of processes, databases, the limiter, networks,
+// disks and mail servers.
 package faults
 
 import (
@@ -64,7 +65,8 @@ func (f *fleet) replace(i int) {
 	f.at[i] = reborn
 }
 
-// eight has eight clients ask: for recipients whose rules are always at their end, and for new ones.
+// eight has eight clients ask: for recipients whose rules are always at their end, and for new
+// ones.
 func (f *fleet) eight(ctx context.Context) *sync.WaitGroup {
 	return f.clients(ctx, 8, func(k int) string { return f.process(k).Base }, func(client, k int) string {
 		if k%2 == 0 {
@@ -74,8 +76,9 @@ func (f *fleet) eight(ctx context.Context) *sync.WaitGroup {
 	})
 }
 
-// A random one of two replicas is killed again and again under load. Nothing that was accepted is without an outcome,
-// nothing is over the policy, and the few mails that came twice carry the same Message-ID and code.
+// A random one of two replicas is killed again and again under load. Nothing that was accepted is
+// without an outcome, nothing is over the policy, and the few mails that came twice carry the same
+// Message-ID and code.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newFleet(apptest.OnRealParts(t).Policy(tight), 2)
@@ -90,23 +93,26 @@ func TestKilledUnderLoad(t *testing.T) {
 		f.replace(i)
 	}
 	apptest.Sleep(time.Second)
-	f.Await("enough to show something", func() bool { return f.Admitted.Load() >= int64(10**kills) }) // which takes a busy machine longer
+	// which takes a busy machine longer
+	f.Await("enough to show something", func() bool { return f.Admitted.Load() >= int64(10**kills) })
 	stop()
 	clients.Wait()
 	h := ended(f.Stack, f.db)
 	doubled := f.holds(f.process(0).Base, h, delivered)
-	t.Logf("%d kills, %d sends accepted, %d in the database, %d requests without an answer, %d mails twice", *kills, f.Admitted.Load(), len(h), f.Cut.Load(), doubled)
+	t.Logf("%d kills, %d sends accepted, %d in the database, %d requests without an answer, %d mails twice", *kills,
+		f.Admitted.Load(), len(h), f.Cut.Load(), doubled)
 	if f.Cut.Load() == 0 || doubled > outbox.DefaultWorkers**kills { // those whose outcome was not in the database yet
 		t.Errorf("no kill cut anything, or %d mails came twice", doubled)
 	}
 }
 
-// SIGTERM under load: whatever the database has was answered, whatever was answered is delivered once, and the process
-// ends by itself.
+// SIGTERM under load: whatever the database has was answered, whatever was answered is delivered
+// once, and the process ends by itself.
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(tight)
-	s.MailRules(smtptest.Rule{Stage: smtptest.Dot, Delay: 50 * time.Millisecond}) // so that there is always something under way
+	// so that there is always something under way
+	s.MailRules(smtptest.Rule{Stage: smtptest.Dot, Delay: 50 * time.Millisecond})
 	f := newFleet(s, 1)
 	for range 2 {
 		ctx, stop := context.WithCancel(t.Context())
@@ -128,12 +134,14 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	if slices.ContainsFunc(h, func(row store.Row) bool { return row.InDoubt }) {
 		t.Error("a send was left in flight")
 	}
-	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 || int64(len(h)) != f.Admitted.Load() {
+	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 ||
+		int64(len(h)) != f.Admitted.Load() {
 		t.Errorf("%d sends of which %d callers were told, %d mails twice", len(h), f.Admitted.Load(), doubled)
 	}
 }
 
-// killedAt has a process answer 202 and kills it when its first mail has come to a stage, where the mail server holds it.
+// killedAt has a process answer 202 and kills it when its first mail has come to a stage, where the
+// mail server holds it.
 func killedAt(s *apptest.Stack, stage smtptest.Stage, arrived func() bool) apptest.Answer {
 	s.Helper()
 	s.SMTP = smtptest.Start(s.T, smtptest.Script{Rules: []smtptest.Rule{{Stage: stage, Times: 1, Stall: true}}})
@@ -147,7 +155,8 @@ func killedAt(s *apptest.Stack, stage smtptest.Stage, arrived func() bool) appte
 	return v
 }
 
-// kill -9 between the 202 and the mail: the other replica sends it within seconds, or the same one after its restart.
+// kill -9 between the 202 and the mail: the other replica sends it within seconds, or the same one
+// after its restart.
 func TestKilledBetweenAnswerAndMail(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		v := killedAt(s, smtptest.Rcpt, func() bool { return s.MailServerGot("RCPT") > 0 })
@@ -158,28 +167,31 @@ func TestKilledBetweenAnswerAndMail(t *testing.T) {
 		}
 		s.Approves(0, v.ID, s.CodeIn(mails[0]))
 	})
-	t.Run("killed after the mail, before the database knows: at most a double, with the same Message-ID", func(t *testing.T) {
-		t.Parallel()
-		s := apptest.Embedded(t).Policy(apptest.OneAtMost)
-		killedAt(s, smtptest.Dot, func() bool { return len(s.Mails()) > 0 })
-		ids := map[string]bool{}
-		for _, m := range s.AwaitMail(apptest.Ana, 1) {
-			ids[m.ID] = true
-		}
-		if again := s.Ask(0, apptest.Ana); len(ids) != 1 || again.StatusCode != http.StatusTooManyRequests {
-			t.Errorf("Message-IDs: %v; was the place of a send in doubt given back: %d", ids, again.StatusCode)
-		}
-	})
+	t.Run("killed after the mail, before the database knows: at most a double, with the same Message-ID",
+		func(t *testing.T) {
+			t.Parallel()
+			s := apptest.Embedded(t).Policy(apptest.OneAtMost)
+			killedAt(s, smtptest.Dot, func() bool { return len(s.Mails()) > 0 })
+			ids := map[string]bool{}
+			for _, m := range s.AwaitMail(apptest.Ana, 1) {
+				ids[m.ID] = true
+			}
+			if again := s.Ask(0, apptest.Ana); len(ids) != 1 || again.StatusCode != http.StatusTooManyRequests {
+				t.Errorf("Message-IDs: %v; was the place of a send in doubt given back: %d", ids, again.StatusCode)
+			}
+		})
 }
 
-// A process was frozen for longer than its lease, and another is sending its mail when it wakes and hears that the mailbox
-// does not exist. That changes nothing any more: no state goes back, no place is given back.
+// A process was frozen for longer than its lease, and another is sending its mail when it wakes and
+// hears that the mailbox does not exist. That changes nothing any more: no state goes back, no
+// place is given back.
 func TestFrozenForLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(apptest.OneAtMost)
 	refuses, accepts := make(chan struct{}), make(chan struct{})
 	s.SMTP = smtptest.Start(t, smtptest.Script{Rules: []smtptest.Rule{
-		{Stage: smtptest.Rcpt, Times: 1, Until: refuses, Reply: "550 5.1.1 no such user"}, {Stage: smtptest.Rcpt, Times: 1, Until: accepts},
+		{Stage: smtptest.Rcpt, Times: 1, Until: refuses, Reply: "550 5.1.1 no such user"},
+		{Stage: smtptest.Rcpt, Times: 1, Until: accepts},
 	}})
 	s.Env["SENDCODE_SMTP_URL"] = s.SMTP.URL()
 	frozen := s.Spawn()
@@ -193,7 +205,8 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.Await("the frozen one to hear of its failure", func() bool { return s.Logged("late outcome discarded") })
 	is := func(status store.Status) {
 		t.Helper()
-		if h := s.History(); len(h) != 1 || h[0].Status != status || !h[0].Counts || h[0].RefundDue || h[0].Attempt != 2 {
+		if h := s.History(); len(h) != 1 || h[0].Status != status || !h[0].Counts || h[0].RefundDue ||
+			h[0].Attempt != 2 {
 			t.Errorf("%+v, want it %s", h, status)
 		}
 	}
@@ -202,7 +215,8 @@ func TestFrozenForLongerThanItsLease(t *testing.T) {
 	s.AwaitState(v.ID, "sent")
 	is(store.Sent)
 	s.Is("the place was given back", s.Ask(0, apptest.Ana), http.StatusTooManyRequests)
-	if list, _, err := s.Replicas[0].DB().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil || len(list) != 0 || len(s.Mails()) != 1 {
+	if list, _, err := s.Replicas[0].DB().Suppressions(t.Context(), store.SuppressionFilter{Limit: 1}); err != nil ||
+		len(list) != 0 || len(s.Mails()) != 1 {
 		t.Errorf("%d mails; suppressed by a failure that changed nothing: %+v, %v", len(s.Mails()), list, err)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"sendcode/internal/app/apptest"
 )
 
-// A service that has stopped leaves no goroutine behind: not of its workers, watches, connections, or of requests that waited. It is
-// not parallel, so that no other test's goroutines come meanwhile.
+// A service that has stopped leaves no goroutine behind: not of its workers, watches, connections,
+// or of requests that waited. It is not parallel, so that no other test's goroutines come
+// meanwhile.
 func TestNoGoroutineOutlivesTheService(t *testing.T) {
 	for name, open := range apptest.Stacks {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,10 @@ func newLoad(s *apptest.Stack) *load { return &load{apptest.NewLoad(s)} }
 // ask asks for a code with a secret key.
 func (l *load) ask(base, to string) apptest.Answer { return l.AskAt(base, to, false) }
 
-// clients has n clients ask until the context ends. base and to name the replica and the recipient of the client's kth request.
-func (l *load) clients(ctx context.Context, n int, base func(k int) string, to func(client, k int) string) *sync.WaitGroup {
+// clients has n clients ask until the context ends. base and to name the replica and the recipient
+// of the client's kth request.
+func (l *load) clients(ctx context.Context, n int, base func(k int) string,
+	to func(client, k int) string) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
@@ -48,19 +50,21 @@ func (l *load) clients(ctx context.Context, n int, base func(k int) string, to f
 	return &all
 }
 
-// under runs a fault while clients, so many for each of some recipients, ask through all replicas; on a busy machine for longer than
-// faultTime, until so much has happened that it shows something. The fault ends with its context and says how often it happened.
+// under runs a fault while clients, so many for each of some recipients, ask through all replicas;
+// on a busy machine for longer than faultTime, until so much has happened that it shows something.
+// The fault ends with its context and says how often it happened.
 func under(l *load, recipients, each int, fault func(context.Context) int, needed func() bool) {
 	s := l.Stack
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
 	defer cancel()
-	clients := l.clients(ctx, recipients*each, func(k int) string { return s.Replicas[k%len(s.Replicas)].Base }, func(client, _ int) string {
-		if client%recipients == 0 {
-			return bouncing
-		}
-		return fmt.Sprintf("r%d@example.com", client%recipients)
-	})
+	clients := l.clients(ctx, recipients*each, func(k int) string { return s.Replicas[k%len(s.Replicas)].Base },
+		func(client, _ int) string {
+			if client%recipients == 0 {
+				return bouncing
+			}
+			return fmt.Sprintf("r%d@example.com", client%recipients)
+		})
 	started, times := time.Now(), make(chan int, 1)
 	go func() {
 		defer close(times) // also where the fault ended the test
@@ -82,10 +86,12 @@ func under(l *load, recipients, each int, fault func(context.Context) int, neede
 	}
 }
 
-// databaseNeeded reports whether the database had to decide where the limiter did not, or did not know enough.
+// databaseNeeded reports whether the database had to decide where the limiter did not, or did not
+// know enough.
 func databaseNeeded(s *apptest.Stack) bool {
 	for i := range s.Replicas {
-		for _, outcome := range []string{"refused_by_database", "refused_by_database_alone", "admitted_by_database_alone"} {
+		for _, outcome := range []string{"refused_by_database", "refused_by_database_alone",
+			"admitted_by_database_alone"} {
 			m := s.Metric(i, `sendcode_requests_total{app="default",channel="email",outcome="`+outcome+`"`)
 			if m != "" && m != "0" {
 				return true
@@ -116,16 +122,17 @@ func (l *load) recovers() {
 	s := l.Stack
 	for i := range s.Replicas {
 		asked := 0
-		s.Await("readiness, also of a mail server that was suspended: only a mail can tell that it is back", func() bool {
-			status, said := s.Ready(i)
-			if status == http.StatusOK && said == "ok" {
-				return true
-			}
-			asked++
-			l.ask(s.Replicas[i].Base, fmt.Sprintf("ready%d.%d@example.com", i, asked))
-			apptest.Sleep(time.Second / 2)
-			return false
-		})
+		s.Await("readiness, also of a mail server that was suspended: only a mail can tell that it is back",
+			func() bool {
+				status, said := s.Ready(i)
+				if status == http.StatusOK && said == "ok" {
+					return true
+				}
+				asked++
+				l.ask(s.Replicas[i].Base, fmt.Sprintf("ready%d.%d@example.com", i, asked))
+				apptest.Sleep(time.Second / 2)
+				return false
+			})
 		s.Await("the metrics to say so", func() bool { return s.Metric(i, "sendcode_limiter_up") == "1" })
 		tries := 0
 		s.Await("a decision by Redis", func() bool {
@@ -140,7 +147,8 @@ func (l *load) recovers() {
 	}
 }
 
-// ended waits until no send is in flight and no place is owed, and returns its sends as they are then.
+// ended waits until no send is in flight and no place is owed, and returns its sends as they are
+// then.
 func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
 	s.Helper()
 	s.Await("every send and refund to end", func() bool {
@@ -150,13 +158,15 @@ func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
 	return h
 }
 
-// exact holds where no answer of a mail server was lost: a send arrived once and counts, or failed and does not.
+// exact holds where no answer of a mail server was lost: a send arrived once and counts, or failed
+// and does not.
 func exact(row store.Row, mails int) bool {
-	return row.Status == store.Sent && row.Counts && mails == 1 || row.Status == store.Failed && !row.Counts && mails == 0
+	return row.Status == store.Sent && row.Counts && mails == 1 ||
+		row.Status == store.Failed && !row.Counts && mails == 0
 }
 
-// truthful holds where a link may break at any byte: a mail after whose end no answer came is unknown, and keeps its place; so does
-// what a server had taken without an answer.
+// truthful holds where a link may break at any byte: a mail after whose end no answer came is
+// unknown, and keeps its place; so does what a server had taken without an answer.
 func truthful(row store.Row, mails int) bool {
 	switch row.Status {
 	case store.Sent:
@@ -174,8 +184,9 @@ func delivered(row store.Row, mails int) bool {
 	return row.Status == store.Sent && row.Counts && mails > 0 && (mails == 1 || row.InDoubt)
 }
 
-// holds checks what a run left behind, given the database once all sends have ended: the history of requests and mails keeps every promise, and
-// each row of the database agrees with the mails that arrived. It returns how many came twice.
+// holds checks what a run left behind, given the database once all sends have ended: the history of
+// requests and mails keeps every promise, and each row of the database agrees with the mails that
+// arrived. It returns how many came twice.
 func (l *load) holds(base string, h apptest.History, agrees func(row store.Row, mails int) bool) (doubled int) {
 	l.Helper()
 	l.List(base)
@@ -191,7 +202,8 @@ func (l *load) holds(base string, h apptest.History, agrees func(row store.Row, 
 		n := mails[row.ID.String()+"@localhost"]
 		doubled += max(0, n-1)
 		if !agrees(row, n) {
-			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason, row.Counts, row.InDoubt, n)
+			l.Errorf("send %s is %s %s, counts %t, in doubt %t, with %d mails", row.ID, row.Status, row.Reason,
+				row.Counts, row.InDoubt, n)
 		}
 	}
 	if untold := int64(len(h)) - l.Admitted.Load(); untold < 0 || untold > l.Unavailable.Load()+l.Cut.Load() {

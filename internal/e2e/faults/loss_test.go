@@ -14,7 +14,8 @@ const secondAndHour = "    - {name: second, scope: recipient, limit: 5, window: 
 // told is a stack whose answers are checked for what they say of the hour.
 type told struct{ *apptest.Stack }
 
-// says fails the test unless so much of the hour is left, and the wait is that of the hour where it is long.
+// says fails the test unless so much of the hour is left, and the wait is that of the hour where it
+// is long.
 func (s told) says(what string, a apptest.Answer, left int, long bool) {
 	s.Helper()
 	if len(a.Quota.Rules) != 2 || a.Quota.Rules[1].Remaining != left || long != (a.Quota.RetryAfter > 3000) {
@@ -57,7 +58,8 @@ func TestAnswersAreTrueAfterRedisLostEverything(t *testing.T) {
 		s.says("GET", s.Look(fifth.ID), 0, true)
 		keys, err := s.RedisClient().Keys(t.Context(), "*").Result()
 		apptest.Must(t, err)
-		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "sendcode{written}" }) // the replicas' heartbeat
+		// the replicas' heartbeat
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == "sendcode{written}" })
 		return len(keys) == 1
 	})
 	s.says("GET again", s.Look(fifth.ID), 0, true)

@@ -30,7 +30,8 @@ func TestRedisAway(t *testing.T) {
 	s := apptest.OnRealParts(t).Policy(three).Start(2)
 	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
 	s.Redis.Stop()
-	s.Admits(1, 20, apptest.Ana) // one after the other, since the database alone decides: on a busy machine each takes a while
+	// one after the other, since the database alone decides: on a busy machine each takes a while
+	s.Admits(1, 20, apptest.Ana)
 	s.Admits(0, 10, "before@example.com")
 	told := s.Ask(1, apptest.Ana)
 	s.Is("a send too early", told, http.StatusTooManyRequests, told.RetryAfter >= 150, len(told.Quota.Rules) == 3)
@@ -47,7 +48,8 @@ func TestRedisAway(t *testing.T) {
 	s.Admits(0, 20, "before@example.com")
 }
 
-// Without Postgres sends, checks and looks are 503. What needs no database still answers, so /readyz stays 200, and says so.
+// Without Postgres sends, checks and looks are 503. What needs no database still answers, so
+// /readyz stays 200, and says so.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t).Write("limits: {month: [{name: month, key: user, limit: 3, per: month}]}\n").Start(2)
@@ -76,7 +78,8 @@ func TestPostgresAway(t *testing.T) {
 	s.AwaitReady(0, 200, "")
 }
 
-// A Postgres that is 300 ms and one that is a second further away answers sends, so no load balancer may take its replicas out.
+// A Postgres that is 300 ms and one that is a second further away answers sends, so no load
+// balancer may take its replicas out.
 func TestPostgresFarAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t)
@@ -99,12 +102,14 @@ func TestPostgresFarAway(t *testing.T) {
 	s.AwaitReady(0, http.StatusOK, "ok")
 }
 
-// Without its mail server a send waits, and the service is ready. Of two servers the one that is away is named where people look, in
-// metrics, console, log and doctor, and the other one sends; it is preferred again when it is back.
+// Without its mail server a send waits, and the service is ready. Of two servers the one that is
+// away is named where people look, in metrics, console, log and doctor, and the other one sends; it
+// is preferred again when it is back.
 func TestMailServerAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	away, good := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	away, good := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}),
+		smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
 	s.SMTP = good
 	s.Env["SENDCODE_SMTP_URL"] = away.URL() + "," + good.URL()
 	away.Stop()
@@ -129,7 +134,8 @@ func TestMailServerAway(t *testing.T) {
 			failing = append(failing, p.Kind+" "+p.Name+" "+p.Why)
 		}
 	}
-	if len(failing) != 1 || !strings.HasPrefix(failing[0], "mail "+away.Addr()+" ") || !strings.Contains(failing[0], "refused") {
+	if len(failing) != 1 || !strings.HasPrefix(failing[0], "mail "+away.Addr()+" ") ||
+		!strings.Contains(failing[0], "refused") {
 		t.Errorf("the console hears %q", failing)
 	}
 	if !s.Logged(`"msg":"mail server suspended after failures","server":"` + away.Addr() + `"`) {
@@ -137,7 +143,8 @@ func TestMailServerAway(t *testing.T) {
 	}
 	var out strings.Builder
 	err := doctor.Examine(s.Context(), s.Config(), &out)
-	if said := out.String(); err == nil || !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: dial") || !strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {
+	if said := out.String(); err == nil || !strings.Contains(said, "✗ mail server 1 of 2: 127.0.0.1: dial") ||
+		!strings.Contains(said, "✓ mail server 2 of 2: 127.0.0.1 answers") {
 		t.Errorf("the doctor says %s: %v", said, err)
 	}
 	away.Restart()
@@ -147,7 +154,8 @@ func TestMailServerAway(t *testing.T) {
 	})
 }
 
-// While all mail servers or all carriers are suspended, /readyz says so, and no address; each part that is away has a line.
+// While all mail servers or all carriers are suspended, /readyz says so, and no address; each part
+// that is away has a line.
 func TestMailServersAndCarriersAway(t *testing.T) {
 	t.Parallel()
 	var carrierUp atomic.Bool
@@ -161,7 +169,8 @@ func TestMailServersAndCarriersAway(t *testing.T) {
   countries: [DE]
   carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", format: form, body: "to={to}&text={text}"}]
 `)
-	one, two := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}), smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
+	one, two := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}),
+		smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})
 	s.Env["SENDCODE_SMTP_URL"] = one.URL() + "," + two.URL()
 	one.Stop()
 	two.Stop()
@@ -172,8 +181,10 @@ func TestMailServersAndCarriersAway(t *testing.T) {
 		t.Helper()
 		s.Await("readiness: "+body, func() bool {
 			n++
-			to := map[string]string{"email": fmt.Sprintf("r%d@example.com", n), "sms": fmt.Sprintf("+4915123%06d", n)}[channel]
-			s.Is("a send", s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to)), http.StatusAccepted)
+			to := map[string]string{"email": fmt.Sprintf("r%d@example.com", n),
+				"sms": fmt.Sprintf("+4915123%06d", n)}[channel]
+			s.Is("a send", s.Do(0, http.MethodPost, "/v1/verifications",
+				fmt.Sprintf(`{"channel":%q,"to":%q}`, channel, to)), http.StatusAccepted)
 			status, got := s.Ready(0)
 			return status == http.StatusOK && got == body
 		})
@@ -188,8 +199,8 @@ func TestMailServersAndCarriersAway(t *testing.T) {
 	awaitReady("sms", "ok")
 }
 
-// A replica that has no mail to send tells of a suspension for as long as no mail would be tried: the server is still away when /readyz is ok
-// again. While a mail waits, it tells.
+// A replica that has no mail to send tells of a suspension for as long as no mail would be tried:
+// the server is still away when /readyz is ok again. While a mail waits, it tells.
 func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -228,11 +239,13 @@ func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 	s.AwaitReady(0, http.StatusOK, "ok")
 }
 
-// A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in both gates.
+// A mailbox that takes nothing costs nothing: the next code for it may be asked for at once, in
+// both gates.
 func TestRefusedMailboxCostsNothing(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1, Reply: "550 5.2.1 takes no mail " + apptest.Ana})
+	s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, To: apptest.Ana, Times: 1,
+		Reply: "550 5.2.1 takes no mail " + apptest.Ana})
 	s.Start(2)
 	a := s.Ask(0, apptest.Ana)
 	s.Await("the failure", func() bool {

@@ -18,12 +18,15 @@ import (
 // Rates of a flood, in requests a second: the usual one, and ten times as many.
 const usual, ten = 40, 400
 
-// Whatever is slow or stands still, a send is served, or refused by the policy, or refused at once: none that was accepted is lost, nobody
-// gets more than the policy, and nothing stays under way.
+// Whatever is slow or stands still, a send is served, or refused by the policy, or refused at once:
+// none that was accepted is lost, nobody gets more than the policy, and nothing stays under way.
 func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(s *apptest.Stack) (disturb, mend func()){
-		"nothing is slow, ten times the rate": func(*apptest.Stack) (disturb, mend func()) { return func() {}, func() {} },
+		"nothing is slow, ten times the rate": func(*apptest.Stack) (disturb, mend func()) {
+			return func() {},
+				func() {}
+		},
 		"Redis is 600 ms away": func(s *apptest.Stack) (disturb, mend func()) {
 			link := through(s, "SENDCODE_REDIS_URL")
 			streams := []string{"upstream", "downstream"}
@@ -44,7 +47,8 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 			return func() { apptest.Must(s.T, redis.Do(s.Context(), "CLIENT", "PAUSE", 4000, "ALL").Err()) }, func() {}
 		},
 		"the mail server takes nothing": func(s *apptest.Stack) (disturb, mend func()) {
-			return func() { s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "452 4.3.1 queue is full"}) }, func() { s.MailRules() }
+			return func() { s.MailRules(smtptest.Rule{Stage: smtptest.Rcpt, Reply: "452 4.3.1 queue is full"}) },
+				func() { s.MailRules() }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +61,8 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 			begin()
 			f.wave(ten, 5*time.Second)
 			mend()
-			t.Logf("%d accepted, %d refused by the policy, %d at once, %d not served in time", f.Accepted.Load(), f.Limited.Load(), f.Shed.Load(), f.Unserved.Load())
+			t.Logf("%d accepted, %d refused by the policy, %d at once, %d not served in time", f.Accepted.Load(),
+				f.Limited.Load(), f.Shed.Load(), f.Unserved.Load())
 			if n := f.Unserved.Load(); n > int64(f.sent)/20 || f.Accepted.Load() < int64(f.sent)/10 {
 				t.Errorf("of %d requests, %d were accepted, and %d waited in vain", f.sent, f.Accepted.Load(), n)
 			}
@@ -68,7 +73,8 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	}
 }
 
-// A replica stands still, and callers leave. When it goes on, it serves nothing of those that left, and serves those that come then.
+// A replica stands still, and callers leave. When it goes on, it serves nothing of those that left,
+// and serves those that come then.
 func TestAReplicaThatStoodStillServesNoneThatLeft(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(three)
@@ -84,8 +90,9 @@ func TestAReplicaThatStoodStillServesNoneThatLeft(t *testing.T) {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.Base, "http://"))
 		apptest.Must(t, err)
 		body := fmt.Sprintf(`{"channel":"email","to":"left%d@example.com"}`, n)
-		_, err = fmt.Fprintf(conn, "POST /v1/verifications HTTP/1.1\r\nHost: codes\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
-			"Content-Length: %d\r\n\r\n%s", s.Key, len(body), body)
+		_, err = fmt.Fprintf(conn,
+			"POST /v1/verifications HTTP/1.1\r\nHost: codes\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+				"Content-Length: %d\r\n\r\n%s", s.Key, len(body), body)
 		apptest.Must(t, err)
 		callers = append(callers, conn)
 	}
@@ -94,7 +101,8 @@ func TestAReplicaThatStoodStillServesNoneThatLeft(t *testing.T) {
 	}
 	apptest.Must(t, p.Cmd.Process.Signal(syscall.SIGCONT))
 	for n := range 20 {
-		a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"stays%d@example.com"}`, n))
+		a, err := s.At(p.Base, http.MethodPost, "/v1/verifications",
+			fmt.Sprintf(`{"channel":"email","to":"stays%d@example.com"}`, n))
 		if err != nil || a.StatusCode != http.StatusAccepted {
 			t.Errorf("a caller that stays: %d %s %v", a.StatusCode, a.Raw, err)
 		}
@@ -103,7 +111,8 @@ func TestAReplicaThatStoodStillServesNoneThatLeft(t *testing.T) {
 		a, err := s.At(p.Base, http.MethodGet, "/metrics", "")
 		apptest.Must(t, err)
 		for line := range strings.Lines(string(a.Raw)) {
-			if n, is := strings.CutPrefix(line, `sendcode_http_request_seconds_count{route="/v1/verifications",status="5xx"} `); is {
+			if n, is := strings.CutPrefix(line,
+				`sendcode_http_request_seconds_count{route="/v1/verifications",status="5xx"} `); is {
 				return strings.TrimSpace(n)
 			}
 		}

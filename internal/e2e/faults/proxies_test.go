@@ -23,14 +23,15 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty times.
+// restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty
+// times.
 var restarts = flag.Int("faults.restarts", 1, "how often both replicas are restarted behind each proxy")
 
 // admitted is a line of /metrics of a replica that has admitted a send.
 var admitted = regexp.MustCompile(`sendcode_requests_total\{[^}]*outcome="admitted"[^}]*\} [1-9]`)
 
-// steady sends 60 requests a second through a proxy until the context ends. failed are answers other than 202, by status; of the proxy's own
-// the status is negative, and 0 is none.
+// steady sends 60 requests a second through a proxy until the context ends. failed are answers
+// other than 202, by status; of the proxy's own the status is negative, and 0 is none.
 func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func() (sent int, failed map[int]int)) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -41,7 +42,8 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 			all.Go(func() {
 				began := time.Now()
 				i := n.Add(1)
-				a, err := s.At(base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, i),
+				a, err := s.At(base, http.MethodPost, "/v1/verifications",
+					fmt.Sprintf(`{"channel":"email","to":"%s-%d@example.com"}`, name, i),
 					apptest.WithKey(fmt.Sprintf("a-key-of-its-own-%s-%d", name, i)))
 				if a.StatusCode == http.StatusAccepted && err == nil {
 					return
@@ -60,7 +62,8 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 	return func() (int, map[int]int) { all.Wait(); return int(n.Load()), failed }
 }
 
-// Two replicas are restarted one after the other, behind each proxy as operators configure it: no request is answered by the proxy.
+// Two replicas are restarted one after the other, behind each proxy as operators configure it: no
+// request is answered by the proxy.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
 	for _, proxy := range []servertest.ReverseProxy{servertest.HAProxy, servertest.Nginx, servertest.Caddy} {
@@ -101,7 +104,9 @@ func TestRollingRestarts(t *testing.T) {
 			}
 			stop()
 			sent, failed := wait()
-			for status, n := range failed { // a replica on a busy machine may answer 503 once; one that starts or stops would do it often
+			// a replica on a busy machine may answer 503 once; one that starts or stops would do it
+			// often
+			for status, n := range failed {
 				if status != http.StatusServiceUnavailable || n > sent/100 {
 					t.Errorf("%d requests, of which failed, by status (negative: of the proxy): %v", sent, failed)
 				}
@@ -113,9 +118,10 @@ func TestRollingRestarts(t *testing.T) {
 	}
 }
 
-// A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has lost Postgres is taken out, and the other
-// one serves everything. The proxies wait four times as long as those of operators, for on a busy machine the service may lack a processor; that
-// its answers come before their 8 s, verification.TestASendHasOneDeadline says.
+// A slow Postgres takes no replica out: all answers are the replicas' own. A replica that alone has
+// lost Postgres is taken out, and the other one serves everything. The proxies wait four times as
+// long as those of operators, for on a busy machine the service may lack a processor; that its
+// answers come before their 8 s, verification.TestASendHasOneDeadline says.
 func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 	t.Parallel()
 	for _, proxy := range []servertest.ReverseProxy{
@@ -163,7 +169,8 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 				s.AwaitReady(i, http.StatusOK, "ok")
 			}
 			links[0].Stop()
-			s.AwaitReady(0, http.StatusServiceUnavailable, "unavailable: log_unreachable: The database does not answer. Another replica can write.")
+			s.AwaitReady(0, http.StatusServiceUnavailable,
+				"unavailable: log_unreachable: The database does not answer. Another replica can write.")
 			s.AwaitReady(1, http.StatusOK, "ok")
 			serves := func() (all bool) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Second)
@@ -222,9 +229,11 @@ func (f *feigned) count(id string) int {
 	return f.got[id]
 }
 
-// A request that may be repeated, since it reads or has an Idempotency-Key where that holds, is answered by the other replica if one
-// answers 503 or not at all. It reaches each of them once at most. Any other request reaches one of them alone. Where both answer 503, the client
-// gets that answer, and not the proxy's own. Caddy repeats no body; it passes on a 503, and then leaves the replica out for 5 s.
+// A request that may be repeated, since it reads or has an Idempotency-Key where that holds, is
+// answered by the other replica if one answers 503 or not at all. It reaches each of them once at
+// most. Any other request reaches one of them alone. Where both answer 503, the client gets that
+// answer, and not the proxy's own. Caddy repeats no body; it passes on a 503, and then leaves the
+// replica out for 5 s.
 func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	const send, check = "/v1/verifications", "/v1/verifications/1/check"
@@ -282,7 +291,8 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 						repeated     bool
 					}{
 						"GET": {http.MethodGet, send + "/1", nil, true}, "keyed": {http.MethodPost, send, key, true},
-						"redeemed": {http.MethodPost, "/v1/proofs/redeem", key, true}, "without a key": {http.MethodPost, send, nil, false},
+						"redeemed":               {http.MethodPost, "/v1/proofs/redeem", key, true},
+						"without a key":          {http.MethodPost, send, nil, false},
 						"key that does not hold": {http.MethodPost, check, key, false},
 					} {
 						if caddy {
@@ -319,7 +329,8 @@ func TestProxiesRepeatWhatMayBeRepeated(t *testing.T) {
 				replicas[1].status.Store(http.StatusServiceUnavailable)
 				for n := range 12 {
 					for id, header := range map[string]http.Header{"both-keyed-": key, "both-": nil} {
-						if status, said := ask(http.MethodPost, send, id+strconv.Itoa(n), header); status != http.StatusServiceUnavailable || said != host {
+						if status, said := ask(http.MethodPost, send, id+strconv.Itoa(n),
+							header); status != http.StatusServiceUnavailable || said != host {
 							t.Errorf("%s%d, with both replicas away, was answered %d %q", id, n, status, said)
 						}
 					}

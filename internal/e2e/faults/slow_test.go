@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// flood is requests that come at a rate, whether earlier ones have their answers or not, and what they heard.
+// flood is requests that come at a rate, whether earlier ones have their answers or not, and what
+// they heard.
 type flood struct {
 	*apptest.Stack
 	client http.Client
@@ -31,8 +32,9 @@ func newFlood(s *apptest.Stack) *flood {
 	return &flood{Stack: s, client: http.Client{Transport: transport}}
 }
 
-// wave sends so many requests a second for a while, each with an Idempotency-Key, and returns how many were accepted once all have their
-// answers. Of ten, one is for the recipient of an earlier one.
+// wave sends so many requests a second for a while, each with an Idempotency-Key, and returns how
+// many were accepted once all have their answers. Of ten, one is for the recipient of an earlier
+// one.
 func (f *flood) wave(rate int, lasts time.Duration) (accepted int64) {
 	before := f.Accepted.Load()
 	ticks := time.NewTicker(time.Second / time.Duration(rate))
@@ -82,8 +84,9 @@ func (f *flood) ask(n, recipient int) {
 	}
 }
 
-// Postgres is 150 ms away on a narrow link, and several times as many requests come as it can serve: no fewer sends are served than under
-// half of that load, the rest is refused at once, no connection is closed, nothing accepted is lost, and nobody gets more than the policy.
+// Postgres is 150 ms away on a narrow link, and several times as many requests come as it can
+// serve: no fewer sends are served than under half of that load, the rest is refused at once, no
+// connection is closed, nothing accepted is lost, and nobody gets more than the policy.
 func TestSlowPostgresUnderOverload(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t).Policy(three)
@@ -108,7 +111,8 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 		waves = append(waves, f.wave(800, 6*time.Second))
 	}
 	opened = sessions(s) - opened
-	t.Logf("%d accepted under half load, %v under overload; %d refused by the policy, %d at once, %d not served in time; %d connections opened",
+	t.Logf(
+		"%d accepted under half load, %v under overload; %d refused by the policy, %d at once, %d not served in time; %d connections opened",
 		half, waves, f.Limited.Load(), f.Shed.Load(), f.Unserved.Load(), opened)
 	for _, n := range waves {
 		if n < half {
@@ -127,7 +131,8 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 	f.nothingIsLost(s.Replicas[0].DB())
 }
 
-// nothingIsLost waits until all sends have ended. Then each that was accepted has arrived once, and no recipient has got a second one.
+// nothingIsLost waits until all sends have ended. Then each that was accepted has arrived once, and
+// no recipient has got a second one.
 func (f *flood) nothingIsLost(db apptest.Sends) {
 	f.Helper()
 	mails, rows := map[string]int{}, map[string]int{}
@@ -137,8 +142,10 @@ func (f *flood) nothingIsLost(db apptest.Sends) {
 	}
 	for _, row := range h {
 		rows[row.Recipient.String()]++
-		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 || rows[row.Recipient.String()] > 1 {
-			f.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n, rows[row.Recipient.String()])
+		if n := mails[row.ID.String()+"@localhost"]; row.Status != store.Sent || n != 1 ||
+			rows[row.Recipient.String()] > 1 {
+			f.Errorf("send %s is %s, with %d mails; %d of its recipient", row.ID, row.Status, n,
+				rows[row.Recipient.String()])
 		}
 	}
 	if lost := f.Accepted.Load() - int64(len(h)); lost > 0 {
@@ -152,6 +159,7 @@ func sessions(s *apptest.Stack) (n int) {
 	conn, err := pgx.Connect(s.Context(), s.Postgres.URL())
 	apptest.Must(s.T, err)
 	defer func() { _ = conn.Close(s.Context()) }()
-	apptest.Must(s.T, conn.QueryRow(s.Context(), `SELECT sessions FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
+	apptest.Must(s.T, conn.QueryRow(s.Context(),
+		`SELECT sessions FROM pg_stat_database WHERE datname = current_database()`).Scan(&n))
 	return n
 }

@@ -16,7 +16,8 @@ import (
 // admission is one admitted request: it was counted between these two instants.
 type admission struct{ asked, answered time.Time }
 
-// stalled are limits and a policy for a Redis that stalls: one window passes many times during a run, the others never do.
+// stalled are limits and a policy for a Redis that stalls: one window passes many times during a
+// run, the others never do.
 const stalled = `policies:
   default:
     - {name: person,  scope: recipient, limit: 1,  window: 1h}
@@ -26,8 +27,9 @@ limits:
   whole: [{name: whole, key: user, limit: 30, window: 1h}, {name: all, key: app, limit: 60, window: 1h}]
 `
 
-// Redis stalls for 1 to 6 s, again and again. Each replica admits at most the limit, so all replicas together at most as many limits.
-// A limit that Redis has counted to its end is not opened by a stall.
+// Redis stalls for 1 to 6 s, again and again. Each replica admits at most the limit, so all
+// replicas together at most as many limits. A limit that Redis has counted to its end is not opened
+// by a stall.
 func TestStalledRedisUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, replicas := range []int{1, 3} {
@@ -46,7 +48,8 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 					degraded++
 				}
 				switch {
-				case err != nil || a.StatusCode != http.StatusOK && a.StatusCode != http.StatusAccepted && a.StatusCode != http.StatusTooManyRequests:
+				case err != nil || a.StatusCode != http.StatusOK && a.StatusCode != http.StatusAccepted &&
+					a.StatusCode != http.StatusTooManyRequests:
 					t.Errorf("%s: %d %s %v", path, a.StatusCode, a.Raw, err)
 				case a.StatusCode != http.StatusTooManyRequests:
 					admitted[bucket] = append(admitted[bucket], admission{asked, time.Now()})
@@ -65,13 +68,15 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 						ask(at, "brief "+user, "/v1/limits/brief/take", keys)
 						ask(at, "whole "+user, "/v1/limits/whole/take", keys)
 						ask(at, "send "+user, "/v1/verifications",
-							fmt.Sprintf(`{"channel":"email","to":"c%d.n%d@example.com","client_ip":"192.0.2.%s"}`, i, n, user))
+							fmt.Sprintf(`{"channel":"email","to":"c%d.n%d@example.com","client_ip":"192.0.2.%s"}`,
+								i, n, user))
 						apptest.Sleep(50 * time.Millisecond)
 					}
 				})
 			}
 			// The first stall is longer than a call of the limiter waits.
-			for stall := 3 * time.Second; ctx.Err() == nil; stall = time.Second + rand.N(min(5*time.Second, *faultTime)) {
+			for stall := 3 * time.Second; ctx.Err() == nil; stall = time.Second +
+				rand.N(min(5*time.Second, *faultTime)) {
 				apptest.Sleep(500 * time.Millisecond)
 				noted(t, redis.Do(t.Context(), "CLIENT", "PAUSE", stall.Milliseconds(), "ALL").Err())
 				apptest.Sleep(stall)
@@ -87,21 +92,25 @@ func TestStalledRedisUnderLoad(t *testing.T) {
 					total += len(all)
 				}
 				for _, first := range all {
-					n := 0 // surely admitted within one window: a request may be admitted at any instant before its answer
+					// surely admitted within one window: a request may be admitted at any instant
+					// before its answer
+					n := 0
 					for _, a := range all {
 						if !a.asked.Before(first.asked) && a.answered.Sub(first.asked) < window {
 							n++
 						}
 					}
 					if n > limit {
-						t.Errorf("%s: %d of %d admitted within %v, at most %d may be", bucket, n, len(all), window, limit)
+						t.Errorf("%s: %d of %d admitted within %v, at most %d may be", bucket, n, len(all),
+							window, limit)
 						break
 					}
 				}
 				t.Logf("%s: %d admitted", bucket, len(all))
 			}
 			if total > 60*replicas || degraded == 0 {
-				t.Errorf("%d admitted for all users, at most %d may be; %d answers without Redis", total, 60*replicas, degraded)
+				t.Errorf("%d admitted for all users, at most %d may be; %d answers without Redis", total,
+					60*replicas, degraded)
 			}
 		})
 	}

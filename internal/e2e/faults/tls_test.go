@@ -14,7 +14,8 @@ func TestRedisWithTLSAndAnExchangedCertificate(t *testing.T) {
 	s := apptest.OnRealParts(t)
 	ca, port := servertest.NewAuthority(t), strconv.Itoa(servertest.FreePort(t))
 	certificate, key := ca.Issue(t)
-	s.Redis = servertest.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File, "--tls-cert-file", certificate, "--tls-key-file", key)
+	s.Redis = servertest.Redis(t, "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", ca.File,
+		"--tls-cert-file", certificate, "--tls-key-file", key)
 	admin := s.RedisClient()
 	s.Env["SENDCODE_REDIS_URL"] = "rediss://127.0.0.1:" + port + "/0?ca=" + ca.File
 	s.Start(2)

@@ -13,13 +13,16 @@ import (
 	"sendcode/internal/app/doctor"
 )
 
-// How far the database reaches is seen in metrics and by requests; without room for now the service is not ready.
+// How far the database reaches is seen in metrics and by requests; without room for now the service
+// is not ready.
 func TestExtentIsTold(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
 	s.Start(1)
 	s.Ask(0, "ana@example.com")
-	for name, want := range map[string]string{"sendcode_database_weeks_ahead": "", "sendcode_database_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0", "sendcode_erasures_due": "0"} {
+	for name, want := range map[string]string{"sendcode_database_weeks_ahead": "",
+		"sendcode_database_oldest_timestamp_seconds": "", "sendcode_retention_due_rows": "0",
+		"sendcode_erasures_due": "0"} {
 		s.Await(name+" "+want, func() bool {
 			got := s.Metric(0, name+" ")
 			return got != "" && (want == "" || got == want)
@@ -30,8 +33,11 @@ func TestExtentIsTold(t *testing.T) {
 		_ = doctor.Examine(s.Context(), s.Config(), &out)
 		return out.String()
 	}
-	weeks := regexp.MustCompile(`its schema fits: (9|10) partitions, until `) // of weeks: from that of 32 days ago to the fourth after this
-	if said := ask(); !weeks.MatchString(said) || !strings.Contains(said, "; the oldest row is of "+time.Now().UTC().Format("2006-")) || strings.Contains(said, "! partitions") {
+	// of weeks: from that of 32 days ago to the fourth after this
+	weeks := regexp.MustCompile(`its schema fits: (9|10) partitions, until `)
+	if said := ask(); !weeks.MatchString(said) ||
+		!strings.Contains(said, "; the oldest row is of "+time.Now().UTC().Format("2006-")) ||
+		strings.Contains(said, "! partitions") {
 		t.Errorf("the doctor says %s", said)
 	}
 	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])

@@ -1,5 +1,5 @@
-// Package operators tests what operators and administrators have of the whole: configuration, webhooks, carriers, providers, accounts
-// and the console.
+// Package operators tests what operators and administrators have of the whole: configuration,
+// webhooks, carriers, providers, accounts and the console.
 package operators
 
 import (
@@ -24,7 +24,8 @@ func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 5, 4)) }
 func TestAppsAreTold(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		hook := apptest.NewReceiver(s.T)
-		s.WithWebhook(hook, "test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
+		s.WithWebhook(hook,
+			"test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
 		replicas := 2
 		if s.Postgres == nil {
 			replicas = 1
@@ -32,13 +33,15 @@ func TestAppsAreTold(t *testing.T) {
 		s.Start(replicas)
 		sent := s.Ask(0, apptest.Ana)
 		events := s.AwaitTold(hook, 1)
-		if e := events[0]; e.Type != "send.sent" || e.Data.VerificationID != sent.ID || e.Data.SendID != sent.Send.ID || e.Data.To != apptest.AnaMasked || e.Data.App != "default" || e.Data.Test {
+		if e := events[0]; e.Type != "send.sent" || e.Data.VerificationID != sent.ID || e.Data.SendID != sent.Send.ID ||
+			e.Data.To != apptest.AnaMasked || e.Data.App != "default" || e.Data.Test {
 			s.Errorf("%s", e.Raw)
 		}
 		code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
 		s.Approves(replicas-1, sent.ID, code)
 		events = s.AwaitTold(hook, 2)
-		if e := events[1]; e.Type != "verification.approved" || e.Data.VerificationID != sent.ID || e.Data.SendID != "" || e.Data.Status != "approved" {
+		if e := events[1]; e.Type != "verification.approved" || e.Data.VerificationID != sent.ID ||
+			e.Data.SendID != "" || e.Data.Status != "approved" {
 			s.Errorf("%s", e.Raw)
 		}
 		for _, e := range events {
@@ -60,13 +63,15 @@ func TestAppsAreTold(t *testing.T) {
 		router := s.SpecRouter()
 		list := s.Get("/v1/admin/webhooks", apptest.AsAdmin)
 		apptest.Must(s.T, apptest.Conforms(router, http.MethodGet, "/v1/admin/webhooks", list))
-		if got := s.Metric(replicas-1, `sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "0" {
+		if got := s.Metric(replicas-1,
+			`sendcode_webhook_attempts_total{app="default",outcome="given_up"}`); got != "0" {
 			s.Errorf("%q given up", got)
 		}
 	})
 }
 
-// From each cause to the hook: each tells once, also if it comes again. That a code expires is told in internal/verification, where hours pass in virtual time.
+// From each cause to the hook: each tells once, also if it comes again. That a code expires is told
+// in internal/verification, where hours pass in virtual time.
 func TestEachCauseIsToldOnce(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		hook, carrier := apptest.NewReceiver(s.T), apptest.NewCarrier(s.T)
@@ -117,7 +122,8 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 			{"send.delivered delivered", "0", func(_ apptest.Answer, to string) { receipt(to, "ok") }},
 			{"send.undelivered undelivered", "0", func(_ apptest.Answer, to string) { receipt(to, "lost") }},
 			{"verification.approved approved", "0", func(a apptest.Answer, to string) { check(a, to, true, 2) }},
-			{"verification.locked max_attempts_reached", "0", func(a apptest.Answer, to string) { check(a, to, false, 7) }},
+			{"verification.locked max_attempts_reached", "0",
+				func(a apptest.Answer, to string) { check(a, to, false, 7) }},
 			{"verification.canceled canceled", "0", func(a apptest.Answer, _ string) {
 				for range 2 {
 					s.Is("a cancel", s.Do(0, http.MethodPost, "/v1/verifications/"+a.ID+"/cancel", ""), http.StatusOK)
@@ -126,7 +132,8 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 		} {
 			to := fmt.Sprintf("+4915123456%03d", n)
 			carrier.Answer(to, c.answer)
-			a := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, to), apptest.Patiently)
+			a := s.Do(0, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q}`, to),
+				apptest.Patiently)
 			if want[a.ID] = []string{c.event}; c.answer == "0" && n > 0 {
 				want[a.ID] = []string{"send.sent sent", c.event}
 			}
@@ -138,7 +145,8 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 			want[a.ID] = []string{"send.sent sent", "send." + report[1] + " " + report[1]}
 			for range 2 {
 				body := fmt.Sprintf(`{"RecordType":%q,"Metadata":{"send":%q},"Email":%q}`, report[0], a.Send.ID, to)
-				s.Is("a report", s.Post("/v1/events/post", body, func(r *http.Request) { r.SetBasicAuth("sendcode", hookSecret) }), http.StatusNoContent)
+				s.Is("a report", s.Post("/v1/events/post", body,
+					func(r *http.Request) { r.SetBasicAuth("sendcode", hookSecret) }), http.StatusNoContent)
 			}
 		}
 		total, types, got := 0, map[string]bool{}, map[string][]string{}
@@ -206,7 +214,8 @@ func TestAReceiverMoves(t *testing.T) {
 	eventStates(s, map[string]int{"delivered": 2})
 }
 
-// The lines of docs/webhooks.md are those of the receivers here, and refuse what is not signed for them.
+// The lines of docs/webhooks.md are those of the receivers here, and refuse what is not signed for
+// them.
 func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/webhooks.md")
@@ -226,12 +235,14 @@ func TestThePageOfWebhooksShowsThisReceiver(t *testing.T) {
 		taken               bool
 	}{
 		"the published vector": {"webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", body, now, true},
-		"late":                 {"webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", body, now.Add(5*time.Minute + time.Second), false},
-		"another body":         {"webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", body + " ", now, false},
-		"another id":           {"webhook-id", "x", body, now, false},
-		"another time":         {"webhook-timestamp", "1614265331", body, now, false},
-		"no signature":         {"webhook-signature", "", body, now, false},
-		"another scheme":       {"webhook-signature", "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", body, now, false},
+		"late": {"webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", body,
+			now.Add(5*time.Minute + time.Second), false},
+		"another body": {"webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek", body + " ", now, false},
+		"another id":   {"webhook-id", "x", body, now, false},
+		"another time": {"webhook-timestamp", "1614265331", body, now, false},
+		"no signature": {"webhook-signature", "", body, now, false},
+		"another scheme": {"webhook-signature", "v2,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", body,
+			now, false},
 	} {
 		h := http.Header{}
 		h.Set("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek")

@@ -52,8 +52,8 @@ func says(s *apptest.Stack, what, text string, pieces ...string) {
 	}
 }
 
-// A process with another index key, or with other bytes under a known ID, does not start, and the commands that look or write say so. An
-// unknown ID is entered.
+// A process with another index key, or with other bytes under a known ID, does not start, and the
+// commands that look or write say so. An unknown ID is entered.
 func TestOtherKeysDoNotStart(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		otherBytes := "k1:" + strings.TrimPrefix(newKey, "k2:")
@@ -61,9 +61,12 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 		s.Start(1)
 		s.Stop(0)
 		for what, c := range map[string]struct{ ring, index, said string }{
-			"another index key": {oldKey, otherIndexKey, "with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with"},
-			"other bytes":       {otherBytes, indexKey, "with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has other bytes than before"},
-			"both":              {otherBytes + ",k9:" + strings.TrimPrefix(oldKey, "k1:"), otherIndexKey, "with other keys: index key, key k1: "},
+			"another index key": {oldKey, otherIndexKey,
+				"with other keys: index key: set SENDCODE_INDEX_KEY to the one that the database was written with"},
+			"other bytes": {otherBytes, indexKey,
+				"with other keys: key k1: in SENDCODE_SECRET_KEYS key k1 has other bytes than before"},
+			"both": {otherBytes + ",k9:" + strings.TrimPrefix(oldKey, "k1:"), otherIndexKey,
+				"with other keys: index key, key k1: "},
 		} {
 			withKeys(s, c.ring, c.index)
 			a, err := app.New(s.Context(), s.Config(), slog.New(slog.DiscardHandler))
@@ -97,8 +100,8 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 	})
 }
 
-// Of two replicas that come to an empty database at once with different index keys, one starts. The other's key can take its place by the
-// statement of docs/operations.md.
+// Of two replicas that come to an empty database at once with different index keys, one starts. The
+// other's key can take its place by the statement of docs/operations.md.
 func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -151,7 +154,8 @@ func TestADatabaseOfOtherKeysTakesAReplicaOut(t *testing.T) {
 	_, err = owner.Exec(s.Context(), `UPDATE key_checks SET value = sha256('another') WHERE name = 'index key'`)
 	apptest.Must(t, err)
 	s.Serve(a)
-	s.AwaitReady(0, http.StatusServiceUnavailable, "unavailable: other_keys: The database was written with other keys than this replica's.")
+	s.AwaitReady(0, http.StatusServiceUnavailable,
+		"unavailable: other_keys: The database was written with other keys than this replica's.")
 	if !s.Logged(`"msg":"keys differ from those of database: `) {
 		t.Error("nothing is logged")
 	}
@@ -174,7 +178,8 @@ func (f *fleet) asks(i int) (id, code string) {
 	return a.ID, f.CodeIn(f.AwaitMail(to, 1)[0])
 }
 
-// roll replaces the replicas by such with another ring. Codes of either, made before and after each step, are right at the other.
+// roll replaces the replicas by such with another ring. Codes of either, made before and after each
+// step, are right at the other.
 func (f *fleet) roll(ring string) {
 	f.Helper()
 	f.Env["SENDCODE_SECRET_KEYS"] = ring
@@ -197,7 +202,8 @@ func (f *fleet) roll(ring string) {
 	}
 }
 
-// The rotation of docs/operations.md, replica by replica. A key that is removed too early is named everywhere.
+// The rotation of docs/operations.md, replica by replica. A key that is removed too early is named
+// everywhere.
 func TestKeysAreRolled(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -231,7 +237,8 @@ func TestKeysAreRolled(t *testing.T) {
 		t.Errorf("without k1: %d %s", status, said)
 	}
 	said, faulty := examined(s)
-	says(s, "the doctor", said, `✗ keys: codes that have not expired need key "k1", which is not in SENDCODE_SECRET_KEYS`)
+	says(s, "the doctor", said,
+		`✗ keys: codes that have not expired need key "k1", which is not in SENDCODE_SECRET_KEYS`)
 	if !faulty {
 		t.Error("the doctor finds no fault")
 	}

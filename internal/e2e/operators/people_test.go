@@ -26,7 +26,8 @@ type visitor struct {
 
 func newVisitor(t *testing.T) visitor {
 	jar, _ := cookiejar.New(nil)
-	return visitor{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return visitor{t, &http.Client{Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 // PostForm posts a form as a page of this origin does.
@@ -55,11 +56,13 @@ func change(t *testing.T, cfg config.Config, c app.AccountChange) (said string, 
 	return out.String(), err
 }
 
-// Accounts by a shell: not beside a service on a file, and while it is stopped; then a login with the password that was printed.
+// Accounts by a shell: not beside a service on a file, and while it is stopped; then a login with
+// the password that was printed.
 func TestAccountsByShell(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)
-	if _, err := change(t, s.Config(), app.AccountChange{Do: "list"}); err == nil || !strings.Contains(err.Error(), "use /admin/accounts") {
+	if _, err := change(t, s.Config(), app.AccountChange{Do: "list"}); err == nil ||
+		!strings.Contains(err.Error(), "use /admin/accounts") {
 		t.Errorf("beside the service: %v", err)
 	}
 	s.Stop(0)
@@ -70,7 +73,8 @@ func TestAccountsByShell(t *testing.T) {
 		t.Errorf("%q %v", list, err)
 	}
 	for _, wrong := range []app.AccountChange{
-		{Name: "mei", Role: "operator", Do: "add", Reason: "again"}, {Name: "li", Role: "operator", Do: "add"}, {Name: "li", Do: "close", Reason: "x"},
+		{Name: "mei", Role: "operator", Do: "add", Reason: "again"}, {Name: "li", Role: "operator", Do: "add"},
+		{Name: "li", Do: "close", Reason: "x"},
 		{Name: "admin", Do: "factor", Reason: "lost"},
 	} {
 		if _, err := change(t, s.Config(), wrong); err == nil {
@@ -79,7 +83,8 @@ func TestAccountsByShell(t *testing.T) {
 	}
 	s.Start(1)
 	browser, password := newVisitor(t), strings.Split(added, "\n")[1]
-	status, _, _ := browser.read(browser.PostForm(s.Replicas[1].Base+"/admin/login", url.Values{"username": {"mei"}, "password": {password}}))
+	status, _, _ := browser.read(browser.PostForm(s.Replicas[1].Base+"/admin/login",
+		url.Values{"username": {"mei"}, "password": {password}}))
 	if status != http.StatusSeeOther {
 		t.Errorf("%d, %q", status, added)
 	}
@@ -92,12 +97,14 @@ func beside(s *apptest.Stack) *openidtest.Provider {
 	secret := filepath.Join(s.TempDir(), "secret")
 	apptest.Must(s.T, os.WriteFile(secret, []byte(openidtest.ClientSecret+"\n"), 0o600))
 	s.Env["SENDCODE_OIDC_CLIENT_SECRET_FILE"] = secret
-	s.Write("admin:\n  oidc:\n    issuer: " + p.URL + "\n    client_id: " + openidtest.ClientID + "\n    redirect_url: " + p.Redirect +
+	s.Write("admin:\n  oidc:\n    issuer: " + p.URL + "\n    client_id: " + openidtest.ClientID +
+		"\n    redirect_url: " + p.Redirect +
 		"\n    roles: {claim: groups, values: {support: reader}}\n")
 	return p
 }
 
-// A login that is begun at one replica and comes back to another; it comes back once, and holds on both.
+// A login that is begun at one replica and comes back to another; it comes back once, and holds on
+// both.
 func TestProviderOverReplicas(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -105,7 +112,8 @@ func TestProviderOverReplicas(t *testing.T) {
 	p := beside(s)
 	p.Claims = map[string]any{"email": "mei@example.org", "email_verified": true}
 	s.Start(2)
-	_, err := change(t, s.Config(), app.AccountChange{Name: "mei", Role: "operator", Do: "add", Reason: "on call", Identity: "mei@example.org"})
+	_, err := change(t, s.Config(),
+		app.AccountChange{Name: "mei", Role: "operator", Do: "add", Reason: "on call", Identity: "mei@example.org"})
 	apptest.Must(t, err)
 	browser := newVisitor(t)
 	_, page, _ := browser.read(browser.PostForm(s.Replicas[0].Base+"/admin/oidc/start", url.Values{}))
@@ -119,7 +127,9 @@ func TestProviderOverReplicas(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	for i, r := range s.Replicas {
-		if status, body, _ := browser.read(browser.Get(r.Base + "/v1/admin/acts?what=login")); status != http.StatusOK || !strings.Contains(body, `"who":"mei"`) {
+		if status, body, _ := browser.read(
+			browser.Get(r.Base + "/v1/admin/acts?what=login")); status != http.StatusOK ||
+			!strings.Contains(body, `"who":"mei"`) {
 			t.Errorf("replica %d: %d %s", i, status, body)
 		}
 	}
@@ -132,7 +142,8 @@ func TestProviderOverReplicas(t *testing.T) {
 	}
 	var out strings.Builder
 	p.Do(func() { p.Document = map[string]any{"issuer": "https://evil.example"} })
-	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil || !strings.Contains(out.String(), "✗ provider of logins: openid: untrusted: other_issuer") {
+	if err := doctor.Examine(t.Context(), s.Config(), &out); err == nil ||
+		!strings.Contains(out.String(), "✗ provider of logins: openid: untrusted: other_issuer") {
 		t.Errorf("the doctor: %v: %s", err, &out)
 	}
 }
@@ -153,7 +164,8 @@ func TestEraseOnRealParts(t *testing.T) {
 	if !strings.Contains(s.Dump(), "q•••") {
 		t.Fatal("the search finds nothing")
 	}
-	s.Is("the answer", s.ByAdmin(1, "/v1/admin/erase", `{"channel":"email","to":"`+person+`","reason":"letter of 3 March"}`), http.StatusNoContent)
+	s.Is("the answer", s.ByAdmin(1, "/v1/admin/erase",
+		`{"channel":"email","to":"`+person+`","reason":"letter of 3 March"}`), http.StatusNoContent)
 	dump := s.Dump()
 	for _, trace := range []string{"quentin", "unusual.example", "q•••", "127.0.0.0"} {
 		if strings.Contains(dump, trace) {

@@ -24,7 +24,8 @@ const (
 `
 )
 
-// From the mail to the event and back to the next request: a mail that was taken bounces later, and no other one is sent.
+// From the mail to the event and back to the next request: a mail that was taken bounces later, and
+// no other one is sent.
 func TestProviderTellsOfABounce(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(apptest.Roomy + hookYAML)
@@ -38,14 +39,16 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	}
 	bounce := `{"RecordType":"Bounce","Type":"HardBounce","Metadata":{"send":"` + a.Send.ID + `"},"Email":"` +
 		apptest.Ana + `","Details":"smtp;550 5.1.1 <` + apptest.Ana + `> unknown"}`
-	for secret, status := range map[string]int{hookSecret + "x": http.StatusUnauthorized, hookSecret: http.StatusNoContent} {
+	for secret, status := range map[string]int{hookSecret + "x": http.StatusUnauthorized,
+		hookSecret: http.StatusNoContent} {
 		got := s.Post("/v1/events/post", bounce, func(r *http.Request) { r.SetBasicAuth("sendcode", secret) })
 		s.Is(secret, got, status)
 		apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/events/post", got))
 	}
 	story := s.Get("/v1/admin/sends/"+a.Send.ID, apptest.AsAdmin)
 	for _, part := range []string{
-		`"status":"sent"`, `"counts":true`, `"kind":"bounced"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`, "bounced later",
+		`"status":"sent"`, `"counts":true`, `"kind":"bounced"`, `"detail":"550 5.1.1"`, `"reason":"hard_bounce"`,
+		"bounced later",
 	} {
 		if !strings.Contains(string(story.Raw), part) || strings.Contains(string(story.Raw), apptest.Ana) {
 			t.Errorf("%s is not in %s, or it shows the address", part, story.Raw)
@@ -62,8 +65,9 @@ func TestProviderTellsOfABounce(t *testing.T) {
 	}
 }
 
-// A topic of Amazon SNS: what is not signed by Amazon is refused before anything is asked for outside, and a subscription is accepted by an
-// administrator, which the audit log and the process's own log have.
+// A topic of Amazon SNS: what is not signed by Amazon is refused before anything is asked for
+// outside, and a subscription is accepted by an administrator, which the audit log and the
+// process's own log have.
 func TestATopicOfAmazon(t *testing.T) {
 	t.Parallel()
 	const topic = "arn:aws:sns:eu-west-1:123456789012:ses-events"
@@ -72,13 +76,15 @@ func TestATopicOfAmazon(t *testing.T) {
 `)
 	s.Start(1)
 	spec := s.SpecRouter()
-	forged := s.Post("/v1/events/ses", `{"Type":"Notification","TopicArn":"`+topic+`","Message":"{}","SigningCertURL":"https://sns.example/x.pem"}`,
+	forged := s.Post("/v1/events/ses",
+		`{"Type":"Notification","TopicArn":"`+topic+`","Message":"{}","SigningCertURL":"https://sns.example/x.pem"}`,
 		func(r *http.Request) { r.Header.Set("Content-Type", "text/plain; charset=UTF-8") })
 	s.Is("a forged message", forged, http.StatusUnauthorized)
 	apptest.Must(t, apptest.Conforms(spec, http.MethodPost, "/v1/events/ses", forged))
 	s.Counts(`sendcode_provider_events_total{outcome="forged"`, "1")
 	for body, status := range map[string]int{
-		`{"provider":"ses","reason":"ticket 7"}`: http.StatusNoContent, `{"provider":"post","reason":"ticket 7"}`: http.StatusUnprocessableEntity,
+		`{"provider":"ses","reason":"ticket 7"}`:  http.StatusNoContent,
+		`{"provider":"post","reason":"ticket 7"}`: http.StatusUnprocessableEntity,
 	} {
 		got := s.Post("/v1/admin/subscriptions", body, apptest.AsAdmin)
 		s.Is(body, got, status)
@@ -88,7 +94,8 @@ func TestATopicOfAmazon(t *testing.T) {
 	if text := string(acts.Raw); strings.Count(text, `"outcome":"begun"`) != 1 || !strings.Contains(text, "ticket 7") {
 		t.Errorf("the audit log: %s", text)
 	}
-	if printed := s.Printed.String(); strings.Count(printed, "subscription.accept") != 1 || strings.Contains(printed, "ticket 7") {
+	if printed := s.Printed.String(); strings.Count(printed, "subscription.accept") != 1 ||
+		strings.Contains(printed, "ticket 7") {
 		t.Errorf("the log lines of one action: %s", printed)
 	}
 }

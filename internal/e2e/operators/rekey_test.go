@@ -34,7 +34,8 @@ type sealedRow struct {
 	sealed     []byte
 }
 
-// Killed in the middle of a batch, three times, while codes are sent: every row can be read, and the next call goes on.
+// Killed in the middle of a batch, three times, while codes are sent: every row can be read, and
+// the next call goes on.
 func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
@@ -55,19 +56,23 @@ func TestRekeyIsKilledWhileCodesAreSent(t *testing.T) {
 		return sealed
 	}
 	n := 0
-	_, err = owner.CopyFrom(s.Context(), pgx.Identifier{"verifications"}, []string{"created_at", "expires_at", "max_attempts", "sends", "code_length",
-		"id", "app", "channel", "purpose", "recipient", "masked", "sealed", "holder", "nonce", "key_id", "alphabet", "locale", "reference"},
+	_, err = owner.CopyFrom(s.Context(), pgx.Identifier{"verifications"},
+		[]string{"created_at", "expires_at", "max_attempts", "sends", "code_length",
+			"id", "app", "channel", "purpose", "recipient", "masked", "sealed", "holder", "nonce", "key_id", "alphabet",
+			"locale", "reference"},
 		pgx.CopyFromFunc(func() ([]any, error) {
 			if n++; n > *rekeyRows {
 				return nil, nil
 			}
 			at, id := time.Now().Add(-time.Hour), fmt.Sprintf("000row%07d", n)
-			return []any{at, at, 5, 1, 6, id, "default", "email", "login", make([]byte, 16), "a•••@example.com", seal(keys.RecipientLabel, "to "+id, id),
+			return []any{at, at, 5, 1, 6, id, "default", "email", "login", make([]byte, 16), "a•••@example.com",
+				seal(keys.RecipientLabel, "to "+id, id),
 				"", []byte("nonce"), "k1", "digits", "en", ""}, nil
 		}))
 	apptest.Must(t, err)
 	exec(`UPDATE verifications SET sealed = NULL WHERE id = '000row0000001'`) // as an erasure does
-	exec(`INSERT INTO second_factors (account, sealed, step, created_at) VALUES ('mei', $1, 0, now())`, seal("second factor", "to mei", "mei"))
+	exec(`INSERT INTO second_factors (account, sealed, step, created_at) VALUES ('mei', $1, 0, now())`,
+		seal("second factor", "to mei", "mei"))
 
 	exec(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
 VALUES ('01890000-0000-7000-8000-000000000007', now() + interval '9 hours', 1, true, 'email', false, now() + interval '9 hours', $1)`,
@@ -80,7 +85,8 @@ VALUES ('01890000-0000-7000-8000-000000000007', now() + interval '9 hours', 1, t
 UNION ALL SELECT 'second factor', account, sealed FROM second_factors
 UNION ALL SELECT '`+strings.ReplaceAll(keys.CallerCodeLabel, "'", "''")+`', id::text, sealed FROM outbox WHERE sealed IS NOT NULL`)
 		apptest.Must(t, err)
-		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (x sealedRow, err error) { return x, r.Scan(&x.table, &x.key, &x.sealed) })
+		list, err := pgx.CollectRows(rows,
+			func(r pgx.CollectableRow) (x sealedRow, err error) { return x, r.Scan(&x.table, &x.key, &x.sealed) })
 		apptest.Must(t, err)
 		if len(list) != *rekeyRows+1 {
 			t.Fatalf("%d rows, want %d", len(list), *rekeyRows+1)
@@ -125,7 +131,9 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 		apptest.Must(t, cmd.Start())
 		var pid int
 		s.Await("rekey to be in the middle of a batch", func() bool {
-			return owner.QueryRow(s.Context(), `SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`).Scan(&pid) == nil
+			return owner.QueryRow(s.Context(),
+				`SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()`).Scan(
+				&pid) == nil
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -146,19 +154,24 @@ BEGIN IF OLD.id = (SELECT id FROM stop_at) THEN PERFORM pg_sleep(15); END IF; RE
 	apptest.Must(t, err)
 	tx, err := other.Begin(s.Context())
 	apptest.Must(t, err)
-	_, err = tx.Exec(s.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`, fmt.Sprintf("000row%07d", *rekeyRows))
+	_, err = tx.Exec(s.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE`,
+		fmt.Sprintf("000row%07d", *rekeyRows))
 	apptest.Must(t, err)
 	began := time.Now()
-	if said, err := s.Program("rekey").CombinedOutput(); err == nil || !strings.Contains(string(said), "rows under other keys: k1 1;") {
+	if said, err := s.Program("rekey").CombinedOutput(); err == nil ||
+		!strings.Contains(string(said), "rows under other keys: k1 1;") {
 		t.Errorf("with a locked row: %v, %s", err, said)
 	}
-	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d rows, %d sends meanwhile, the last %d in %v", *rekeyRows, sent, *rekeyRows-before,
+		time.Since(began).Round(time.Millisecond))
 	few := *rekeyRows <= 100_000 // which the doctor counts in its time
-	if said, _ := examined(s); few && (!strings.Contains(said, "is k2: k1 1, k2 ") || !strings.Contains(said, "! keys: k1 is needed until")) {
+	if said, _ := examined(s); few && (!strings.Contains(said, "is k2: k1 1, k2 ") ||
+		!strings.Contains(said, "! keys: k1 is needed until")) {
 		t.Errorf("the doctor says %s", said)
 	}
 	apptest.Must(t, tx.Rollback(s.Context()))
-	if said, err := s.Program("rekey").CombinedOutput(); err != nil || !strings.Contains(string(said), "1 rows re-encrypted; ") {
+	if said, err := s.Program("rekey").CombinedOutput(); err != nil ||
+		!strings.Contains(string(said), "1 rows re-encrypted; ") {
 		t.Errorf("at last: %v, %s", err, said)
 	}
 	close(stop)

@@ -27,11 +27,13 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching().Start(1)
 	const successful = "sendcode_config_last_reload_successful"
 	hash := func() string {
-		return regexp.MustCompile(`sendcode_settings_info\{hash="([0-9a-f]{12})"\} 1`).FindString(string(s.Get("/metrics").Raw))
+		return regexp.MustCompile(`sendcode_settings_info\{hash="([0-9a-f]{12})"\} 1`).FindString(
+			string(s.Get("/metrics").Raw))
 	}
 	s.Counts(successful, "1")
 	first := hash()
-	s.Write("policies:\n  default:\n" + apptest.TwoAnHour + "  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
+	s.Write("policies:\n  default:\n" + apptest.TwoAnHour +
+		"  bad:\n    - {name: x, scope: recipient, limit: 0, window: 1h}\npurposes:\n  login: {ttl: 1h}\n")
 	s.Hangup(0, "rejected")
 	for _, want := range []string{"policies.bad[0].limit", "purposes.login.ttl", "0 is not within"} {
 		if !s.Logged(want) {
@@ -45,7 +47,8 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	}
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
-	s.Write("sms: {origin: shop.example}\napps:\n  - {name: default, title: " + strings.Repeat("Sehr langer Name ", 3) + "}\n")
+	s.Write("sms: {origin: shop.example}\napps:\n  - {name: default, title: " + strings.Repeat("Sehr langer Name ",
+		3) + "}\n")
 	s.Hangup(0, "rejected")
 	if !s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Error("nothing about a text message that is too long")
@@ -65,8 +68,8 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	s.Hangup(0, "unchanged")
 }
 
-// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page; the generated key of the app default
-// stays.
+// Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page;
+// the generated key of the app default stays.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -107,7 +110,8 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
 	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
-	s.Policy(apptest.FiveAnHour).Add("redis_url: redis://127.0.0.1:1\nstop: [{channel: email, reason: the server moves}]\n")
+	s.Policy(apptest.FiveAnHour).Add(
+		"redis_url: redis://127.0.0.1:1\nstop: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
 	if !s.Logged(`"changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
 		t.Error("what needs a restart is not named")

@@ -54,7 +54,8 @@ func TestRestore(t *testing.T) {
 			outbox := func(want string) { // rows under way, and which wait for their next attempt
 				t.Helper()
 				s.Await("the outbox "+want, func() (is bool) {
-					err := db.QueryRow(s.Context(), `SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`, want).Scan(&is)
+					err := db.QueryRow(s.Context(),
+						`SELECT count(*) || ' ' || count(*) FILTER (WHERE queued) = $1 FROM outbox`, want).Scan(&is)
 					return err == nil && is
 				})
 			}
@@ -106,7 +107,8 @@ func held(s *apptest.Stack, id, code string) {
 	}
 	until := start(time.Hour)
 	no := s.Ask(0, apptest.Ana)
-	s.Is("a held send", no, http.StatusServiceUnavailable, strings.Contains(string(no.Raw), `"may_have_counted":false`), no.Problem() == "unavailable",
+	s.Is("a held send", no, http.StatusServiceUnavailable, strings.Contains(string(no.Raw), `"may_have_counted":false`),
+		no.Problem() == "unavailable",
 		retryAfter(no) > 0, !until.After(time.Now().Add(retryAfter(no))))
 	s.AwaitReady(0, http.StatusOK, "degraded: held: No code is sent before "+until.UTC().Format(time.RFC3339)+".")
 	s.Is("a look", s.Post("/v1/quota", fmt.Sprintf(`{"channel":"email","to":%q}`, apptest.Ana)), http.StatusOK)

@@ -16,7 +16,8 @@ func text(s *apptest.Stack, i int, to string) apptest.Answer {
 	return s.Do(i, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"sms","to":%q,"locale":"en"}`, to))
 }
 
-// Beside the dev mailbox text messages can be tried: they arrive there. What there is to choose from is told.
+// Beside the dev mailbox text messages can be tried: they arrive there. What there is to choose
+// from is told.
 func TestTextMessagesWithoutACarrier(t *testing.T) {
 	t.Parallel()
 	const to, masked = "+4915123456789", "+49 151•••789"
@@ -28,14 +29,16 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	if got.Text != code+" is your sendcode code. It is valid for 10 min. Do not share it with anyone." {
 		t.Errorf("%q", got.Text)
 	}
-	if box := string(s.Get("/mailbox").Raw); !strings.Contains(box, "Text message") || !strings.Contains(box, got.Text) {
+	if box := string(s.Get("/mailbox").Raw); !strings.Contains(box, "Text message") ||
+		!strings.Contains(box, got.Text) {
 		t.Error("the page of the mailbox does not show it")
 	}
 	s.Approves(0, a.ID, code)
 	if s.Logged(to[4:]) || apptest.StandsAlone(s.Printed.String(), code) {
 		t.Error("a number or a code was logged")
 	}
-	if all := string(s.Get("/v1/channels").Raw); strings.Count(all, `"country"`) < 200 || !strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
+	if all := string(s.Get("/v1/channels").Raw); strings.Count(all, `"country"`) < 200 ||
+		!strings.Contains(all, `{"country":"CN","dial_code":"+86"`) {
 		t.Errorf("%s", all)
 	}
 	s = apptest.Embedded(t).Write("sms: {countries: [DE, \"001\"]}\nstop: [{channel: email, reason: x}]\n").Start(1)
@@ -49,7 +52,8 @@ func TestTextMessagesWithoutACarrier(t *testing.T) {
 	}
 }
 
-// Receipts are taken from a caller that has the address of that very send, and never bring a send back.
+// Receipts are taken from a caller that has the address of that very send, and never bring a send
+// back.
 func TestReceipts(t *testing.T) {
 	t.Parallel()
 	c := apptest.NewCarrier(t)
@@ -71,8 +75,10 @@ func TestReceipts(t *testing.T) {
 		status int
 		is     string // the first send, afterwards
 	}{
-		{strings.Replace(first, token(first), token(callbacks[1]), 1) + "&st=ok", 404, "sent"}, {strings.Replace(first, token(first), "", 1) + "&st=ok", 404, "sent"},
-		{strings.Replace(first, "/rest?", "/kannel?", 1) + "&st=ok", 404, "sent"}, {"/v1/receipts/rest?st=ok" + token(first), 404, "sent"},
+		{strings.Replace(first, token(first), token(callbacks[1]), 1) + "&st=ok", 404, "sent"},
+		{strings.Replace(first, token(first), "", 1) + "&st=ok", 404, "sent"},
+		{strings.Replace(first, "/rest?", "/kannel?", 1) + "&st=ok", 404, "sent"},
+		{"/v1/receipts/rest?st=ok" + token(first), 404, "sent"},
 		{first + "&st=queued", 204, "sent"}, {first, 400, "sent"}, {first + "&st=lost", 204, "undelivered"},
 	} {
 		if got, now := s.Get(c.path), s.Look(ids[0]); got.StatusCode != c.status || now.Send.Status != c.is {
@@ -81,7 +87,8 @@ func TestReceipts(t *testing.T) {
 	}
 	for size, status := range map[int]int{100 << 10: 204, 300 << 10: 413} {
 		a := s.Post(first+"&st=queued", `{"x":"`+strings.Repeat("x", size)+`"}`)
-		s.Is(fmt.Sprint("a list of ", size), a, status, status == 204 || a.Type == "https://codes.example.com/problems/too-large")
+		s.Is(fmt.Sprint("a list of ", size), a, status, status == 204 ||
+			a.Type == "https://codes.example.com/problems/too-large")
 	}
 	s.Is("an undelivered message was refunded", text(s, 0, "+4915123456000"), http.StatusTooManyRequests)
 	for _, status := range []string{"ok", "ok", "lost"} {
@@ -95,8 +102,8 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// Forty requests at once over two replicas, with room for three: three leave the machine, the others end with the reason and
-// cost nothing, also their recipients.
+// Forty requests at once over two replicas, with room for three: three leave the machine, the
+// others end with the reason and cost nothing, also their recipients.
 func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	t.Parallel()
 	c := apptest.NewCarrier(t)
@@ -133,10 +140,12 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	again := text(s, 0, number(stopped)) // is stopped again, and nothing leaves
 	s.Await("its outcome", func() bool { return s.Look(again.ID).Send.Reason == "spend_cap" })
 	if n := len(c.Asked()); sent != 3 || capped != 37 || n != 3 || again.StatusCode != http.StatusAccepted {
-		t.Errorf("%d sent, %d stopped, the carrier was asked %d times; the next request: %d", sent, capped, n, again.StatusCode)
+		t.Errorf("%d sent, %d stopped, the carrier was asked %d times; the next request: %d", sent, capped, n,
+			again.StatusCode)
 	}
 	metrics := string(s.Get("/metrics").Raw) + string(s.Do(1, http.MethodGet, "/metrics", "").Raw)
-	for _, want := range []string{`sendcode_sms_carrier_up{carrier="dear",order="1"} 1`, `sendcode_spend_refused_total{cap="global_day"}`} {
+	for _, want := range []string{`sendcode_sms_carrier_up{carrier="dear",order="1"} 1`,
+		`sendcode_spend_refused_total{cap="global_day"}`} {
 		if !strings.Contains(metrics, want) || !s.Logged("spend cap reached") {
 			t.Errorf("there is no alarm, or no %s", want)
 		}

@@ -17,7 +17,8 @@ func lines(s *apptest.Stack, message, holds string) (all []map[string]any) {
 	s.Helper()
 	for line := range strings.Lines(s.Printed.String()) {
 		var l map[string]any
-		if strings.Contains(line, `"msg":"`+message+`"`) && strings.Contains(line, holds) && json.Unmarshal([]byte(line), &l) == nil {
+		if strings.Contains(line, `"msg":"`+message+`"`) && strings.Contains(line, holds) &&
+			json.Unmarshal([]byte(line), &l) == nil {
 			all = append(all, l)
 		}
 	}
@@ -34,7 +35,8 @@ func TestProfiles(t *testing.T) {
 	apptest.Must(t, err)
 	s.Serve(a)
 	base := "http://" + lines(s, "profiles served", "")[0]["address"].(string)
-	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK, "rebound.example:6060": http.StatusForbidden} {
+	for host, want := range map[string]int{"": http.StatusOK, "localhost:6060": http.StatusOK,
+		"rebound.example:6060": http.StatusForbidden} {
 		a, err := s.At(base, http.MethodGet, "/debug/pprof/heap", "", func(r *http.Request) { r.Host = host })
 		apptest.Must(t, err)
 		if a.StatusCode != want {
@@ -48,8 +50,8 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// One ID leads from the caller's request through the answer, the access line and the attempt to the send's row, and back by the console;
-// a problem and a send of the page have one too.
+// One ID leads from the caller's request through the answer, the access line and the attempt to the
+// send's row, and back by the console; a problem and a send of the page have one too.
 func TestOneThread(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Start(1)
@@ -59,9 +61,11 @@ func TestOneThread(t *testing.T) {
 	s.Is("a send", a, http.StatusAccepted, a.Header.Get("X-Request-Id") == id)
 	s.Await("the attempt's line", func() bool { return len(lines(s, "delivery attempt failed", id)) == 1 })
 	for message, want := range map[string]map[string]any{
-		"request": {"request_id": id, "route": "/v1/verifications", "app": "default", "key": "api_key", "send": a.Send.ID},
+		"request": {"request_id": id, "route": "/v1/verifications", "app": "default", "key": "api_key",
+			"send": a.Send.ID},
 		"delivery attempt failed": {
-			"request_id": id, "send": a.Send.ID, "server": "127.0.0.1", "stage": "rcpt", "class": "rejected", "reply": "550 5.1.1",
+			"request_id": id, "send": a.Send.ID, "server": "127.0.0.1", "stage": "rcpt", "class": "rejected",
+			"reply":      "550 5.1.1",
 			"reply_text": "No such mailbox",
 		},
 	} {
@@ -85,7 +89,8 @@ func TestOneThread(t *testing.T) {
 	apptest.Must(t, err)
 	s.AwaitMail(apptest.Ana, 1)
 	posted := lines(s, "request", `"method":"POST","route":"/"`)
-	if len(posted) != 1 || posted[0]["app"] != "default" || !strings.Contains(found(posted[0]["request_id"].(string)), posted[0]["send"].(string)) {
+	if len(posted) != 1 || posted[0]["app"] != "default" ||
+		!strings.Contains(found(posted[0]["request_id"].(string)), posted[0]["send"].(string)) {
 		t.Errorf("a send of the page: %v", posted)
 	}
 }

@@ -40,8 +40,9 @@ func traced(r *http.Request) {
 	r.Header.Set("Tracestate", "canary=of.the.state")
 }
 
-// One send is seen from the request to the mail: the request in the caller's trace, its two gates and their trips; the attempt in a trace of
-// its own with the request's ID. Carriers and webhooks get the trace of their attempt. A stop exports what was not exported yet, and no span has
+// One send is seen from the request to the mail: the request in the caller's trace, its two gates
+// and their trips; the attempt in a trace of its own with the request's ID. Carriers and webhooks
+// get the trace of their attempt. A stop exports what was not exported yet, and no span has
 // anything that is secret or of a person.
 func TestTheTraceOfASend(t *testing.T) {
 	t.Parallel()
@@ -54,16 +55,19 @@ func TestTheTraceOfASend(t *testing.T) {
 	p := s.Spawn()
 	ask := func(method, path, body string, change ...func(*http.Request)) apptest.Answer {
 		t.Helper()
-		a, err := s.At(p.Base, method, path, body, append(change, func(r *http.Request) { r.Header.Set("User-Agent", "canary-of-an-agent") })...)
+		a, err := s.At(p.Base, method, path, body,
+			append(change, func(r *http.Request) { r.Header.Set("User-Agent", "canary-of-an-agent") })...)
 		apptest.Must(t, err)
 		return a
 	}
-	sent := ask(http.MethodPost, "/v1/verifications", `{"channel":"email","to":"`+apptest.Ana+`","session":"canary-of-a-session","locale":"en"}`,
+	sent := ask(http.MethodPost, "/v1/verifications",
+		`{"channel":"email","to":"`+apptest.Ana+`","session":"canary-of-a-session","locale":"en"}`,
 		traced, apptest.WithKey("canary-of-an-idempotency-key"))
 	s.Is("a send", sent, http.StatusAccepted)
 	servertest.Same(t, "the request's ID", sent.Header.Get("X-Request-Id"), callersTrace)
 	code := s.CodeIn(s.AwaitMail(apptest.Ana, 1)[0])
-	s.Is("a text message", ask(http.MethodPost, "/v1/verifications", `{"channel":"sms","to":"+4915123456789","locale":"en"}`), http.StatusAccepted)
+	s.Is("a text message", ask(http.MethodPost, "/v1/verifications",
+		`{"channel":"sms","to":"+4915123456789","locale":"en"}`), http.StatusAccepted)
 	s.Await("a text message", func() bool { return len(carrier.Traces()) == 1 })
 	checked := ask(http.MethodPost, "/v1/verifications/"+sent.ID+"/check", `{"code":"`+code+`"}`)
 	s.Is("a check", checked, http.StatusOK)
@@ -84,18 +88,24 @@ func TestTheTraceOfASend(t *testing.T) {
 	}
 	request := one("the request", func(s apptest.Span) bool { return s.Trace == callersTrace && s.Kind == "server" })
 	for what, is := range map[string][2]string{
-		"name": {request.Name, "POST /v1/verifications"}, "parent": {request.Parent, callersParent}, "ID": {request.Attributes["sendcode.request_id"], callersTrace},
-		"app": {request.Attributes["sendcode.app"], "default"}, "route": {request.Attributes["http.route"], "/v1/verifications"},
+		"name": {request.Name, "POST /v1/verifications"}, "parent": {request.Parent, callersParent},
+		"ID":    {request.Attributes["sendcode.request_id"], callersTrace},
+		"app":   {request.Attributes["sendcode.app"], "default"},
+		"route": {request.Attributes["http.route"], "/v1/verifications"},
 	} {
 		servertest.Same(t, what, is[0], is[1])
 	}
 	tree := collector.Tree(callersTrace)
-	for _, within := range []string{"\n  database claim\n    ", "\n  limiter take\n    evalsha\n", "\n  database begin\n    pool.acquire\n", "\n    batch start\n      INSERT"} {
+	for _, within := range []string{"\n  database claim\n    ", "\n  limiter take\n    evalsha\n",
+		"\n  database begin\n    pool.acquire\n", "\n    batch start\n      INSERT"} {
 		if !strings.Contains(tree, within) {
 			t.Errorf("the trace of the request has no %q:\n%s", within, tree)
 		}
 	}
-	attempt := one("the attempt", func(s apptest.Span) bool { return s.Name == "attempt" && s.Attributes["sendcode.channel"] == "email" })
+	attempt := one("the attempt", func(s apptest.Span) bool {
+		return s.Name == "attempt" &&
+			s.Attributes["sendcode.channel"] == "email"
+	})
 	servertest.Same(t, "the attempt's request", attempt.Attributes["sendcode.request_id"], callersTrace)
 	for _, want := range []string{"attempt (sent)\n", "\n  offer (accepted)\n", "\n  database finish\n"} {
 		if got := collector.Tree(attempt.Trace); attempt.Trace == callersTrace || !strings.Contains(got, want) {
@@ -104,11 +114,13 @@ func TestTheTraceOfASend(t *testing.T) {
 	}
 	offer := one("the offer", func(s apptest.Span) bool { return s.Name == "offer" && s.Trace == attempt.Trace })
 	servertest.Same(t, "the mail server", offer.Attributes["sendcode.provider"], s.SMTP.Addr())
-	text := one("the attempt as a text message", func(s apptest.Span) bool { return s.Attributes["sendcode.channel"] == "sms" })
+	text := one("the attempt as a text message",
+		func(s apptest.Span) bool { return s.Attributes["sendcode.channel"] == "sms" })
 	servertest.Same(t, "what the carrier got", carrier.Traces()[0], "00-"+text.Trace+"-"+text.ID+"-01")
 	for _, event := range told {
 		one("the delivery of "+event.Type, func(s apptest.Span) bool {
-			return s.Name == "webhook" && s.Attributes["sendcode.event"] == event.Type && s.Attributes["sendcode.outcome"] == "204" &&
+			return s.Name == "webhook" && s.Attributes["sendcode.event"] == event.Type &&
+				s.Attributes["sendcode.outcome"] == "204" &&
 				event.Traceparent == "00-"+s.Trace+"-"+s.ID+"-01"
 		})
 	}
@@ -116,9 +128,12 @@ func TestTheTraceOfASend(t *testing.T) {
 	one("a request without a route", func(s apptest.Span) bool { return s.Name == "GET" })
 	raw := strings.ToLower(collector.Raw())
 	for what, canary := range map[string]string{
-		"recipient": "ana.maria", "number": "15123456789", "code": code, "verification": sent.ID, "proof": checked.Proof, "session": "canary-of-a-session", "key": apptest.APIKey,
-		"Idempotency-Key": "canary-of-an-idempotency-key", "token": apptest.Token, "state": "of.the.state", "agent": "canary-of-an-agent", "path": "canary-of-a-path",
-		"bucket": "sendcode{", "statement": "insert into", "parameter": "$1", "password": "a password", "collector's secret": secretOfOTLP,
+		"recipient": "ana.maria", "number": "15123456789", "code": code, "verification": sent.ID,
+		"proof": checked.Proof, "session": "canary-of-a-session", "key": apptest.APIKey,
+		"Idempotency-Key": "canary-of-an-idempotency-key", "token": apptest.Token, "state": "of.the.state",
+		"agent": "canary-of-an-agent", "path": "canary-of-a-path",
+		"bucket": "sendcode{", "statement": "insert into", "parameter": "$1", "password": "a password",
+		"collector's secret": secretOfOTLP,
 	} {
 		for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary)} {
 			if canary == "" || strings.Contains(raw, trace) {
@@ -132,23 +147,26 @@ func TestTheTraceOfASend(t *testing.T) {
 	t.Logf("\n%s\n%s", tree, collector.Tree(attempt.Trace))
 }
 
-// A collector that takes connections and does not answer delays no send: its spans wait in a short queue or are dropped. A stop succeeds, and
-// the log says once that spans were lost.
+// A collector that takes connections and does not answer delays no send: its spans wait in a short
+// queue or are dropped. A stop succeeds, and the log says once that spans were lost.
 func TestACollectorThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(apptest.Roomy)
 	given, over := make(chan struct{}, 1000), make(chan struct{})
-	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { given <- struct{}{}; <-over }))
+	silent := httptest.NewServer(http.HandlerFunc(
+		func(http.ResponseWriter, *http.Request) { given <- struct{}{}; <-over }))
 	defer silent.Close()
 	defer close(over)
-	for name, value := range map[string]string{"EXPORTER_OTLP_ENDPOINT": silent.URL, "EXPORTER_OTLP_TIMEOUT": "600000", "BSP_EXPORT_TIMEOUT": "600000",
+	for name, value := range map[string]string{"EXPORTER_OTLP_ENDPOINT": silent.URL, "EXPORTER_OTLP_TIMEOUT": "600000",
+		"BSP_EXPORT_TIMEOUT": "600000",
 		"BSP_MAX_QUEUE_SIZE": "4", "BSP_MAX_EXPORT_BATCH_SIZE": "2"} {
 		s.Env["OTEL_"+name] = value
 	}
 	p := s.Spawn()
 	send := func(n int) {
 		t.Helper()
-		a, err := s.At(p.Base, http.MethodPost, "/v1/verifications", fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n), apptest.Patiently)
+		a, err := s.At(p.Base, http.MethodPost, "/v1/verifications",
+			fmt.Sprintf(`{"channel":"email","to":"person-%d@example.com"}`, n), apptest.Patiently)
 		apptest.Must(t, err)
 		s.Is("a send", a, http.StatusAccepted)
 		servertest.Same(t, "its outcome", a.Send.Status, "sent")

@@ -20,15 +20,17 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// Deployed twice as a platform does, with nothing but variables, on an empty disk, where SMTP is closed: codes of the first deploy work in
-// the second, quotas hold, and a person signs up on a page of one's own.
+// Deployed twice as a platform does, with nothing but variables, on an empty disk, where SMTP is
+// closed: codes of the first deploy work in the second, quotas hold, and a person signs up on a
+// page of one's own.
 func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	t.Parallel()
 	program := servertest.Chromium(t)
 	s := apptest.OnRealParts(t)
 	provider := mailapitest.Start(t, mailapitest.Rigs()[0])
 	database := s.Env["SENDCODE_DATABASE_URL"]
-	s.Env = map[string]string{"SENDCODE_DATABASE_URL": database, "SENDCODE_SMTP_URL": provider.URL(), "SENDCODE_MAIL_FROM": "Shop <codes@shop.example>",
+	s.Env = map[string]string{"SENDCODE_DATABASE_URL": database, "SENDCODE_SMTP_URL": provider.URL(),
+		"SENDCODE_MAIL_FROM":   "Shop <codes@shop.example>",
 		"SENDCODE_CONFIG_YAML": "purposes:\n  sign-up: {ttl: 5m}\n"}
 	for line := range strings.Lines(config.NewEnvironment()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
@@ -38,7 +40,8 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	var base string // of the newest deploy
 	site := pagetest.NewSite("", func() (policy, head, body string) {
 		return "default-src 'none'; script-src 'self' " + base + "; connect-src " + base + "; style-src 'self'",
-			`<link rel="icon" href="data:,"><script type="module" src="` + base + `/widget.js"></script><script type="module" src="/own.js"></script>`,
+			`<link rel="icon" href="data:,"><script type="module" src="` + base +
+				`/widget.js"></script><script type="module" src="/own.js"></script>`,
 			`<send-code public-key="` + s.Env["SENDCODE_PUBLIC_KEY"] + `" purpose="sign-up"></send-code>`
 	})
 	t.Cleanup(site.Close)
@@ -84,7 +87,8 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 		t.Helper()
 		input := `document.querySelector('send-code').shadowRoot.querySelector('#` + name + `')`
 		s.Await("the field "+name, func() bool {
-			there, err := pagetest.Eval(browser, `String(!!(document.querySelector('send-code')?.shadowRoot && `+input+`))`)
+			there, err := pagetest.Eval(browser,
+				`String(!!(document.querySelector('send-code')?.shadowRoot && `+input+`))`)
 			return err == nil && there == "true"
 		})
 		_, err := pagetest.Eval(browser, input+`.focus(), ''`)
@@ -103,12 +107,14 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	})
 	redeemed, err := s.At(base, http.MethodPost, "/v1/proofs/redeem", fmt.Sprintf(`{"proof":%q}`, proof))
 	apptest.Must(t, err)
-	if redeemed.StatusCode != http.StatusOK || !strings.Contains(string(redeemed.Raw), `"to":"`+person+`"`) || !strings.Contains(string(redeemed.Raw), `"purpose":"sign-up"`) {
+	if redeemed.StatusCode != http.StatusOK || !strings.Contains(string(redeemed.Raw), `"to":"`+person+`"`) ||
+		!strings.Contains(string(redeemed.Raw), `"purpose":"sign-up"`) {
 		t.Errorf("the back end redeems: %s", redeemed.Raw)
 	}
 }
 
-// deploy starts the service as a platform does: on an empty disk, at a port of the platform's choice, which PORT names. It sets base.
+// deploy starts the service as a platform does: on an empty disk, at a port of the platform's
+// choice, which PORT names. It sets base.
 func deploy(s *apptest.Stack, base *string) *exec.Cmd {
 	s.Helper()
 	port := servertest.FreePort(s.T)

@@ -1,5 +1,6 @@
-// Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys, authorization and tokens over
-// real HTTP, strict about all that a client must do. A test may make it misbehave at every step.
+// Package openidtest is a provider of OpenID Connect on loopback, for tests: discovery, keys,
+// authorization and tokens over real HTTP, strict about all that a client must do. A test may make
+// it misbehave at every step.
 package openidtest
 
 import (
@@ -48,17 +49,22 @@ type Provider struct {
 
 // New starts one that ends with the test.
 func New(t testing.TB, redirect string) *Provider {
-	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"}, codes: map[string]url.Values{}}
+	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"},
+		codes: map[string]url.Values{}}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	p.Rotate()
 	return p
 }
 
-// Visit goes to the provider's address as a browser does, and returns the address that it is sent back to.
+// Visit goes to the provider's address as a browser does, and returns the address that it is sent
+// back to.
 func Visit(t testing.TB, address string) *url.URL {
 	t.Helper()
-	visitor := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	visitor := &http.Client{CheckRedirect: func(
+		*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	resp, err := visitor.Get(address)
 	if err != nil {
 		t.Fatal(err)
@@ -134,9 +140,11 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (p *Provider) document(w http.ResponseWriter) {
 	d := map[string]any{
-		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+		"jwks_uri":                 p.URL + "/keys",
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
-		"id_token_signing_alg_values_supported": []string{"ES256", "HS256", "none"}, "authorization_response_iss_parameter_supported": true,
+		"id_token_signing_alg_values_supported":          []string{"ES256", "HS256", "none"},
+		"authorization_response_iss_parameter_supported": true,
 	}
 	maps.Copy(d, p.Document)
 	answer(w, http.StatusOK, d)
@@ -145,14 +153,16 @@ func (p *Provider) document(w http.ResponseWriter) {
 // authorize logs every visitor in at once, where the client asks as it must.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" || q.Get("nonce") == "" ||
+	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" ||
+		q.Get("nonce") == "" ||
 		q.Get("state") == "" || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" {
 		http.Error(w, "not a request of this client", http.StatusBadRequest)
 		return
 	}
 	code := rand.Text()
 	p.codes[code] = q
-	http.Redirect(w, r, p.Redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode(), http.StatusFound)
+	http.Redirect(w, r, p.Redirect+"?"+url.Values{"code": {code}, "state": {q.Get("state")}, "iss": {p.URL}}.Encode(),
+		http.StatusFound)
 }
 
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
@@ -169,15 +179,18 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case id != ClientID || secret != ClientSecret:
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
-	case !known || r.PostForm.Get("redirect_uri") != p.Redirect || base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
-		answer(w, http.StatusBadRequest, map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
+	case !known || r.PostForm.Get("redirect_uri") != p.Redirect ||
+		base64.RawURLEncoding.EncodeToString(sum[:]) != asked.Get("code_challenge"):
+		answer(w, http.StatusBadRequest,
+			map[string]any{"error": "invalid_grant", "error_description": "<script>alert(1)</script>"})
 	default:
 		sign := p.Token
 		if sign == nil {
 			sign = p.Signed
 		}
 		answer(w, http.StatusOK, map[string]any{
-			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60, "id_token": sign(p.said(asked.Get("nonce"))),
+			"access_token": "an access token", "token_type": "Bearer", "expires_in": 60,
+			"id_token": sign(p.said(asked.Get("nonce"))),
 		})
 	}
 }
@@ -185,7 +198,8 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 // said are the claims about who logs in now.
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
-	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(), "nonce": nonce}
+	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(),
+		"nonce": nonce}
 	maps.Copy(claims, p.Claims)
 	return claims
 }

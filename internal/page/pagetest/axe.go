@@ -13,9 +13,10 @@ import (
 
 // Axe finds barriers to accessibility in a page with axe-core, in the browser of a test.
 //
-// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer tools, which any tab can be sent to. So a
-// machine that can run the browser's tests can run these, with nothing more to fetch and no code of others in this repository. A
-// browser without it fails the test.
+// Chromium brings axe-core along for its own audits of pages, in the scripts of its developer
+// tools, which any tab can be sent to. So a machine that can run the browser's tests can run these,
+// with nothing more to fetch and no code of others in this repository. A browser without it fails
+// the test.
 type Axe struct {
 	Version string
 	source  string
@@ -71,18 +72,20 @@ func quotedSource(script string) (string, error) {
 	return "", errNoAxe
 }
 
-// axeRules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good practice.
+// axeRules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good
+// practice.
 const axeRules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
 
-// ServeHTTP answers with the script. A page that has loaded it from an address is ready in a seventh of the time that Violations needs to
-// bring it, since browsers keep what they compiled.
+// ServeHTTP answers with the script. A page that has loaded it from an address is ready in a
+// seventh of the time that Violations needs to bring it, since browsers keep what they compiled.
 func (e *Axe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 	_, _ = io.WriteString(w, e.source)
 }
 
-// Violations describes the problem with the page in a tab, or with the part that a selector names, one line each: the rule, and where.
+// Violations describes the problem with the page in a tab, or with the part that a selector names,
+// one line each: the rule, and where.
 func (e *Axe) Violations(tab context.Context, part string) ([]string, error) {
 	run := fmt.Sprintf(`axe.run(%q, %s).then((found) => found.violations.flatMap((v) => v.nodes.map((n) =>
 		v.id + ": " + n.target.join(" ") + ": " + n.html.slice(0, 120) + ": " + (n.any[0] ?? n.all[0] ?? n.none[0])?.message)))`, part, axeRules)

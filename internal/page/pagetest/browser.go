@@ -9,8 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Browser starts a headless Chromium, which ends with the context. It keeps its profile in a directory of its own, since its child
-// processes may still write there when the first one has ended. It loads only the pages that it is sent to.
+// Browser starts a headless Chromium, which ends with the context. It keeps its profile in a
+// directory of its own, since its child processes may still write there when the first one has
+// ended. It loads only the pages that it is sent to.
 func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
@@ -36,7 +37,8 @@ type Look struct {
 	Lang          string // Accept-Language
 }
 
-// WideAndDark returns two looks: 1280 pixels wide in light colours, and the look's own width in dark ones.
+// WideAndDark returns two looks: 1280 pixels wide in light colours, and the look's own width in
+// dark ones.
 func (l Look) WideAndDark() [2]Look {
 	wide, dark := l, l
 	wide.Width, wide.Dark, dark.Dark = 1280, false, true
@@ -60,9 +62,11 @@ func (l Look) Apply() chromedp.Action[chromedp.Void] {
 		Command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
 			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion},
 		}}),
-		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}), // else keys go to the newest tab
+		// else keys go to the newest tab
+		Command(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
 		Command(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: l.NoScript}),
-		Command(network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": l.Lang}}),
+		Command(network.SetExtraHTTPHeaders,
+			network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": l.Lang}}),
 	)
 }
 
@@ -89,8 +93,10 @@ func (w *World) Adopt() chromedp.Action[chromedp.Void] {
 func Offline(off bool) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		Command(network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
-			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}},
+			MatchedNetworkConditions: []*network.Conditions{{Offline: off, DownloadThroughput: -1,
+				UploadThroughput: -1}},
 		}),
-		Command(network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}),
+		Command(network.OverrideNetworkState,
+			network.OverrideNetworkStateParams{Offline: off, DownloadThroughput: -1, UploadThroughput: -1}),
 	)
 }

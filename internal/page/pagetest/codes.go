@@ -1,5 +1,6 @@
-// Package pagetest brings the page and the widget into each of their states: over the real use cases, with database and limiter in memory, on a
-// clock that is moved by hand, and with messages that end when and as a test says. The browser tests and tools/screenshots use it.
+// Package pagetest brings the page and the widget into each of their states: over the real use
+// cases, with database and limiter in memory, on a clock that is moved by hand, and with messages
+// that end when and as a test says. The browser tests and tools/screenshots use it.
 package pagetest
 
 import (
@@ -27,8 +28,8 @@ import (
 	"sendcode/quota"
 )
 
-// Code is how a test types the right code of every verification; Letters where codes are made of letters, LongCode while an app is over its
-// bound on failed checks.
+// Code is how a test types the right code of every verification; Letters where codes are made of
+// letters, LongCode while an app is over its bound on failed checks.
 const (
 	Code     = "482913"
 	Letters  = "BKVXRTNZ"
@@ -41,8 +42,9 @@ var (
 	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
-// Codes are the use cases, with names that a test knows for what differs each time: codes, IDs, tokens and proofs. Sends stay in flight until
-// Settle, unless Immediately says what becomes of them.
+// Codes are the use cases, with names that a test knows for what differs each time: codes, IDs,
+// tokens and proofs. Sends stay in flight until Settle, unless Immediately says what becomes of
+// them.
 type Codes struct {
 	*verificationtest.Process
 	Immediately store.Status
@@ -76,12 +78,15 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 		return nil, err
 	}
 	c := &Codes{db: db, began: now(), life: 10 * time.Minute, shape: ofDigits}
-	c.offered = policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"}, "branded": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{}}
+	c.offered = policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}, "news": {Title: "News"},
+		"branded": {Title: "Shop"}}, Purposes: map[string]policy.Purpose{}}
 	names := []string{policy.DefaultPurpose, "gift", "confirm"}
 	for _, name := range names {
-		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names, Policy: quota.Policy{Name: "default", Rules: rules}}
+		c.offered.Purposes[name] = policy.Purpose{Name: name, Shares: names,
+			Policy: quota.Policy{Name: "default", Rules: rules}}
 	}
-	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(), Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
+	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
+		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
 		core.Parts{
 			DB: database{db, c}, Limiter: quota.NewMemory(now, "process"), Sender: provider{c}, Carrier: carrier{c},
 			Logger: logger, Now: now, Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
@@ -131,7 +136,8 @@ func (c *Codes) Pause(ch recipient.Channel) {
 	})
 }
 
-// SetCountries sets the countries that text messages go to, in alphabetical order; without any the channel is off.
+// SetCountries sets the countries that text messages go to, in alphabetical order; without any the
+// channel is off.
 func (c *Codes) SetCountries(countries ...string) {
 	c.change(func() {
 		if c.Texts, c.offered.Numbers.Countries = nil, countries; len(countries) > 0 {
@@ -175,7 +181,8 @@ func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return l
 
 // Verification is the nth, as the server knows it now; the database must be there.
 func (c *Codes) Verification(n int) verification.View {
-	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret}, fmt.Sprintf("verification-%d", n+1))
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret},
+		fmt.Sprintf("verification-%d", n+1))
 	if err != nil {
 		panic(err)
 	}
@@ -191,14 +198,17 @@ func (c *Codes) Asks() []verification.Ask {
 
 // Wait is how long the next mail to an address has to wait now.
 func (c *Codes) Wait(address string) (time.Duration, error) {
-	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret}, string(recipient.Email), address, "")
+	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret},
+		string(recipient.Email), address, "")
 	return a.Quota.RetryAfter(), err
 }
 
-// Settle gives the newest send an outcome, once; a text message may also have a receipt, Delivered or Undelivered.
+// Settle gives the newest send an outcome, once; a text message may also have a receipt, Delivered
+// or Undelivered.
 func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 
-// FailByCarrier has a carrier take nothing more for the newest send's recipient for a while; that send has failed.
+// FailByCarrier has a carrier take nothing more for the newest send's recipient for a while; that
+// send has failed.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
 // settle ends the newest send, unless the status is one in flight, and returns it.
@@ -283,7 +293,8 @@ func (p carrier) Send(context.Context, sms.Message) (sms.Receipt, error) {
 	return sms.Receipt{Provider: r.Provider, Code: r.Code}, err
 }
 
-// database is the one in memory, which says that everybody is locked out, if they are, and counts checks.
+// database is the one in memory, which says that everybody is locked out, if they are, and counts
+// checks.
 type database struct {
 	core.Database
 	codes *Codes
@@ -325,7 +336,8 @@ func (d database) Check(ctx context.Context, r store.CheckRequest) (checked stor
 	return checked, err
 }
 
-// named returns the name of a verification that has this ID, realID the reverse; what has none stays as it is.
+// named returns the name of a verification that has this ID, realID the reverse; what has none
+// stays as it is.
 func (c *Codes) named(id string) string {
 	if n := slices.Index(c.names, id); n >= 0 {
 		return fmt.Sprintf("verification-%d", n+1)
@@ -371,7 +383,8 @@ func (c *Codes) Get(ctx context.Context, caller verification.Caller, id string) 
 }
 
 // Check implements page.codes.
-func (c *Codes) Check(ctx context.Context, caller verification.Caller, id, typed string) (verification.CheckResult, error) {
+func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
+	typed string) (verification.CheckResult, error) {
 	c.mu.Lock()
 	real := c.realID(id)
 	if n := slices.Index(c.names, real); n >= 0 {
@@ -387,7 +400,8 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id, typed
 	return result, err
 }
 
-// meant returns the right code if that is what the text means by Code, Letters or LongCode, else the text.
+// meant returns the right code if that is what the text means by Code, Letters or LongCode, else
+// the text.
 func meant(typed, right string) string {
 	for _, as := range []struct {
 		name string

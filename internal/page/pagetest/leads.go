@@ -11,8 +11,9 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// DoAndWaitForPath runs the steps in the tab and waits, at most [servertest.Patience], until a newly loaded page's path and query begin
-// with prefix. It fails if a step fails or no such page is loaded.
+// DoAndWaitForPath runs the steps in the tab and waits, at most [servertest.Patience], until a
+// newly loaded page's path and query begin with prefix. It fails if a step fails or no such page is
+// loaded.
 func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
 	// What stands in a page's window is gone with the page.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[string](`window.left = false; ""`)); err != nil {
@@ -27,7 +28,8 @@ func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Acti
 	defer tick.Stop()
 	for {
 		// While a page is being left there is nothing to ask.
-		at, err := chromedp.Run(tab, chromedp.Evaluate[string](`document.readyState === "complete" && window.left === undefined ? location.pathname + location.search : ""`))
+		at, err := chromedp.Run(tab, chromedp.Evaluate[string](
+			`document.readyState === "complete" && window.left === undefined ? location.pathname + location.search : ""`))
 		if err == nil && strings.HasPrefix(at, prefix) {
 			return nil
 		}

@@ -15,22 +15,25 @@ import (
 // PublicKey is what a site's widget asks with.
 const PublicKey = "pk_uitest_0123456789abcdef"
 
-// Site is another site's page, on an origin of its own and under a strict policy, that holds the widget of a service.
+// Site is another site's page, on an origin of its own and under a strict policy, that holds the
+// widget of a service.
 type Site struct {
 	URL    string // the page; its origin is this without the slash
 	Script string // at /own.js; set before a visit
 	server *httptest.Server
 }
 
-// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy, head and body; css is at /own.css.
+// NewSite starts a site; Close it. of returns, for each visit, the page's content security policy,
+// head and body; css is at /own.css.
 func NewSite(css string, of func() (policy, head, body string)) *Site {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		policy, head, body := of()
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
-			`<title>Shop</title>%s</head><body>%s</body></html>`, head, body)
+		_, _ = fmt.Fprintf(w,
+			`<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">`+
+				`<title>Shop</title>%s</head><body>%s</body></html>`, head, body)
 	})
 	mux.HandleFunc("GET /own.css", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/css")
@@ -57,8 +60,9 @@ func (s *Site) Close() { s.server.Close() }
 
 // strictPolicy returns a content security policy that trusts only the site and the service at base.
 func strictPolicy(base string) string {
-	return fmt.Sprintf("default-src 'none'; script-src 'self' %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
-		"require-trusted-types-for 'script'; trusted-types 'none'", base)
+	return fmt.Sprintf(
+		"default-src 'none'; script-src 'self' %[1]s; connect-src %[1]s; img-src data:; style-src 'self'; base-uri 'none'; form-action 'none'; "+
+			"require-trusted-types-for 'script'; trusted-types 'none'", base)
 }
 
 // Embed starts a site with this markup and more style, and allows it to use the world's service.
@@ -73,5 +77,6 @@ func (w *World) Embed(markup, css string) *Site {
 
 // Allow allows pages of these origins, and no others, to use the public key.
 func (w *World) Allow(origins ...string) {
-	w.api.SetKeys(api.Keys{{App: "shop", ID: "web", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins}})
+	w.api.SetKeys(api.Keys{{App: "shop", ID: "web", Kind: verification.Browser,
+		SHA256: sha256.Sum256([]byte(PublicKey)), Origins: origins}})
 }

@@ -91,8 +91,8 @@ func (v *Visitor) Post(query, act string, fields ...string) (string, error) {
 	return v.Submit(page, act, fields...)
 }
 
-// Submit fills in and posts a form of a page, with its hidden fields, as a browser without scripts does. It fails if there is no such
-// form. It returns the HTML of the page that follows.
+// Submit fills in and posts a form of a page, with its hidden fields, as a browser without scripts
+// does. It fails if there is no such form. It returns the HTML of the page that follows.
 func (v *Visitor) Submit(page, act string, fields ...string) (string, error) {
 	action, values, err := formIn(page, act)
 	if err != nil {
@@ -122,7 +122,9 @@ func (v *Visitor) request(method, query string, form url.Values) (string, error)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusUnprocessableEntity} // that have one of the page's cards
+	// that have one of the page's cards
+	cards := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusTooManyRequests,
+		http.StatusUnprocessableEntity}
 	if err == nil && !slices.Contains(cards, answer.StatusCode) {
 		err = fmt.Errorf("status %d", answer.StatusCode)
 	}

@@ -32,34 +32,44 @@ func WidgetStates() []WidgetState {
 		{Name: "widget-bad-address", Kind: "ask", To: "ana.example.com"},
 		{Name: "widget-sending", Kind: "code", To: Address},
 		{Name: "widget-code", Kind: "code", Before: steps{arrives}, To: Address},
-		{Name: "widget-code-ready", Kind: "code", Before: steps{arrives}, To: Address, After: steps{later(75 * time.Second)}},
+		{Name: "widget-code-ready", Kind: "code", Before: steps{arrives}, To: Address,
+			After: steps{later(75 * time.Second)}},
 		{Name: "widget-code-wrong", Kind: "code", Before: steps{arrives}, To: Address, Code: "111111"},
 		{Name: "widget-code-unknown", Kind: "code", Before: steps{immediately(store.Unknown)}, To: Address},
-		{Name: "widget-enough-minute", Kind: "enough", Before: steps{arrives, send(Address), later(12 * time.Second)}, To: Address},
-		{Name: "widget-enough-hour", Kind: "enough", Before: steps{spent(5, 7*time.Minute), later(3 * time.Minute)}, To: Address},
+		{Name: "widget-enough-minute", Kind: "enough", Before: steps{arrives, send(Address), later(12 * time.Second)},
+			To: Address},
+		{Name: "widget-enough-hour", Kind: "enough", Before: steps{spent(5, 7*time.Minute), later(3 * time.Minute)},
+			To: Address},
 		{Name: "widget-enough-network", Kind: "enough", Rules: networkSpentRules(),
 			Before: steps{send("ben@example.com"), send("cem@example.com")}, To: Address},
 		{Name: "widget-locked-out", Kind: "ask", Before: steps{lockOut}, To: Address},
-		{Name: "widget-locked-out-code", Kind: "code", Before: steps{arrives}, To: Address, After: steps{lockOut}, Code: "111111"},
+		{Name: "widget-locked-out-code", Kind: "code", Before: steps{arrives}, To: Address, After: steps{lockOut},
+			Code: "111111"},
 		{Name: "widget-too-many-requests", Kind: "away", Before: steps{exhaust}, To: Address},
-		{Name: "widget-code-long-approved", Kind: "approved", Before: steps{longCodes, arrives}, To: Address, Code: LongCode},
+		{Name: "widget-code-long-approved", Kind: "approved", Before: steps{longCodes, arrives}, To: Address,
+			Code: LongCode},
 		{Name: "widget-failed", Kind: "failed", To: Address, After: steps{settle(store.Failed)}},
-		{Name: "widget-expired", Kind: "ended", Before: steps{arrives}, To: Address, After: steps{later(11 * time.Minute)}},
+		{Name: "widget-expired", Kind: "ended", Before: steps{arrives}, To: Address,
+			After: steps{later(11 * time.Minute)}},
 		{Name: "widget-away", Kind: "away", Before: steps{down}, To: Address},
 		{Name: "widget-misplaced", Kind: "misplaced", To: Address, Barred: true},
 		{Name: "widget-phone-ask", Kind: "ask", Phone: true},
 		{Name: "widget-phone-bad", Kind: "ask", Phone: true, To: "0151 23 ana"},
 		{Name: "widget-phone-denied", Kind: "ask", Phone: true, To: "+34 612 34 56 78"},
 		{Name: "widget-phone-code", Kind: "code", Phone: true, Before: steps{arrives}, To: Number},
-		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: steps{arrives}, To: Number, After: steps{later(75 * time.Second)}},
-		{Name: "widget-phone-undelivered", Kind: "failed", Phone: true, Before: steps{immediately(store.Undelivered)}, To: Number},
+		{Name: "widget-phone-ready", Kind: "code", Phone: true, Before: steps{arrives}, To: Number,
+			After: steps{later(75 * time.Second)}},
+		{Name: "widget-phone-undelivered", Kind: "failed", Phone: true, Before: steps{immediately(store.Undelivered)},
+			To: Number},
 		{Name: "widget-phone-failed", Kind: "failed", Phone: true, To: Number, After: steps{settle(store.Failed)}},
-		{Name: "widget-phone-limit", Kind: "enough", Phone: true, Before: steps{texting("DE"), text(Number), bar(23 * time.Hour)}, To: Number},
+		{Name: "widget-phone-limit", Kind: "enough", Phone: true,
+			Before: steps{texting("DE"), text(Number), bar(23 * time.Hour)}, To: Number},
 		{Name: "widget-approved", Kind: "approved", Before: steps{arrives}, To: Address, Code: Code},
 	}
 }
 
-// World starts a world in the state's precondition and a site with the widget in a language; Close both.
+// World starts a world in the state's precondition and a site with the widget in a language; Close
+// both.
 func (s WidgetState) World(lang string) (*World, *Site, error) {
 	w, err := State{Rules: s.Rules, Steps: s.Before}.New("en")
 	if err != nil {
@@ -70,7 +80,8 @@ func (s WidgetState) World(lang string) (*World, *Site, error) {
 		w.Codes.SetCountries("AT", "CN", "DE", "US")
 		attributes = `channels="sms email" country="DE"`
 	}
-	site := w.Embed(fmt.Sprintf(`<main><send-code public-key="%s" locale="%s" %s></send-code></main>`, PublicKey, lang, attributes), "")
+	site := w.Embed(fmt.Sprintf(`<main><send-code public-key="%s" locale="%s" %s></send-code></main>`, PublicKey, lang,
+		attributes), "")
 	if s.Barred {
 		w.Allow()
 	}
@@ -107,7 +118,8 @@ func (s WidgetState) Reach(tab context.Context, w *World) error {
 	return nil
 }
 
-// typed fills in and submits a field, or reloads the page if there is none, and waits for a card of this kind.
+// typed fills in and submits a field, or reloads the page if there is none, and waits for a card of
+// this kind.
 func typed(tab context.Context, field, text, kind string) error {
 	_, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(`(async () => {
 		await customElements.whenDefined('send-code');

@@ -86,7 +86,8 @@ func NewWorld(rules ...quota.Rule) *World {
 	return w
 }
 
-// withoutTime removes the time of a log line, since its digits could look like a code that must not be in the log.
+// withoutTime removes the time of a log line, since its digits could look like a code that must not
+// be in the log.
 func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == slog.TimeKey {
 		return slog.Attr{}
@@ -98,7 +99,8 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 var theShop = page.AppPage{
 	App: "shop", Title: "Shop", Sender: "no-reply@shop.example",
 	Purposes: []page.Purpose{
-		{Name: "default", Code: ofDigits, Subject: subject}, {Name: "confirm", Code: ofLetters, Title: confirmTitle, Subject: subject},
+		{Name: "default", Code: ofDigits, Subject: subject},
+		{Name: "confirm", Code: ofLetters, Title: confirmTitle, Subject: subject},
 	},
 	ReturnURLs: []string{"https://shop.example/welcome", "https://app.example"},
 }
@@ -138,13 +140,14 @@ func (w *World) SendLetters() {
 	w.page.Configure(letters)
 }
 
-// SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed checks. The page still expects
-// six.
+// SendLongCodes makes later codes eight digits long, as while an app is over its limit on failed
+// checks. The page still expects six.
 func (w *World) SendLongCodes() {
 	w.Codes.shapeAs(ofEight)
 }
 
-// Exhaust refuses all further requests to the page and the API, as if their network had made too many.
+// Exhaust refuses all further requests to the page and the API, as if their network had made too
+// many.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
 // requests refuses while the world is exhausted.

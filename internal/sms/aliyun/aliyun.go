@@ -1,4 +1,5 @@
-// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, asking and probe.
+// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, asking and
+// probe.
 package aliyun
 
 import (
@@ -47,7 +48,8 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{c, sms.NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token: OutId only comes back in receipts.
+// Send implements Carrier. The interface has no idempotency token: OutId only comes back in
+// receipts.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	template, values, fail := c.Template(m)
 	if fail != nil {
@@ -59,12 +61,14 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Er
 	}
 	filled, _ := json.Marshal(params) // texts always encode
 	return c.Attempt(ctx, c.request("SendSms", map[string]string{
-		"PhoneNumbers": formatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template, "TemplateParam": string(filled),
-		"OutId": m.ID,
+		"PhoneNumbers": formatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
+		"TemplateParam": string(filled),
+		"OutId":         m.ID,
 	}), parseSendAnswer)
 }
 
-// formatNumber returns the national number for mainland China, else country code and number without a plus.
+// formatNumber returns the national number for mainland China, else country code and number without
+// a plus.
 func formatNumber(number, country string) string {
 	digits := strings.TrimPrefix(number, "+")
 	if country == "CN" {
@@ -75,7 +79,8 @@ func formatNumber(number, country string) string {
 
 const acs3 = "ACS3-HMAC-SHA256"
 
-// request signs an action (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+// request signs an action
+// (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func (c *carrier) request(action string, params map[string]string) exchange.Request {
 	query := canonicalQuery(params)
 	signed := map[string]string{
@@ -90,10 +95,12 @@ func (c *carrier) request(action string, params map[string]string) exchange.Requ
 		}
 	}
 	header.Set("Authorization", signACS3(c.KeyID, c.Secret, http.MethodPost, query, signed))
-	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query, Header: header}
+	return exchange.Request{Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/?" + query,
+		Header: header}
 }
 
-// signACS3 gives the Authorization of a request to / whose body's hash stands among the signed headers, in lower case.
+// signACS3 gives the Authorization of a request to / whose body's hash stands among the signed
+// headers, in lower case.
 func signACS3(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3+"\n"+exchange.HexSHA256(canonical)))
@@ -109,8 +116,8 @@ func canonicalQuery(params map[string]string) string {
 	return strings.Join(pairs, "&")
 }
 
-// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code means that the message was not accepted;
-// it may be about the number.
+// verdicts are those of help.aliyun.com/zh/sms/developer-reference/api-error-codes. Any other code
+// means that the message was not accepted; it may be about the number.
 var verdicts = map[string]sms.Verdict{
 	"isv.MOBILE_NUMBER_ILLEGAL":         sms.VerdictBadNumber,
 	"isv.MOBILE_COUNT_OVER_LIMIT":       sms.VerdictRejected,
@@ -131,13 +138,15 @@ var verdicts = map[string]sms.Verdict{
 
 const codeRecipientLimit = "isv.BUSINESS_LIMIT_CONTROL"
 
-// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by default 1 a minute, 5 an hour and 10
-// in 24 hours, and 40 in 24 hours over all senders. An unknown limit holds for an hour.
+// limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
+// default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
+// limit holds for an hour.
 func limitDuration(message string) time.Duration {
 	switch {
 	case strings.Contains(message, "分钟"), strings.Contains(strings.ToLower(message), "minute"):
 		return time.Minute
-	case strings.Contains(message, "天"), strings.Contains(message, "日"), strings.Contains(strings.ToLower(message), "day"):
+	case strings.Contains(message, "天"), strings.Contains(message, "日"),
+		strings.Contains(strings.ToLower(message), "day"):
 		return 24 * time.Hour
 	}
 	return time.Hour
@@ -171,8 +180,9 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 // china is the time zone of Aliyun's days, also for recipients in other countries.
 var china = time.FixedZone("UTC+8", 8*60*60)
 
-// Ask implements Asker (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus 1 is
-// under way, 2 failed, 3 delivered; OutId is what SendSms was given.
+// Ask implements Asker
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
+// 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.request("QuerySendDetails", map[string]string{
 		"PhoneNumber": formatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
@@ -186,15 +196,17 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 		return sms.Report{}, false, sms.UnreadableError(a, said.Code)
 	}
 	for _, d := range said.SmsSendDetailDTOs.SmsSendDetailDTO {
-		if r, known := sms.ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known && d.OutID == q.Send {
+		if r, known := sms.ReportByStatus(q.Send, strconv.Itoa(d.SendStatus), []string{"3"}, []string{"2"}); known &&
+			d.OutID == q.Send {
 			return r, true, nil
 		}
 	}
 	return sms.Report{}, false, nil
 }
 
-// Reports implements Reporter (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a list to
-// one address; out_id names the send, as in SendSms.
+// Reports implements Reporter
+// (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
+// list to one address; out_id names the send, as in SendSms.
 func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`
@@ -214,7 +226,8 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 
 func (c *carrier) EndpointURL() string { return c.Endpoint }
 
-// Probe asks for each template (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
+// Probe asks for each template
+// (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-getsmstemplate): status 1 is
 // approved.
 func (c *carrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()

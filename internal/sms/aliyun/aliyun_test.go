@@ -13,9 +13,11 @@ import (
 	"sendcode/internal/sms/smstest"
 )
 
-// The worked example of the vendor's page on the signature (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
+// The worked example of the vendor's page on the signature
+// (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func TestACS3AsDocumented(t *testing.T) {
-	query := canonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd", "RegionId": "cn-shanghai"})
+	query := canonicalQuery(map[string]string{"ImageId": "win2019_1809_x64_dtc_zh-cn_40G_alibase_20230811.vhd",
+		"RegionId": "cn-shanghai"})
 	got := signACS3("YourAccessKeyId", "YourAccessKeySecret", "POST", query, map[string]string{
 		"host": "ecs.cn-shanghai.aliyuncs.com", "x-acs-action": "RunInstances", "x-acs-version": "2014-05-26",
 		"x-acs-date": "2023-10-26T10:22:32Z", "x-acs-signature-nonce": "3156853299f313e23d1673dc12e1703d",
@@ -35,13 +37,16 @@ func TestACS3AsDocumented(t *testing.T) {
 // checkACS3 is the vendor's side: it signs again what arrived.
 func checkACS3(r *http.Request, body string) error {
 	signed := smstest.Signed(r)
-	for _, needed := range []string{"host", "x-acs-action", "x-acs-version", "x-acs-date", "x-acs-signature-nonce", "x-acs-content-sha256"} {
+	for _, needed := range []string{"host", "x-acs-action", "x-acs-version", "x-acs-date", "x-acs-signature-nonce",
+		"x-acs-content-sha256"} {
 		if signed[needed] == "" {
 			return fmt.Errorf("%s is not signed, only %v", needed, signed)
 		}
 	}
-	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")}, exchange.HexSHA256(body),
-		smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"), signACS3("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
+	return smstest.Want([]string{signed["x-acs-content-sha256"], signed["x-acs-date"], r.Header.Get("Authorization")},
+		exchange.HexSHA256(body),
+		smstest.SignedAt.UTC().Format("2006-01-02T15:04:05Z"),
+		signACS3("LTAI5tExample", smstest.Private, r.Method, r.URL.RawQuery, signed))
 }
 
 func aliyunRig() smstest.Rig {
@@ -58,24 +63,30 @@ func aliyunRig() smstest.Rig {
 			return Config{
 				Account: sms.Account{
 					KeyID: "LTAI5tExample", Sign: "商店", Params: []string{"code", "minutes"},
-					Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"}, "login": {"zh-Hans": "SMS_3"}},
+					Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"},
+						"login": {"zh-Hans": "SMS_3"}},
 				},
 				Endpoint: endpoint,
-			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
+			}.Open(sms.Setup{Name: "aliyun", Secret: smstest.Private,
+				Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
 			return errors.Join(checkACS3(r, body), smstest.Want(
-				[]string{r.Method, r.URL.Path, r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"), q.Get("PhoneNumbers"), q.Get("SignName"),
+				[]string{r.Method, r.URL.Path, r.Header.Get("x-acs-action"), r.Header.Get("x-acs-version"),
+					q.Get("PhoneNumbers"), q.Get("SignName"),
 					q.Get("TemplateCode"), q.Get("TemplateParam"), q.Get("OutId")},
-				"POST", "/", "SendSms", "2017-05-25", "13812345678", "商店", "SMS_3", `{"code":"739154","minutes":"9"}`, smstest.Sample().ID))
+				"POST", "/", "SendSms", "2017-05-25", "13812345678", "商店", "SMS_3", `{"code":"739154","minutes":"9"}`,
+				smstest.Sample().ID))
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number":           smstest.Case(failure(200, "isv.MOBILE_NUMBER_ILLEGAL", "+8613812345678"), delivery.Rejected, "", 0),
-			"a minute's limit":         limit("触发分钟级流控Permits:1", time.Minute),
-			"the number's limit":       limit("触发号码天级流控Permits:40", 24*time.Hour),
-			"a limit in other words":   limit("flow control", time.Hour),
-			"our balance":              smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""), delivery.Temporary, "", 0),
+			"invalid number": smstest.Case(failure(200, "isv.MOBILE_NUMBER_ILLEGAL", "+8613812345678"),
+				delivery.Rejected, "", 0),
+			"a minute's limit":       limit("触发分钟级流控Permits:1", time.Minute),
+			"the number's limit":     limit("触发号码天级流控Permits:40", 24*time.Hour),
+			"a limit in other words": limit("flow control", time.Hour),
+			"our balance": smstest.Case(failure(200, "isv.AMOUNT_NOT_ENOUGH", ""),
+				delivery.Temporary, "", 0),
 			"no route":                 smstest.PerNumber(failure(200, "isv.DOMESTIC_NUMBER_NOT_SUPPORTED", "")),
 			"throttled":                smstest.Case(failure(503, "Throttling.User", ""), delivery.Temporary, "", 0),
 			"their error":              smstest.Case(failure(200, "isp.SYSTEM_ERROR", ""), delivery.Unknown, "", 0),
@@ -87,7 +98,8 @@ func aliyunRig() smstest.Rig {
 
 func TestAliyunNumbers(t *testing.T) {
 	for _, c := range []struct{ to, country, want string }{
-		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"}, {"+4915123456789", "DE", "4915123456789"},
+		{"+8613812345678", "CN", "13812345678"}, {"+85261234567", "HK", "85261234567"},
+		{"+4915123456789", "DE", "4915123456789"},
 	} {
 		if got := formatNumber(c.to, c.country); got != c.want {
 			t.Errorf("%s: %s", c.to, got)
@@ -99,16 +111,19 @@ func TestAliyunContract(t *testing.T) { smstest.Contract(t, aliyunRig()) }
 
 func TestAliyunIsAsked(t *testing.T) {
 	aliyunSays := func(status int, out string) string {
-		return fmt.Sprintf(`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)
+		return fmt.Sprintf(
+			`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)
 	}
 	smstest.AskContract(t, smstest.Asked{
 		Rig: aliyunRig(), ID: "900619746936498440^0",
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
-			return errors.Join(checkACS3(r, body), smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Encode()}, "QuerySendDetails",
-				"BizId=900619746936498440%5E0&CurrentPage=1&PageSize=50&PhoneNumber=13812345678&SendDate=20300302"))
+			return errors.Join(checkACS3(r, body),
+				smstest.Want([]string{r.Header.Get("X-Acs-Action"), q.Encode()}, "QuerySendDetails",
+					"BizId=900619746936498440%5E0&CurrentPage=1&PageSize=50&PhoneNumber=13812345678&SendDate=20300302"))
 		},
-		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID), Open: aliyunSays(1, smstest.Sample().ID),
+		Delivered: aliyunSays(3, smstest.Sample().ID), Lost: aliyunSays(2, smstest.Sample().ID),
+		Open:    aliyunSays(1, smstest.Sample().ID),
 		None:    aliyunSays(3, "x"),
 		Refusal: smstest.Reply(200, `{"Code":"isv.ACCOUNT_ABNORMAL","Message":"`+smstest.Private+`"}`),
 	})
@@ -117,10 +132,12 @@ func TestAliyunIsAsked(t *testing.T) {
 func TestAliyunSettings(t *testing.T) {
 	approved := sms.Approved{"default": {"en": "SMS_1"}}
 	smstest.Refused(t, map[string]map[string]error{
-		"key_id":    Config{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
-		"sign":      Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
-		"templates": Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: sms.Approved{"login": {"en": "x"}}}}.Check(),
-		"params":    Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved, Params: []string{"minutes"}}}.Check(),
+		"key_id": Config{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
+		"sign":   Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
+		"templates": Config{Account: sms.Account{KeyID: "LTAI", Sign: "s",
+			Templates: sms.Approved{"login": {"en": "x"}}}}.Check(),
+		"params": Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved,
+			Params: []string{"minutes"}}}.Check(),
 	})
 }
 
@@ -132,7 +149,8 @@ func TestAliyunProbe(t *testing.T) {
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"1"}`), nil},
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":1}`), nil},
 		{smstest.Reply(200, `{"Code":"OK","TemplateStatus":"0"}`), sms.ErrUnknownTemplate},
-		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`), sms.ErrUnknownTemplate},
+		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`),
+			sms.ErrUnknownTemplate},
 		{smstest.Reply(400, `{"Code":"SignatureDoesNotMatch","Message":"`+smstest.Private+`"}`), sms.ErrLogin},
 		{smstest.Reply(200, smstest.Private), sms.ErrUndocumented},
 	} {

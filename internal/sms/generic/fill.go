@@ -22,12 +22,15 @@ const secretName = "secret"
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,
-		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose, "language": m.Language,
-		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())), secretName: secret,
+		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose,
+		"language": m.Language,
+		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())),
+		secretName: secret,
 	}
 }
 
-// dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS 23.038 section 4).
+// dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS
+// 23.038 section 4).
 func dataCoding(text string) string {
 	if sms.Unicode(text) {
 		return "2"
@@ -47,7 +50,8 @@ func unknownPlaceholders(template string) []string {
 	return unknown
 }
 
-// fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder without a value becomes empty.
+// fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder
+// without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
@@ -88,11 +92,13 @@ var contentTypes = map[format]string{
 	FormatForm: "application/x-www-form-urlencoded", FormatJSON: "application/json; charset=utf-8",
 }
 
-// checkBody fills the template with text that is hard to escape, and returns an error if the result is no valid body of the format.
+// checkBody fills the template with text that is hard to escape, and returns an error if the result
+// is no valid body of the format.
 func checkBody(template string, format format) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{
-		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty, Country: nasty,
+		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty,
+		Country: nasty,
 	}, nasty)
 	switch format {
 	case FormatJSON:

@@ -1,4 +1,5 @@
-// Package generic is a carrier whose HTTP interface is described in the configuration: a gateway such as Kannel, or any other.
+// Package generic is a carrier whose HTTP interface is described in the configuration: a gateway
+// such as Kannel, or any other.
 package generic
 
 import (
@@ -19,8 +20,9 @@ import (
 	"sendcode/internal/sms"
 )
 
-// Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may stand in URL, headers
-// and body, and are escaped for where they stand; {secret} is the carrier's secret.
+// Config describes a carrier's HTTP interface. Placeholders in braces, such as {to} and {text}, may
+// stand in URL, headers and body, and are escaped for where they stand; {secret} is the carrier's
+// secret.
 type Config struct {
 	// `POST`, `GET` or `PUT`.
 	Method string `yaml:"method" default:"POST" oneof:"GET POST PUT"`
@@ -42,10 +44,11 @@ type Config struct {
 	Receipt ReceiptWords `yaml:"receipt,omitempty"`
 }
 
-// answer says how a carrier's answer is read. The first of these that applies decides: Codes, Statuses, an HTTP status other than 2xx,
-// Accepted, Match.
+// answer says how a carrier's answer is read. The first of these that applies decides: Codes,
+// Statuses, an HTTP status other than 2xx, Accepted, Match.
 type answer struct {
-	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a group.
+	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a
+	// group.
 	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
 	Code extraction `yaml:"code,omitempty"`
@@ -64,7 +67,8 @@ type carrier struct {
 	*sms.Client
 }
 
-// meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit such as "limit 60s".
+// meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit
+// such as "limit 60s".
 type meaning string
 
 func (m meaning) verdict() (sms.Verdict, error) {
@@ -76,11 +80,13 @@ func (m meaning) verdict() (sms.Verdict, error) {
 		return sms.VerdictLimited(hold), nil
 	}
 	known := map[meaning]sms.Verdict{
-		"rejected": sms.VerdictRejected, "temporary": sms.VerdictPerNumber, "unknown": sms.VerdictUnknown, "opted_out": sms.VerdictOptedOut,
+		"rejected": sms.VerdictRejected, "temporary": sms.VerdictPerNumber, "unknown": sms.VerdictUnknown,
+		"opted_out": sms.VerdictOptedOut,
 	}
 	v, ok := known[m]
 	if !ok {
-		return sms.Verdict{}, errors.New("must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
+		return sms.Verdict{}, errors.New(
+			"must be rejected, temporary, unknown, opted_out or a limit such as: limit 60s")
 	}
 	return v, nil
 }
@@ -139,7 +145,8 @@ func (g Config) uses(name string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
 
-// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the end of the host, which must not vary.
+// checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the
+// end of the host, which must not vary.
 func checkTemplateURL(text string) error {
 	fixed := placeholder.ReplaceAllString(text, "x")
 	if problem := sms.URLProblem(fixed); problem != "" {
@@ -160,7 +167,8 @@ func checkHeader(name, value string) error {
 	switch {
 	case !headerName.MatchString(name):
 		return fmt.Errorf("%q is not the name of a header", name)
-	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"}, http.CanonicalHeaderKey(name)):
+	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"},
+		http.CanonicalHeaderKey(name)):
 		return fmt.Errorf("%s is not for you to set", name)
 	case keepPrintableASCII(value) != value:
 		return fmt.Errorf("%s holds what a header can't carry", name)
@@ -213,7 +221,8 @@ func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 		header.Set("Content-Type", kind)
 	}
 	body := []byte(fillIn(g.Body, filled, escape))
-	return exchange.Request{Method: g.Method, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header, Body: body}
+	return exchange.Request{Method: g.Method, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header,
+		Body: body}
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
@@ -232,7 +241,8 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *s
 	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
 		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
 	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
-		fail = &sms.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status, Err: exchange.ErrAnswer}
+		fail = &sms.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
+			Err: exchange.ErrAnswer}
 	}
 	return id, code, fail
 }

@@ -33,7 +33,8 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answer{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
-			Codes:    map[string]meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown", "9": "limit 60s"},
+			Codes: map[string]meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
+				"9": "limit 60s"},
 			Statuses: map[string]meaning{"404": "rejected", "203": "temporary"},
 		},
 	}
@@ -46,10 +47,12 @@ func genericRig() smstest.Rig {
 	r := smstest.Rig{
 		Name: "generic", ID: "msg-1", Taken: smstest.Reply(202, answer(`"0"`)),
 		Cases: map[string]smstest.Outcome{
-			"rejected":                smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
-			"temporary":               smstest.PerNumber(smstest.Reply(200, answer(`1`))),
-			"limit":                   smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected, sms.ReasonLimit, time.Minute),
-			"opted out":               smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected, sms.ReasonOptOut, 0),
+			"rejected":  smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
+			"temporary": smstest.PerNumber(smstest.Reply(200, answer(`1`))),
+			"limit": smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected,
+				sms.ReasonLimit, time.Minute),
+			"opted out": smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected,
+				sms.ReasonOptOut, 0),
 			"a code that is not told": smstest.PerNumber(smstest.Reply(200, answer(`"77"`))),
 			"temporary, beside a 401": smstest.Case(smstest.Reply(401, answer(`1`)), delivery.Temporary, "", 0),
 			"temporary, beside a 429": smstest.Case(smstest.Reply(429, answer(`1`)), delivery.Temporary, "", 0),
@@ -62,10 +65,13 @@ func genericRig() smstest.Rig {
 	r.Make = func(t *testing.T, endpoint string) sms.Carrier { return open(description(endpoint)) }
 	r.Check = func(r *http.Request, body string) error {
 		m := smstest.Sample()
-		return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"), r.Header.Get("Content-Type"),
+		return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("X-Key"), r.Header.Get("Idempotency-Key"),
+			r.Header.Get("Content-Type"),
 			r.Header.Get("Authorization"), body},
-			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8", exchange.BasicAuth("shop", smstest.Private),
-			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+m.Callback+`"}`)
+			"POST", "/v1/CN/messages", smstest.Private, m.ID, "application/json; charset=utf-8",
+			exchange.BasicAuth("shop", smstest.Private),
+			`{"to": "`+m.To+`", "from": "Shop", "text": "739154 is your \"code\" & more", "left": 9, "cb": "`+
+				m.Callback+`"}`)
 	}
 	return r
 }
@@ -74,9 +80,11 @@ func genericRig() smstest.Rig {
 func kannelDescription(endpoint string) Config {
 	return Config{
 		Method: "GET",
-		URL: endpoint + "/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
+		URL: endpoint +
+			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`), Statuses: map[string]meaning{"404": "temporary"}},
+		Answer: answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`),
+			Statuses: map[string]meaning{"404": "temporary"}},
 	}
 }
 
@@ -86,12 +94,14 @@ func kannelRig() smstest.Rig {
 		Make: func(t *testing.T, endpoint string) sms.Carrier { return open(kannelDescription(endpoint)) },
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender}, "to": {m.To}, "text": {m.Text},
+			query := url.Values{"username": {"sendcode"}, "password": {smstest.Private}, "from": {m.Sender},
+				"to": {m.To}, "text": {m.Text},
 				"charset": {"UTF-8"}, "coding": {"0"}, "dlr-mask": {"19"}, "dlr-url": {m.Callback + "&status=%d"}}
 			return smstest.Want([]string{r.Method, r.URL.Query().Encode(), body}, "GET", query.Encode(), "")
 		},
 		Cases: map[string]smstest.Outcome{
-			"bad number": smstest.Case(smstest.Reply(400, "Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected,
+			"bad number": smstest.Case(smstest.Reply(400,
+				"Number(s) has/have been denied by white- and/or black-lists."), delivery.Rejected,
 				"", 0),
 			"no route": smstest.PerNumber(smstest.Reply(404, "Temporal failure")),
 		},
@@ -101,18 +111,21 @@ func kannelRig() smstest.Rig {
 func TestFormBodies(t *testing.T) {
 	m := smstest.Sample()
 	r := smstest.Rig{Check: func(r *http.Request, body string) error {
-		return smstest.Want([]string{body}, "to=8613812345678&text="+exchange.EscapeURL(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
+		return smstest.Want([]string{body},
+			"to=8613812345678&text="+exchange.EscapeURL(m.Text)+"&life=540&p=login&l=zh-Hans&c=739154")
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{
-		Method: "POST", URL: f.URL, Format: FormatForm, Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}",
+		Method: "POST", URL: f.URL, Format: FormatForm,
+		Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}",
 	})
 	if _, fail := smstest.Send(t, t.Context(), c); fail != nil {
 		t.Fatal(fail)
 	}
 }
 
-// What a person can put into a text or a name never becomes another field, another header or another host.
+// What a person can put into a text or a name never becomes another field, another header or
+// another host.
 func TestNothingBreaksOut(t *testing.T) {
 	m := smstest.Sample()
 	m.Text, m.Sender, m.ID = "\"}, {\"to\": \"+1\"&to=+1\r\n\u2028é😀{secret}", "a\r\nX: y", "i\nd"
@@ -137,7 +150,8 @@ func TestNothingBreaksOut(t *testing.T) {
 func TestDescriptionsAreChecked(t *testing.T) {
 	good := func() Config {
 		g := description("https://sms.example.com")
-		g.Poll = poll{URL: "https://sms.example.com/{message}", ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
+		g.Poll = poll{URL: "https://sms.example.com/{message}",
+			ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
 		g.Receipt = ReceiptWords{Status: "s", Delivered: []string{"1"}}
 		return g
 	}
@@ -222,7 +236,8 @@ func TestNeedsSecret(t *testing.T) {
 	if g := description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
 		t.Error("a description with a user and {callback} needs neither secret nor callback")
 	}
-	if g := (Config{Method: "GET", URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() || g.NeedsCallback() {
+	if g := (Config{Method: "GET", URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() ||
+		g.NeedsCallback() {
 		t.Error("a description without {secret}, user and {callback} needs one of them")
 	}
 }
@@ -231,7 +246,8 @@ func TestGenericIsAsked(t *testing.T) {
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := description(endpoint)
 		g.Poll = poll{URL: endpoint + "/messages/{message}?to={to}",
-			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"}, Undelivered: []string{"UNDELIV", "EXPIRED"}}}
+			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"},
+				Undelivered: []string{"UNDELIV", "EXPIRED"}}}
 		return open(g)
 	}}
 	smstest.AskContract(t, smstest.Asked{
@@ -239,7 +255,8 @@ func TestGenericIsAsked(t *testing.T) {
 		Check: func(r *http.Request, _ string) error {
 			return smstest.Want([]string{r.Method, r.URL.RequestURI()}, "GET", "/messages/m%2F1?to=%2B8613812345678")
 		},
-		Delivered: `{"message":{"state":"DELIVRD"}}`, Lost: `{"message":{"state":"EXPIRED"}}`, Open: `{"message":{"state":"ACCEPTD"}}`,
+		Delivered: `{"message":{"state":"DELIVRD"}}`, Lost: `{"message":{"state":"EXPIRED"}}`,
+		Open:    `{"message":{"state":"ACCEPTD"}}`,
 		Refusal: smstest.Reply(200, `{"error":"`+smstest.Private+`"}`),
 	})
 	_, _, err := open(description("https://sms.example.com")).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
@@ -250,7 +267,8 @@ func TestGenericIsAsked(t *testing.T) {
 }
 
 func TestGenericProbe(t *testing.T) {
-	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") }, smstest.Said{}, nil)
+	smstest.ProbeContract(t, genericRig(), func(*http.Request, string) error { return errors.New("it was asked") },
+		smstest.Said{}, nil)
 }
 
 func TestDescribedReceipts(t *testing.T) {
@@ -277,13 +295,15 @@ func TestDescribedReceipts(t *testing.T) {
 	}
 }
 
-// A carrier that reads and never answers ends with the attempt's own time, and it is not known what it did.
+// A carrier that reads and never answers ends with the attempt's own time, and it is not known what
+// it did.
 func TestTimeoutAfterTheRequestIsUnknown(t *testing.T) {
 	end := make(chan struct{})
 	f := smstest.NewFake(t, genericRig(), func(http.ResponseWriter, *http.Request) { <-end })
 	t.Cleanup(func() { close(end) })                 // before the server is closed
 	for wait := 50 * time.Millisecond; ; wait *= 2 { // a busy machine may not come to connect in the first
-		_, fail := smstest.Send(t, t.Context(), description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
+		_, fail := smstest.Send(t, t.Context(),
+			description(f.URL).Open(sms.Setup{Name: "rest", Secret: smstest.Private, Timeout: wait}))
 		if fail == nil || fail.Stage != delivery.StageDial && fail.Class != delivery.Unknown {
 			t.Fatalf("%v", fail)
 		}

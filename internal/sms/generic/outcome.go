@@ -31,7 +31,9 @@ func (w ReceiptWords) isSet() bool { return w.Status != "" }
 
 func (w ReceiptWords) check(note func(string, error)) {
 	if w.isSet() != (len(w.Delivered)+len(w.Undelivered) > 0) {
-		note("receipt", errors.New("needs status, where the status stands, and the words that it has when delivered and undelivered"))
+		note("receipt",
+			errors.New(
+				"needs status, where the status stands, and the words that it has when delivered and undelivered"))
 	}
 	if strings.HasPrefix(w.Status, "$") {
 		if _, err := parseExtract(w.Status); err != nil {
@@ -76,15 +78,17 @@ func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
 	return values.Get(w.Status), values.Has(w.Status)
 }
 
-// extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON; any other text is a regular expression,
-// whose first group is the value. The zero Extract finds nothing.
+// extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON;
+// any other text is a regular expression, whose first group is the value. The zero Extract finds
+// nothing.
 type extraction struct {
 	text    string
 	path    jsonpath.Path
 	pattern *regexp.Regexp
 }
 
-// parseExtract parses the text of an Extract. The error is the end of a sentence that begins with the setting's name.
+// parseExtract parses the text of an Extract. The error is the end of a sentence that begins with
+// the setting's name.
 func parseExtract(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
@@ -94,7 +98,8 @@ func parseExtract(text string) (extraction, error) {
 	}
 	pattern, err := regexp.Compile(text)
 	if err != nil || pattern.NumSubexp() < 1 {
-		return extraction{}, errors.New("is neither a path such as $.messages.0.id nor a regular expression with a group")
+		return extraction{}, errors.New(
+			"is neither a path such as $.messages.0.id nor a regular expression with a group")
 	}
 	e.pattern = pattern
 	return e, nil
@@ -189,7 +194,8 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.ID
-	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURL), Header: g.requestHeader(filled)}
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.Poll.URL, filled, exchange.EscapeURL),
+		Header: g.requestHeader(filled)}
 	a, err := g.Query(ctx, r)
 	if err != nil {
 		return sms.Report{}, false, err

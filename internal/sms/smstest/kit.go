@@ -1,5 +1,6 @@
-// Package smstest is the contract of a carrier as a kit for tests: a carrier's package says what its API looks like on the wire, and
-// the kit tries sending, receipts, asking and the probe against a server on loopback.
+// Package smstest is the contract of a carrier as a kit for tests: a carrier's package says what
+// its API looks like on the wire, and the kit tries sending, receipts, asking and the probe against
+// a server on loopback.
 package smstest
 
 import (
@@ -54,7 +55,8 @@ func Case(s Said, class delivery.Class, reason string, hold time.Duration) Outco
 	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
 
-// PerNumber is an answer that has to become a temporary failure which may be about this number alone.
+// PerNumber is an answer that has to become a temporary failure which may be about this number
+// alone.
 func PerNumber(s Said) Outcome { return Outcome{Said: s, Class: delivery.Temporary, PerNumber: true} }
 
 // Want returns an error unless got, parts of a request, are those that are wanted.
@@ -157,7 +159,8 @@ func discreet(t *testing.T, told ...any) {
 	}
 }
 
-// try has a carrier send the sample to a server that responds, and counts the requests: a second one would be a second message.
+// try has a carrier send the sample to a server that responds, and counts the requests: a second
+// one would be a second message.
 func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (sms.Receipt, *sms.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
@@ -178,7 +181,8 @@ func Contract(t *testing.T, r Rig) {
 	for name, o := range r.Cases {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, r, t.Context(), Says(o.Said), 1)
-			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold || fail.Stage != delivery.StageAnswer || fail.PerNumber != o.PerNumber {
+			if fail == nil || fail.Class != o.Class || fail.Reason != o.Reason || fail.Hold != o.Hold ||
+				fail.Stage != delivery.StageAnswer || fail.PerNumber != o.PerNumber {
 				t.Errorf("%+v; want %v, %q, %v, of this number %v", fail, o.Class, o.Reason, o.Hold, o.PerNumber)
 			}
 		})
@@ -204,21 +208,27 @@ func everyCarrier(t *testing.T, r Rig) {
 		class   delivery.Class
 		wait    time.Duration
 	}{
-		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"), delivery.Temporary, 7 * time.Second},
-		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date", "Fri, 20 Nov 2026 13:00:00 GMT",
+		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
+			delivery.Temporary, 7 * time.Second},
+		"away, with a date": {with(Says(Said{http.StatusServiceUnavailable, ""}), "Date",
+			"Fri, 20 Nov 2026 13:00:00 GMT",
 			"Retry-After", "Fri, 20 Nov 2026 13:00:09 GMT"), delivery.Temporary, 9 * time.Second},
-		"our key is refused":    {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
-		"the server broke":      {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
-		"a gateway gave up":     {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
-		"no answer":             {hijacked(""), delivery.Unknown, 0},
-		"half a status line":    {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
-		"half an answer":        {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]), delivery.Unknown, 0},
-		"an endless answer":     {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)), delivery.Unknown, 0},
+		"our key is refused": {Says(Said{http.StatusUnauthorized, quoting}), delivery.Temporary, 0},
+		"the server broke":   {Says(Said{http.StatusInternalServerError, quoting}), delivery.Unknown, 0},
+		"a gateway gave up":  {Says(Said{http.StatusGatewayTimeout, "<html>" + quoting}), delivery.Unknown, 0},
+		"no answer":          {hijacked(""), delivery.Unknown, 0},
+		"half a status line": {hijacked("HTTP/1.1 20"), delivery.Unknown, 0},
+		"half an answer": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n" + r.Taken.Body[:3]),
+			delivery.Unknown, 0},
+		"an endless answer": {hijacked("HTTP/1.1 200 OK\r\n\r\n" + strings.Repeat(" ", 64<<10+1)),
+			delivery.Unknown, 0},
 		"200 and no such thing": {Says(Said{http.StatusOK, quoting}), delivery.Unknown, 0},
-		"another address":       {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"), delivery.Temporary, 0},
+		"another address": {with(Says(Said{http.StatusTemporaryRedirect, ""}), "Location", "/elsewhere"),
+			delivery.Temporary, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class || fail.RetryAfter != c.wait {
+			if _, fail := try(t, r, t.Context(), c.respond, 1); fail == nil || fail.Class != c.class ||
+				fail.RetryAfter != c.wait {
 				t.Errorf("%+v; want %v, %v", fail, c.class, c.wait)
 			}
 		})
@@ -229,7 +239,8 @@ func everyCarrier(t *testing.T, r Rig) {
 		end := make(chan struct{})
 		f := NewFake(t, r, func(http.ResponseWriter, *http.Request) { cancel(); <-end })
 		t.Cleanup(func() { close(end) }) // before the server is closed
-		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown || !errors.Is(fail, context.Canceled) {
+		if _, fail := Send(t, ctx, r.Make(t, f.URL)); fail == nil || fail.Class != delivery.Unknown ||
+			!errors.Is(fail, context.Canceled) {
 			t.Errorf("%v", fail)
 		}
 	})
@@ -247,7 +258,8 @@ func everyCarrier(t *testing.T, r Rig) {
 		rig Rig
 		ctx context.Context
 	}{
-		"over before it began": {r, over}, "no handshake": {secured, t.Context()}, "nothing listens": {nowhere, t.Context()},
+		"over before it began": {r, over}, "no handshake": {secured, t.Context()},
+		"nothing listens": {nowhere, t.Context()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, fail := try(t, c.rig, c.ctx, Says(r.Taken), 0)
@@ -270,8 +282,9 @@ type Asked struct {
 // AskedAt is late in the evening in UTC, when Aliyun has the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// AskContract tries inquiries: a carrier is asked as its documentation has it, with its signature, and its answer is taken for this very
-// message alone. Whatever goes wrong with an inquiry says nothing of the message, and tells nothing private.
+// AskContract tries inquiries: a carrier is asked as its documentation has it, with its signature,
+// and its answer is taken for this very message alone. Whatever goes wrong with an inquiry says
+// nothing of the message, and tells nothing private.
 func AskContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
@@ -282,12 +295,17 @@ func AskContract(t *testing.T, c Asked) {
 		"delivered": {Says(Said{200, c.Delivered}), known, true}, "lost": {Says(Said{200, c.Lost}), known, false},
 		"under way": {Says(Said{200, c.Open}), unknown, false}, "of others": {Says(Said{200, c.None}), unknown, false},
 		"of another message": {Says(Said{200, strings.ReplaceAll(c.Delivered, c.ID, "another")}), fails, false},
-		"refused":            {Says(c.Refusal), fails, false}, "no sense": {Says(Said{200, "<html>" + Private}), fails, false},
-		"broke": {Says(Said{500, c.Delivered}), fails, false}, "too many": {Says(Said{429, c.Delivered}), fails, false},
-		"cut": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]), fails, false},
+		"refused":            {Says(c.Refusal), fails, false},
+		"no sense":           {Says(Said{200, "<html>" + Private}), fails, false},
+		"broke":              {Says(Said{500, c.Delivered}), fails, false},
+		"too many":           {Says(Said{429, c.Delivered}), fails, false},
+		"cut": {hijacked("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + c.Delivered[:8]),
+			fails, false},
 	} {
-		// A carrier that answers with lists, or does not repeat the ID, cannot name another message; only one with lists can name none.
-		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) || name == "of others" && c.None == "" {
+		// A carrier that answers with lists, or does not repeat the ID, cannot name another
+		// message; only one with lists can name none.
+		if name == "of another message" && (c.None != "" || !strings.Contains(c.Delivered, c.ID)) ||
+			name == "of others" && c.None == "" {
 			continue
 		}
 		got, final, err := c.ask(t, x.respond)
@@ -353,7 +371,8 @@ func ProbeContract(t *testing.T, r Rig, check func(*http.Request, string) error,
 	discreet(t, got, err)
 }
 
-// Signed returns the headers that the Authorization of a request lists as signed, by their names in lower case.
+// Signed returns the headers that the Authorization of a request lists as signed, by their names in
+// lower case.
 func Signed(r *http.Request) map[string]string {
 	_, list, _ := strings.Cut(r.Header.Get("Authorization"), "SignedHeaders=")
 	list, _, _ = strings.Cut(list, ",")

@@ -1,4 +1,5 @@
-// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, asking and probe.
+// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, asking and
+// probe.
 package tencent
 
 import (
@@ -18,7 +19,8 @@ import (
 	"sendcode/internal/sms"
 )
 
-// Config is an account with Tencent Cloud SMS, interface sms 2021-01-11 (cloud.tencent.com/document/product/382/55981).
+// Config is an account with Tencent Cloud SMS, interface sms 2021-01-11
+// (cloud.tencent.com/document/product/382/55981).
 type Config struct {
 	sms.Account `yaml:",inline"`
 	// The SDK app ID.
@@ -57,14 +59,16 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 	return &carrier{c, sms.NewClient(s)}
 }
 
-// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back in the answer.
+// Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
+// in the answer.
 func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {
 		return sms.Receipt{}, fail
 	}
 	body := map[string]any{
-		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params, "SessionContext": m.ID,
+		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params,
+		"SessionContext": m.ID,
 	}
 	if c.Sign != "" {
 		body["SignName"] = c.Sign
@@ -99,18 +103,22 @@ func (c *carrier) request(action string, content map[string]any) exchange.Reques
 	}
 }
 
-// signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower case.
-func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string, body string) string {
+// signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower
+// case.
+func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
+	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
 	text := strings.Join([]string{tc3, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
-	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service), "tc3_request")
-	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" + hex.EncodeToString(exchange.HMACSHA256(key, text))
+	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service),
+		"tc3_request")
+	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means that the message was not accepted; it
-// may be about the number.
+// verdicts are those of cloud.tencent.com/document/product/382/55981#6.-错误码. Any other code means
+// that the message was not accepted; it may be about the number.
 var verdicts = map[string]sms.Verdict{
 	"LimitExceeded.PhoneNumberThirtySecondLimit":                sms.VerdictLimited(30 * time.Second),
 	"LimitExceeded.PhoneNumberOneHourLimit":                     sms.VerdictLimited(time.Hour),
@@ -166,8 +174,9 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 // ReportsByID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *carrier) ReportsByID() bool { return true }
 
-// Ask implements Asker (tencentcloud.com/document/product/382/40518, PullSmsSendStatusByPhoneNumber): by number and time, and
-// not PullSmsSendStatus, which hands each status out once, to the first of the account that asks, and has to be applied for.
+// Ask implements Asker (tencentcloud.com/document/product/382/40518,
+// PullSmsSendStatusByPhoneNumber): by number and time, and not PullSmsSendStatus, which hands each
+// status out once, to the first of the account that asks, and has to be applied for.
 func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
@@ -181,7 +190,8 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 		return sms.Report{}, false, sms.UnreadableError(a, said.Response.Error.Code)
 	}
 	for _, s := range said.Response.PullSmsSendStatusSet {
-		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known && s.SerialNo == q.ID {
+		if r, known := sms.ReportByStatus(q.Send, s.ReportStatus, statusDelivered, statusFailed); known &&
+			s.SerialNo == q.ID {
 			return r, true, nil
 		}
 	}
@@ -197,8 +207,9 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// Reports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list to one address for the whole
-// application, so the address names no send; sid is the SerialNo in the answer to SendSms. Nothing is signed.
+// Reports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// to one address for the whole application, so the address names no send; sid is the SerialNo in
+// the answer to SendSms. Nothing is signed.
 func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`
@@ -209,7 +220,8 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 	}
 	var reports []sms.Report
 	for _, r := range all {
-		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known && exchange.SafeID(r.SID) != "" {
+		if report, known := sms.ReportByStatus("", r.Status, statusDelivered, statusFailed); known &&
+			exchange.SafeID(r.SID) != "" {
 			report.ID = r.SID
 			reports = append(reports, report)
 		}
@@ -219,8 +231,8 @@ func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, erro
 
 func (c *carrier) EndpointURL() string { return c.Endpoint }
 
-// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland and then the others: status
-// 0 is approved.
+// Probe asks for the templates (tencentcloud.com/document/product/382/40524), those of the mainland
+// and then the others: status 0 is approved.
 func (c *carrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	var numbers []int
@@ -246,7 +258,8 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 }
 
 func (c *carrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {
-	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList", map[string]any{"International": international, "TemplateIdSet": ids}))
+	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList",
+		map[string]any{"International": international, "TemplateIdSet": ids}))
 	if fail != nil {
 		return fail
 	}
@@ -258,7 +271,8 @@ func (c *carrier) fetchApproved(ctx context.Context, international int, ids []in
 	case strings.HasPrefix(code, "AuthFailure"):
 		return sms.ErrLogin
 	case code != "":
-		return &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code)}
+		return &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+			Code: exchange.SafeCode(code)}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0

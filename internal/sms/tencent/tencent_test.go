@@ -15,14 +15,16 @@ import (
 	"sendcode/internal/sms/smstest"
 )
 
-// The vendor's worked examples (cloud.tencent.com/document/api/382/52072). The key of the one with a body is not published in
-// full, so of that one the hashes of body and request are compared; the other is compared to its end.
+// The vendor's worked examples (cloud.tencent.com/document/api/382/52072). The key of the one with
+// a body is not published in full, so of that one the hashes of body and request are compared; the
+// other is compared to its end.
 func TestTC3AsDocumented(t *testing.T) {
 	const body = `{"Limit": 1, "Filters": [{"Values": ["\u672a\u547d\u540d"], "Name": "instance-name"}]}`
 	if got := exchange.HexSHA256(body); got != "35e9c5b0e3ae67532d3c9f17ead6c90222632e5b1ff7f6e89887f1398934f064" {
 		t.Errorf("body %s", got)
 	}
-	got := signTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET", "Limit=10&Offset=0",
+	got := signTC3("AKIDEXAMPLE", "Gu5t9xGARNpq86cd98joQYCN3EXAMPLE", "cvm", time.Unix(1539084154, 0), "GET",
+		"Limit=10&Offset=0",
 		map[string]string{
 			"content-type": "application/x-www-form-urlencoded", "host": "cvm.tencentcloudapi.com",
 		}, "")
@@ -49,45 +51,55 @@ func checkTC3(r *http.Request, body string) error {
 
 func tencentRig() smstest.Rig {
 	status := func(code string) smstest.Said {
-		return smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
-			`","Message":"739154"}],"RequestId":"r"}}`)
+		return smstest.Reply(200,
+			`{"Response":{"SendStatusSet":[{"SerialNo":"","PhoneNumber":"+8613812345678","Code":"`+code+
+				`","Message":"739154"}],"RequestId":"r"}}`)
 	}
 	failure := func(code string) smstest.Said {
-		return smstest.Reply(200, `{"Response":{"Error":{"Code":"`+code+`","Message":"`+smstest.Private+`"},"RequestId":"r"}}`)
+		return smstest.Reply(200, `{"Response":{"Error":{"Code":"`+code+`","Message":"`+smstest.Private+
+			`"},"RequestId":"r"}}`)
 	}
 	limit := func(code string, hold time.Duration) smstest.Outcome {
 		return smstest.Case(status(code), delivery.Rejected, sms.ReasonLimit, hold)
 	}
 	return smstest.Rig{
 		Name: "tencent", ID: "5000:1045710669157053657849499619",
-		Taken: smstest.Reply(200, `{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
+		Taken: smstest.Reply(200,
+			`{"Response":{"SendStatusSet":[{"SerialNo":"5000:1045710669157053657849499619","PhoneNumber":"+8613812345678","Fee":1,"SessionContext":"x","Code":"Ok","Message":"send success","IsoCode":"CN"}],"RequestId":"a0aabda6"}}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
 			return Config{
 				Account: sms.Account{
-					KeyID: "AKIDexample", Sign: "商店", Params: []string{"code", "minutes"}, Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
+					KeyID: "AKIDexample", Sign: "商店", Params: []string{"code", "minutes"},
+					Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
 				},
 				App: "1400006666", Region: "ap-guangzhou", Endpoint: endpoint,
-			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private, Now: func() time.Time { return smstest.SignedAt }})
+			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private,
+				Now: func() time.Time { return smstest.SignedAt }})
 		},
 		Check: func(r *http.Request, body string) error {
 			return errors.Join(checkTC3(r, body), smstest.Want(
 				[]string{r.Header.Get("X-TC-Action"), r.Header.Get("X-TC-Version"), r.Header.Get("X-TC-Region"), body},
-				"SendSms", "2021-01-11", "ap-guangzhou", `{"PhoneNumberSet":["+8613812345678"],"SessionContext":"`+smstest.Sample().ID+
+				"SendSms", "2021-01-11", "ap-guangzhou",
+				`{"PhoneNumberSet":["+8613812345678"],"SessionContext":"`+smstest.Sample().ID+
 					`","SignName":"商店","SmsSdkAppId":"1400006666","TemplateId":"1110","TemplateParamSet":["739154","9"]}`))
 		},
 		Cases: map[string]smstest.Outcome{
-			"invalid number":        smstest.Case(status("InvalidParameterValue.IncorrectPhoneNumber"), delivery.Rejected, "", 0),
-			"blacklist":             smstest.Case(status("FailedOperation.PhoneNumberInBlacklist"), delivery.Rejected, sms.ReasonOptOut, 0),
-			"thirty seconds":        limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
-			"a day":                 limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
-			"our limit":             smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),
-			"a code of no list":     smstest.PerNumber(status("UnsupportedOperation.Unknown")),
-			"our balance":           smstest.Case(status("FailedOperation.InsufficientBalanceInSmsPackage"), delivery.Temporary, "", 0),
+			"invalid number": smstest.Case(status("InvalidParameterValue.IncorrectPhoneNumber"),
+				delivery.Rejected, "", 0),
+			"blacklist": smstest.Case(status("FailedOperation.PhoneNumberInBlacklist"), delivery.Rejected,
+				sms.ReasonOptOut, 0),
+			"thirty seconds":    limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
+			"a day":             limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
+			"our limit":         smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),
+			"a code of no list": smstest.PerNumber(status("UnsupportedOperation.Unknown")),
+			"our balance": smstest.Case(status("FailedOperation.InsufficientBalanceInSmsPackage"),
+				delivery.Temporary, "", 0),
 			"their timeout":         smstest.Case(status("InternalError.Timeout"), delivery.Unknown, "", 0),
 			"our signature":         smstest.Case(failure("AuthFailure.SignatureFailure"), delivery.Temporary, "", 0),
 			"internal":              smstest.Case(failure("InternalError"), delivery.Unknown, "", 0),
 			"it broke, with a code": smstest.Case(smstest.Reply(500, failure("X.Y").Body), delivery.Unknown, "", 0),
-			"Ok beside a 400":       smstest.PerNumber(smstest.Reply(400, `{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`)),
+			"Ok beside a 400": smstest.PerNumber(smstest.Reply(400,
+				`{"Response":{"SendStatusSet":[{"Code":"Ok"}]}}`)),
 		},
 	}
 }
@@ -96,19 +108,24 @@ func TestTencentContract(t *testing.T) { smstest.Contract(t, tencentRig()) }
 
 func TestTencentIsAsked(t *testing.T) {
 	tencentSays := func(status, serial string) string {
-		return fmt.Sprintf(`{"Response":{"PullSmsSendStatusSet":[{"ReportStatus":"SUCCESS","SerialNo":"5000:1"},{"ReportStatus":%q,"SerialNo":%q,"PhoneNumber":"+8613812345678","Description":"x"}],"RequestId":"r"}}`, status, serial)
+		return fmt.Sprintf(
+			`{"Response":{"PullSmsSendStatusSet":[{"ReportStatus":"SUCCESS","SerialNo":"5000:1"},{"ReportStatus":%q,"SerialNo":%q,"PhoneNumber":"+8613812345678","Description":"x"}],"RequestId":"r"}}`, status, serial)
 	}
 	smstest.AskContract(t, smstest.Asked{
 		Rig: tencentRig(), ID: "5000:1045710669157053657849499619",
 		Check: func(r *http.Request, body string) error {
-			want := fmt.Sprintf(`{"BeginTime":%d,"EndTime":%d,"Limit":100,"Offset":0,"PhoneNumber":"+8613812345678","SmsSdkAppId":"1400006666"}`,
+			want := fmt.Sprintf(
+				`{"BeginTime":%d,"EndTime":%d,"Limit":100,"Offset":0,"PhoneNumber":"+8613812345678","SmsSdkAppId":"1400006666"}`,
 				smstest.AskedAt.Add(-time.Minute).Unix(), smstest.SignedAt.Unix())
-			return errors.Join(checkTC3(r, body), smstest.Want([]string{r.Header.Get("X-TC-Action"), r.Header.Get("X-TC-Version"), body},
-				"PullSmsSendStatusByPhoneNumber", "2021-01-11", want))
+			return errors.Join(checkTC3(r, body),
+				smstest.Want([]string{r.Header.Get("X-TC-Action"), r.Header.Get("X-TC-Version"), body},
+					"PullSmsSendStatusByPhoneNumber", "2021-01-11", want))
 		},
-		Delivered: tencentSays("SUCCESS", "5000:1045710669157053657849499619"), Lost: tencentSays("FAIL", "5000:1045710669157053657849499619"),
-		Open: `{"Response":{"PullSmsSendStatusSet":[],"RequestId":"r"}}`, None: tencentSays("SUCCESS", "5000:2"),
-		Refusal: smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SignatureFailure","Message":"`+smstest.Private+
+		Delivered: tencentSays("SUCCESS", "5000:1045710669157053657849499619"),
+		Lost:      tencentSays("FAIL", "5000:1045710669157053657849499619"),
+		Open:      `{"Response":{"PullSmsSendStatusSet":[],"RequestId":"r"}}`, None: tencentSays("SUCCESS", "5000:2"),
+		Refusal: smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SignatureFailure","Message":"`+
+			smstest.Private+
 			`"},"RequestId":"r"}}`),
 	})
 }
@@ -116,8 +133,9 @@ func TestTencentIsAsked(t *testing.T) {
 func TestTencentSettings(t *testing.T) {
 	approved := sms.Approved{"default": {"en": "1"}}
 	smstest.Refused(t, map[string]map[string]error{
-		"app":    Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
-		"region": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666", Region: "x"}.Check(),
+		"app": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
+		"region": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666",
+			Region: "x"}.Check(),
 		"params": Config{Account: sms.Account{KeyID: "AKID", Templates: approved, Params: []string{"code", "name"}},
 			App: "1400006666"}.Check(),
 	})
@@ -125,7 +143,8 @@ func TestTencentSettings(t *testing.T) {
 
 func TestTencentProbe(t *testing.T) {
 	templates := func(status int) string {
-		return fmt.Sprintf(`{"Response":{"DescribeTemplateStatusSet":[{"TemplateId":1110,"StatusCode":%d}],"RequestId":"r"}}`, status)
+		return fmt.Sprintf(
+			`{"Response":{"DescribeTemplateStatusSet":[{"TemplateId":1110,"StatusCode":%d}],"RequestId":"r"}}`, status)
 	}
 	for _, c := range []struct {
 		said smstest.Said
@@ -134,7 +153,8 @@ func TestTencentProbe(t *testing.T) {
 		{smstest.Reply(200, templates(0)), nil},
 		{smstest.Reply(200, templates(1)), sms.ErrUnknownTemplate},
 		{smstest.Reply(200, `{"Response":{"DescribeTemplateStatusSet":[]}}`), sms.ErrUnknownTemplate},
-		{smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SecretIdNotFound","Message":"`+smstest.Private+`"}}}`), sms.ErrLogin},
+		{smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SecretIdNotFound","Message":"`+smstest.Private+
+			`"}}}`), sms.ErrLogin},
 		{smstest.Reply(200, "<html>"), sms.ErrUndocumented},
 	} {
 		smstest.ProbeContract(t, tencentRig(), checkTC3, c.said, c.want)

@@ -1,4 +1,5 @@
-// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, asking and probe.
+// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, asking and
+// probe.
 package twilio
 
 import (
@@ -83,7 +84,8 @@ const minValidity, maxValidity = 1, 36_000
 
 func (t *carrier) messageForm(m sms.Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
-	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender, "StatusCallback": m.Callback} {
+	for name, value := range map[string]string{"MessagingServiceSid": t.Service, "From": m.Sender,
+		"StatusCallback": m.Callback} {
 		if value != "" {
 			form.Set(name, value)
 		}
@@ -97,8 +99,10 @@ func (t *carrier) messageForm(m sms.Message) url.Values {
 // request is for a resource of the account. form is nil with GET.
 func (t *carrier) request(method, resource string, form url.Values) exchange.Request {
 	r := exchange.Request{
-		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account + resource + ".json",
-		Header: http.Header{"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)}, "Accept": {"application/json"}},
+		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
+			resource + ".json",
+		Header: http.Header{"Authorization": {exchange.BasicAuth(cmp.Or(t.Key, t.Account), t.Secret)},
+			"Accept": {"application/json"}},
 	}
 	if form != nil {
 		r.Body = []byte(form.Encode())
@@ -107,13 +111,14 @@ func (t *carrier) request(method, resource string, form url.Values) exchange.Req
 	return r
 }
 
-// fetchRequest returns the request for the state of a message (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
+// fetchRequest returns the request for the state of a message
+// (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
 func (t *carrier) fetchRequest(sid string) exchange.Request {
 	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// verdicts are the codes that say more than their status (twilio.com/docs/api/errors). The vendor says that more of them
-// may come: what is not here goes by its status.
+// verdicts are the codes that say more than their status (twilio.com/docs/api/errors). The vendor
+// says that more of them may come: what is not here goes by its status.
 var verdicts = map[string]sms.Verdict{
 	"20003": sms.VerdictTemporary, // authentication
 	"20429": sms.VerdictTemporary, // too many requests
@@ -170,14 +175,17 @@ func unquotedDigits(raw json.RawMessage) string {
 	return text
 }
 
-// Reports implements Reporter (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with the
-// account's token. If the settings have an API key instead, only the token in the address shows that the receipt is Twilio's.
+// Reports implements Reporter
+// (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
+// the account's token. If the settings have an API key instead, only the token in the address shows
+// that the receipt is Twilio's.
 func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || send == "" {
 		return nil, "", sms.ErrReport
 	}
-	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")), []byte(webhookSignature(t.Secret, in.URL, form))) {
+	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")),
+		[]byte(webhookSignature(t.Secret, in.URL, form))) {
 		return nil, "", sms.ErrForged
 	}
 	switch form.Get("MessageStatus") {
@@ -191,8 +199,9 @@ func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 	return nil, "", nil
 }
 
-// webhookSignature returns what X-Twilio-Signature must be (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact
-// URL, followed by name and value of each form field, sorted by name and then value, equal pairs once.
+// webhookSignature returns what X-Twilio-Signature must be
+// (twilio.com/docs/usage/security#validating-requests): the HMAC-SHA1 of the exact URL, followed by
+// name and value of each form field, sorted by name and then value, equal pairs once.
 func webhookSignature(token, address string, form url.Values) string {
 	var text strings.Builder
 	text.WriteString(address)
@@ -209,7 +218,8 @@ func webhookSignature(token, address string, form url.Values) string {
 // Ask implements Asker: it fetches the message.
 func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: exchange.ErrMessage}
+		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+			Err: exchange.ErrMessage}
 	}
 	a, err := t.Query(ctx, t.fetchRequest(q.ID))
 	if err != nil {
@@ -222,13 +232,15 @@ func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if json.Unmarshal(a.Body, &said) != nil || said.SID != q.ID {
 		return sms.Report{}, false, sms.UnreadableError(a, "")
 	}
-	r, known := sms.ReportByStatus(q.Send, said.Status, []string{"delivered", "read"}, []string{"undelivered", "failed", "canceled"})
+	r, known := sms.ReportByStatus(q.Send, said.Status, []string{"delivered", "read"},
+		[]string{"undelivered", "failed", "canceled"})
 	return r, known, nil
 }
 
 func (t *carrier) EndpointURL() string { return t.Endpoint }
 
-// Probe fetches a message that there is not: with the right login that is a 404 (twilio.com/docs/usage/requests-to-twilio).
+// Probe fetches a message that there is not: with the right login that is a 404
+// (twilio.com/docs/usage/requests-to-twilio).
 func (t *carrier) Probe(ctx context.Context) (string, error) {
 	a, fail := t.Do(ctx, t.fetchRequest("SM"+strings.Repeat("0", 32)))
 	switch {

@@ -25,13 +25,16 @@ func twilioRig() smstest.Rig {
 	}
 	return smstest.Rig{
 		Name: "twilio", ID: "SM1f0e8ae6ade43cb3c0ce4525424e404f",
-		Taken: smstest.Reply(201, `{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
+		Taken: smstest.Reply(201,
+			`{"sid": "SM1f0e8ae6ade43cb3c0ce4525424e404f", "status": "queued", "error_code": null, "body": "739154"}`),
 		Make: func(t *testing.T, endpoint string) sms.Carrier {
-			return Config{Account: twilioAccount, Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
+			return Config{Account: twilioAccount,
+				Endpoint: endpoint}.Open(sms.Setup{Name: "twilio", Secret: smstest.Private})
 		},
 		Check: func(r *http.Request, body string) error {
 			m := smstest.Sample()
-			form := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.Callback}, "ValidityPeriod": {"540"}}
+			form := url.Values{"To": {m.To}, "From": {m.Sender}, "Body": {m.Text}, "StatusCallback": {m.Callback},
+				"ValidityPeriod": {"540"}}
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
 				"POST", "/2010-04-01/Accounts/"+twilioAccount+"/Messages.json", twilioLogin, form.Encode())
 		},
@@ -41,7 +44,8 @@ func twilioRig() smstest.Rig {
 			"region":         smstest.PerNumber(failure(400, "21408")),
 			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
 			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),
-			"created, and failed": smstest.Case(smstest.Reply(201, `{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "",
+			"created, and failed": smstest.Case(smstest.Reply(201,
+				`{"sid": "SM1", "status": "failed", "error_code": 39999}`), delivery.Rejected, "",
 				0),
 		},
 	}
@@ -54,7 +58,8 @@ func TestTwilioWithServiceAndKey(t *testing.T) {
 		user, _, _ := r.BasicAuth()
 		return smstest.Want([]string{got.Get("MessagingServiceSid"), got.Get("From"), user}, service, "", key)
 	}}, smstest.Says(twilioRig().Taken))
-	c := Config{Account: twilioAccount, Key: key, Service: service, Endpoint: f.URL}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
+	c := Config{Account: twilioAccount, Key: key, Service: service,
+		Endpoint: f.URL}.Open(sms.Setup{Name: "t", Secret: smstest.Private})
 	m := smstest.Sample()
 	m.Sender = ""
 	if _, err := c.Send(t.Context(), m); err != nil {
@@ -73,10 +78,12 @@ func TestTwilioIsAsked(t *testing.T) {
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
 				"GET", "/2010-04-01/Accounts/"+twilioAccount+"/Messages/"+twilioMessage+".json", twilioLogin, "")
 		},
-		Delivered: `{"sid":"` + twilioMessage + `","status":"delivered"}`, Lost: `{"sid":"` + twilioMessage + `","status":"undelivered"}`,
-		Open: `{"sid":"` + twilioMessage + `","status":"sent"}`, Refusal: smstest.Reply(404, `{"code":20404}`),
+		Delivered: `{"sid":"` + twilioMessage + `","status":"delivered"}`,
+		Lost:      `{"sid":"` + twilioMessage + `","status":"undelivered"}`,
+		Open:      `{"sid":"` + twilioMessage + `","status":"sent"}`, Refusal: smstest.Reply(404, `{"code":20404}`),
 	})
-	if _, _, err := twilioRig().Make(t, "https://api.twilio.com").(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("../../x")); err == nil {
+	if _, _, err := twilioRig().Make(t, "https://api.twilio.com").(sms.Asker).Ask(t.Context(),
+		smstest.InquiryAbout("../../x")); err == nil {
 		t.Error("an ID that is none was asked for")
 	}
 }
@@ -95,17 +102,19 @@ func TestTwilioProbe(t *testing.T) {
 		return smstest.Want([]string{r.Method, r.Header.Get("Authorization")}, "GET", twilioLogin)
 	}
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(404, `{"code":20404}`), nil)
-	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`), sms.ErrLogin)
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`),
+		sms.ErrLogin)
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumented)
 }
 
 // The example in the vendor's own libraries (twilio-ruby, spec/security/request_validator_spec.rb).
 func TestTwilioSignatureAsPublished(t *testing.T) {
-	form, err := url.ParseQuery("ToState=California&CalledState=California&Direction=inbound&FromState=CA&FromCity=SAN+FRANCISCO&To=%2B14157669926" +
-		"&AccountSid=ACba8bc05eacf94afdae398e642c9cc32d&Caller=%2B14153595711&CallerZip=94108&CallerCountry=US&From=%2B14153595711&ToCity=" +
-		"&CallerCity=SAN+FRANCISCO&FromZip=94108&FromCountry=US&CallStatus=ringing&CalledCity=&CallerState=CA&CalledZip=&ToZip=&ToCountry=US" +
-		"&CallSid=CA136d09cd59a3c0ec8dbff44da5c03f31&CalledCountry=US&Called=%2B14157669926&ApiVersion=2010-04-01" +
-		"&ApplicationSid=AP44efecad51364e80b133bb7c07eb8204")
+	form, err := url.ParseQuery(
+		"ToState=California&CalledState=California&Direction=inbound&FromState=CA&FromCity=SAN+FRANCISCO&To=%2B14157669926" +
+			"&AccountSid=ACba8bc05eacf94afdae398e642c9cc32d&Caller=%2B14153595711&CallerZip=94108&CallerCountry=US&From=%2B14153595711&ToCity=" +
+			"&CallerCity=SAN+FRANCISCO&FromZip=94108&FromCountry=US&CallStatus=ringing&CalledCity=&CallerState=CA&CalledZip=&ToZip=&ToCountry=US" +
+			"&CallSid=CA136d09cd59a3c0ec8dbff44da5c03f31&CalledCountry=US&Called=%2B14157669926&ApiVersion=2010-04-01" +
+			"&ApplicationSid=AP44efecad51364e80b133bb7c07eb8204")
 	got := webhookSignature("2bd9e9638872de601313dc77410d3b23", "http://twiliotests.heroku.com/validate/voice", form)
 	if err != nil || got != "oVb2kXoVy8GEfwBDjR8bk/ZZ6eA=" {
 		t.Errorf("%s, %v", got, err)
@@ -117,11 +126,14 @@ func TestTwilioReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, twilioRig().Make(t, "https://api.twilio.com"))
 	signed := func(status, at, token string) sms.Incoming {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
-		return sms.Incoming{URL: address, Body: []byte(form.Encode()), Header: http.Header{"X-Twilio-Signature": {webhookSignature(token, at, form)}}}
+		return sms.Incoming{URL: address, Body: []byte(form.Encode()),
+			Header: http.Header{"X-Twilio-Signature": {webhookSignature(token, at, form)}}}
 	}
-	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}}, "undelivered": {{Send: "s1"}},
-		"failed": {{Send: "s1"}}, "sent": nil, "queued": nil} {
-		if got, _, err := r.Reports(signed(status, address, smstest.Private), "s1"); err != nil || !slices.Equal(got, want) {
+	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}},
+		"undelivered": {{Send: "s1"}},
+		"failed":      {{Send: "s1"}}, "sent": nil, "queued": nil} {
+		if got, _, err := r.Reports(signed(status, address, smstest.Private), "s1"); err != nil ||
+			!slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
 	}
@@ -130,7 +142,8 @@ func TestTwilioReceipts(t *testing.T) {
 	changed := signed("undelivered", address, smstest.Private)
 	changed.Body = []byte("MessageStatus=delivered&MessageSid=SM1&To=%2B49")
 	for name, in := range map[string]sms.Incoming{
-		"another token": signed("delivered", address, "x"), "another address": signed("delivered", "http"+address[5:], smstest.Private),
+		"another token":   signed("delivered", address, "x"),
+		"another address": signed("delivered", "http"+address[5:], smstest.Private),
 		"of another send": replayed,
 		"another word":    changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
 	} {

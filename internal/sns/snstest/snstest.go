@@ -1,4 +1,5 @@
-// Package snstest is Amazon SNS for tests: an authority, SNS's certificate, and servers on loopback that have both and confirm subscriptions.
+// Package snstest is Amazon SNS for tests: an authority, SNS's certificate, and servers on loopback
+// that have both and confirm subscriptions.
 package snstest
 
 import (
@@ -73,22 +74,27 @@ func New(t testing.TB) *Amazon {
 	rootKey, issuerKey := newKey(t), newKey(t)
 	authority := func(name string, serial int64) x509.Certificate {
 		return x509.Certificate{
-			Subject: pkix.Name{CommonName: name}, SerialNumber: big.NewInt(serial), IsCA: true, BasicConstraintsValid: true,
-			KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Unix(0, 0), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+			Subject: pkix.Name{CommonName: name}, SerialNumber: big.NewInt(serial), IsCA: true,
+			BasicConstraintsValid: true,
+			KeyUsage:              x509.KeyUsageCertSign, NotBefore: time.Unix(0, 0),
+			NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
 		}
 	}
 	template := authority("root", 1)
 	root := issue(t, template, &template, rootKey.Public(), rootKey)
 	a := &Amazon{
-		TB: t, Roots: x509.NewCertPool(), Key: must(snsKey())(t), issuer: issue(t, authority("issuer", 2), root, issuerKey.Public(), rootKey),
+		TB: t, Roots: x509.NewCertPool(), Key: must(snsKey())(t),
+		issuer:    issue(t, authority("issuer", 2), root, issuerKey.Public(), rootKey),
 		issuerKey: issuerKey, Leaf: server("sns.amazonaws.com", 3),
 	}
 	a.Leaf.IssuingCertificateURL = []string{issuerAddress}
 	a.Roots.AddCert(root)
 	hostKey := newKey(t)
 	host := issue(t, server(Host, 4), a.issuer, hostKey.Public(), issuerKey)
-	encrypted, plain := httptest.NewUnstartedServer(http.HandlerFunc(a.serve)), httptest.NewServer(http.HandlerFunc(a.serve))
-	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{host.Raw, a.issuer.Raw}, PrivateKey: hostKey}}}
+	encrypted, plain := httptest.NewUnstartedServer(http.HandlerFunc(a.serve)),
+		httptest.NewServer(http.HandlerFunc(a.serve))
+	encrypted.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{host.Raw, a.issuer.Raw},
+		PrivateKey: hostKey}}}
 	encrypted.StartTLS()
 	a.client = webhook.Guard{Plain: true}.Client(a.Roots, nil)
 	a.client.Transport = &http.Transport{
@@ -116,11 +122,13 @@ func newKey(t testing.TB) crypto.Signer {
 func server(name string, serial int64) x509.Certificate {
 	return x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, SerialNumber: big.NewInt(serial),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotBefore: time.Unix(0, 0), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, NotBefore: time.Unix(0, 0),
+		NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 }
 
-func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) *x509.Certificate {
+func issue(t testing.TB, template x509.Certificate, parent *x509.Certificate, public crypto.PublicKey,
+	key crypto.Signer) *x509.Certificate {
 	t.Helper()
 	der := must(x509.CreateCertificate(rand.Reader, &template, parent, public, key))(t)
 	return must(x509.ParseCertificate(der))(t)
@@ -181,9 +189,11 @@ func Notification(text string, at time.Time) map[string]string {
 	}
 }
 
-// Confirmation is Notification for a message that asks for a subscription, or, as "UnsubscribeConfirmation", says that one ended.
+// Confirmation is Notification for a message that asks for a subscription, or, as
+// "UnsubscribeConfirmation", says that one ended.
 func Confirmation(kind, token string, at time.Time) map[string]string {
-	m := Notification("You have chosen to subscribe to the topic "+Topic+".\nTo confirm the subscription, visit the SubscribeURL included in this message.", at)
+	m := Notification("You have chosen to subscribe to the topic "+Topic+
+		".\nTo confirm the subscription, visit the SubscribeURL included in this message.", at)
 	m["Type"], m["Token"] = kind, token
 	m["SubscribeURL"] = "https://" + Host + "/?Action=ConfirmSubscription&TopicArn=" + Topic + "&Token=" + token
 	return m
@@ -193,7 +203,8 @@ func Confirmation(kind, token string, at time.Time) map[string]string {
 func (a *Amazon) Sign(m map[string]string) []byte {
 	a.Helper()
 	var text strings.Builder
-	for _, name := range []string{"Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"} {
+	for _, name := range []string{"Message", "MessageId", "Subject", "SubscribeURL", "Timestamp", "Token",
+		"TopicArn", "Type"} {
 		if value, given := m[name]; given {
 			text.WriteString(name + "\n" + value + "\n")
 		}

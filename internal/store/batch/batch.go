@@ -1,4 +1,5 @@
-// Package batch lets calls to a database share transactions: what arrives while the writers are busy runs in the next batch.
+// Package batch lets calls to a database share transactions: what arrives while the writers are
+// busy runs in the next batch.
 package batch
 
 import (
@@ -17,8 +18,9 @@ const (
 	minShared  = 16    // the same, while batches take longer than Batcher.Slow
 	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While a writer is busy, another one starts only when worthAWriter calls are queued, or one has waited for longWait. An earlier start
-	// would only make the batches smaller, and each batch costs round trips and a sync of the disk.
+	// While a writer is busy, another one starts only when worthAWriter calls are queued, or one
+	// has waited for longWait. An earlier start would only make the batches smaller, and each batch
+	// costs round trips and a sync of the disk.
 	worthAWriter = 32
 	longWait     = 10 * time.Millisecond
 )
@@ -50,20 +52,25 @@ func (x *Call[In, Answer]) Finish(answer Answer, err error) {
 	close(x.done)
 }
 
-// TripContext returns the context of a trip that this call shares with others, as their first. It has the values of the caller's context, so
-// that the trip belongs to the caller's trace, and does not end with it.
+// TripContext returns the context of a trip that this call shares with others, as their first. It
+// has the values of the caller's context, so that the trip belongs to the caller's trace, and does
+// not end with it.
 func (x *Call[In, Answer]) TripContext() context.Context { return context.WithoutCancel(x.ctx) }
 
-// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one. If none is, a call runs at once. At most
-// one call of each key is under way at a time. Two in one batch would not see each other's rows; in two batches, the second would wait for
-// the first one's lock and delay all calls of its batch.
+// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one.
+// If none is, a call runs at once. At most one call of each key is under way at a time. Two in one
+// batch would not see each other's rows; in two batches, the second would wait for the first one's
+// lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
-	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the first call.
+	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the
+	// first call.
 	Waits bool
-	// Pause is the least time between the beginnings of two batches, if calls wait after the first. Set it before the first call.
+	// Pause is the least time between the beginnings of two batches, if calls wait after the first.
+	// Set it before the first call.
 	Pause time.Duration
-	// Slow: a batch that takes longer makes later ones half as large, so that they do not run out of time; 0: not. While a batch of the most
-	// calls takes less than half of it, they grow again. Set it before the first call.
+	// Slow: a batch that takes longer makes later ones half as large, so that they do not run out
+	// of time; 0: not. While a batch of the most calls takes less than half of it, they grow again.
+	// Set it before the first call.
 	Slow time.Duration
 
 	run     func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
@@ -77,13 +84,15 @@ type Batcher[In, Answer any] struct {
 	closed  bool
 }
 
-// New makes a batcher of up to most writers, each of which runs one batch after the other. run must call Finish for every call.
+// New makes a batcher of up to most writers, each of which runs one batch after the other. run must
+// call Finish for every call.
 func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, most: most, shared: maxShared, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer. If ctx ends before its batch begins, the call is withdrawn and surely wrote nothing.
-// If ctx ends later, the write goes on and the error wraps fault.Uncertain, unless c.Waits is set.
+// Submit queues a call and waits for its answer. If ctx ends before its batch begins, the call is
+// withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error wraps
+// fault.Uncertain, unless c.Waits is set.
 func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx
@@ -112,8 +121,8 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	}
 }
 
-// enqueue adds the call to the queue and starts a writer if none runs, or if another one is worth it. It fails if the batcher is closed or
-// the queue is full.
+// enqueue adds the call to the queue and starts a writer if none runs, or if another one is worth
+// it. It fails if the batcher is closed or the queue is full.
 func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +182,9 @@ func (c *Batcher[In, Answer]) runBatches() {
 	}
 }
 
-// takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and returns the calls. If there are none, it
-// returns nil, and the calling writer must end: all calls that are left have a key of another writer's batch, which takes them next.
+// takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and
+// returns the calls. If there are none, it returns nil, and the calling writer must end: all calls
+// that are left have a key of another writer's batch, which takes them next.
 func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +206,8 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// release frees the keys of a batch that got its answers after a time, and returns how many calls wait.
+// release frees the keys of a batch that got its answers after a time, and returns how many calls
+// wait.
 func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

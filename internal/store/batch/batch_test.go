@@ -66,7 +66,8 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 	})
 }
 
-// A second writer starts at once for as many calls as are worth it. One that pauses lets calls gather, but does not delay a call alone.
+// A second writer starts at once for as many calls as are worth it. One that pauses lets calls
+// gather, but does not delay a call alone.
 func TestBatcherGathersCalls(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
@@ -113,7 +114,8 @@ func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 		for _, c := range []struct {
 			calls int
 			took  time.Duration
-		}{{256, 1001 * time.Millisecond}, {128, time.Second}, {128, 1001 * time.Millisecond}, {64, time.Minute}, {32, time.Minute}, {16, time.Minute},
+		}{{256, 1001 * time.Millisecond}, {128, time.Second}, {128, 1001 * time.Millisecond}, {64, time.Minute},
+			{32, time.Minute}, {16, time.Minute},
 			{16, 500 * time.Millisecond}, {16, 499 * time.Millisecond}, {32, 0}, {64, 0}, {128, 0}, {120, 0}} {
 			storetest.Equal(t, "calls in a batch", len(<-g.begun), c.calls)
 			time.Sleep(c.took)
@@ -232,8 +234,10 @@ func TestATripBelongsToItsOldestCall(t *testing.T) {
 		shared := <-g.begun // after longWait
 		cancel()
 		trip := shared[0].TripContext()
-		storetest.Equal(t, "calls and their trip", fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
-		storetest.Equal(t, "a call of no caller", NewCall[store.Intent, store.Begun](store.Intent{}, 4).TripContext().Err(), nil)
+		storetest.Equal(t, "calls and their trip",
+			fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
+		storetest.Equal(t, "a call of no caller",
+			NewCall[store.Intent, store.Begun](store.Intent{}, 4).TripContext().Err(), nil)
 		close(g.end)
 		g.Close()
 	})

@@ -8,8 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Array parameters for Postgres are encoded here, since pgx would allocate a slice for each array and an interface value for each element.
-// The format: https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send in the server's source.
+// Array parameters for Postgres are encoded here, since pgx would allocate a slice for each array
+// and an interface value for each element. The format:
+// https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send
+// in the server's source.
 
 // elementType is the type of an array's elements, by its OID.
 type elementType uint32
@@ -30,8 +32,10 @@ var elements = map[elementType]struct {
 	name  string
 	array uint32
 }{
-	Text: {"text", pgtype.TextArrayOID}, UUID: {"uuid", pgtype.UUIDArrayOID}, Instant: {"timestamptz", pgtype.TimestamptzArrayOID},
-	Integer: {"integer", pgtype.Int4ArrayOID}, Bigint: {"bigint", pgtype.Int8ArrayOID}, Flag: {"boolean", pgtype.BoolArrayOID},
+	Text: {"text", pgtype.TextArrayOID}, UUID: {"uuid", pgtype.UUIDArrayOID},
+	Instant: {"timestamptz", pgtype.TimestamptzArrayOID},
+	Integer: {"integer", pgtype.Int4ArrayOID}, Bigint: {"bigint", pgtype.Int8ArrayOID},
+	Flag:  {"boolean", pgtype.BoolArrayOID},
 	Bytes: {"bytea", pgtype.ByteaArrayOID},
 }
 
@@ -52,8 +56,8 @@ type list[R any] struct {
 	write   appendElement[R]
 }
 
-// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for each row. capacity is how many
-// parameters are expected.
+// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for
+// each row. capacity is how many parameters are expected.
 func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, capacity), args: make([]any, 0, capacity)}
 }
@@ -129,7 +133,8 @@ func RegisterArrays(m *pgtype.Map) {
 	}
 }
 
-// arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode itself.
+// arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode
+// itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
 	element elementType

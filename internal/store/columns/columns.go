@@ -1,5 +1,6 @@
-// Package columns makes SQL and parameters of the columns that the types of package store list: SELECT lists and what their rows are
-// scanned into, INSERTs, and array parameters in Postgres's binary form.
+// Package columns makes SQL and parameters of the columns that the types of package store list:
+// SELECT lists and what their rows are scanned into, INSERTs, and array parameters in Postgres's
+// binary form.
 package columns
 
 import (
@@ -30,7 +31,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns a table. fields are the Columns of its type; read has the SQL of columns that are not read as stored.
+// New returns a table. fields are the Columns of its type; read has the SQL of columns that are not
+// read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
@@ -42,8 +44,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// Refusals returns the table of refusals, which are read as sends. A column that refusals do not have is read as by read, else as its zero
-// value.
+// Refusals returns the table of refusals, which are read as sends. A column that refusals do not
+// have is read as by read, else as its zero value.
 func (t Table[T]) Refusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -56,8 +58,9 @@ func (t Table[T]) Refusals(read map[string]string) Table[T] {
 }
 
 // zeros has the zero value of each type as SQL.
-var zeros = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false", Instant: "CAST(NULL AS timestamptz)",
-	UUID: "CAST(NULL AS uuid)"}
+var zeros = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false",
+	Instant: "CAST(NULL AS timestamptz)",
+	UUID:    "CAST(NULL AS uuid)"}
 
 // SelectList returns the columns as a SELECT list, in the order of Destinations.
 func (t Table[T]) SelectList() string {
@@ -90,7 +93,8 @@ func (t Table[T]) InsertMany(by store.Use) string {
 			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elements[c.of].name))
 		}
 	}
-	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types, ", ") + ")"
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types,
+		", ") + ")"
 }
 
 // Arrays returns the parameters of InsertMany: one array for each column.
@@ -114,10 +118,12 @@ func (t Table[T]) Insert(by store.Use, row *T) (string, map[string]any) {
 			args[c.Name] = parameter(c)
 		}
 	}
-	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names, ", @") + ")", args
+	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names,
+		", @") + ")", args
 }
 
-// EraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT writes; @empty is no bytes.
+// EraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT
+// writes; @empty is no bytes.
 func (t Table[T]) EraseSQL(by store.Use) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
@@ -171,8 +177,8 @@ func destination(c store.Column) any {
 	return Into(c.Field)
 }
 
-// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero time and, with Null, for no ID and no
-// bytes.
+// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero
+// time and, with Null, for no ID and no bytes.
 func parameter(c store.Column) any {
 	null := c.Use&store.Null != 0
 	switch x := c.Field.(type) {
@@ -206,7 +212,8 @@ func parameter(c store.Column) any {
 	panic("store: " + c.Name + " has a type that no column has")
 }
 
-// appendField appends the value of a field in Postgres's binary form. It returns nil, which is NULL, where parameter does.
+// appendField appends the value of a field in Postgres's binary form. It returns nil, which is
+// NULL, where parameter does.
 func appendField(buf []byte, c store.Column) []byte {
 	null := c.Use&store.Null != 0
 	switch x := c.Field.(type) {

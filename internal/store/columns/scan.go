@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Into returns what to scan a column into a variable, given by its address. Of the zero value where the column may be NULL: a time, which
-// is a timestamptz or µs since 1970, a recipient's hash, also of an empty value, and a UUID. A duration is a number of µs, and names are
-// joined by commas.
+// Into returns what to scan a column into a variable, given by its address. Of the zero value where
+// the column may be NULL: a time, which is a timestamptz or µs since 1970, a recipient's hash, also
+// of an empty value, and a UUID. A duration is a number of µs, and names are joined by commas.
 func Into(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
@@ -79,8 +79,8 @@ func (f field) Scan(src any) (err error) {
 	return fmt.Errorf("store: a column is %T, which is not scanned into %T", src, f.to)
 }
 
-// parseChecks reads the checks of a verification: pairs of an instant, in µs since 1970, and a network, "1919191919191919 192.0.2.0/24",
-// with commas between them. NULL is none.
+// parseChecks reads the checks of a verification: pairs of an instant, in µs since 1970, and a
+// network, "1919191919191919 192.0.2.0/24", with commas between them. NULL is none.
 func parseChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string

@@ -7,25 +7,29 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may fail in any FailureWindow, in one app and
-// channel, and for one class of callers that opened the verifications. The classes are counted separately, so that wrong codes from
-// strangers' browsers lock out neither back ends nor known browsers. A failure counts from the instant of its check, however long its code
-// lives.
+// The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may
+// fail in any FailureWindow, in one app and channel, and for one class of callers that opened the
+// verifications. The classes are counted separately, so that wrong codes from strangers' browsers
+// lock out neither back ends nor known browsers. A failure counts from the instant of its check,
+// however long its code lives.
 const (
 	FailureLimit  = 20
 	FailureWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between them, in any RowWindow, of all classes
-// together (NIST SP 800-63B). So guessing a few codes each day does not go on for ever.
+// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between
+// them, in any RowWindow, of all classes together (NIST SP 800-63B). So guessing a few codes each
+// day does not go on for ever.
 const (
 	RowLimit  = 100
 	RowWindow = 30 * 24 * time.Hour
 )
 
-// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of all classes; now is on the database's
-// clock. The caller writes the check if it is Counted, and the approval and the event if it is Approved. Errors: those of Judge.
-func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification, now time.Time) (d store.Checked, err error) {
+// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of
+// all classes; now is on the database's clock. The caller writes the check if it is Counted, and
+// the approval and the event if it is Approved. Errors: those of Judge.
+func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
+	now time.Time) (d store.Checked, err error) {
 	d = store.Checked{Verification: v, Now: now}
 	if Pending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
@@ -44,8 +48,9 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, err
 }
 
-// LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all classes. Wait is the longer wait of the
-// two bounds (in a day, and in a row), and Failures are those that this bound counts.
+// LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all
+// classes. Wait is the longer wait of the two bounds (in a day, and in a row), and Failures are
+// those that this bound counts.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	var last time.Time // when the newest right code was entered, which ends a row
 	for _, t := range all {
@@ -72,8 +77,9 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failedAt returns the times of a verification's failed checks, without those that were forgiven. Of an approved verification, the last
-// check is left out, for it succeeded. If an erasure removed the times, the failures count from the expiry.
+// failedAt returns the times of a verification's failed checks, without those that were forgiven.
+// Of an approved verification, the last check is left out, for it succeeded. If an erasure removed
+// the times, the failures count from the expiry.
 func failedAt(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {

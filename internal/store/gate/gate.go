@@ -1,5 +1,6 @@
-// Package gate makes the database's decisions: whether the rules on a recipient admit a send, which verification the send joins, and
-// whether the recipient is locked out after failed checks. It reads no database; postgres and sqlite pass it the rows as Facts.
+// Package gate makes the database's decisions: whether the rules on a recipient admit a send, which
+// verification the send joins, and whether the recipient is locked out after failed checks. It
+// reads no database; postgres and sqlite pass it the rows as Facts.
 package gate
 
 import (
@@ -28,11 +29,13 @@ type Decision struct {
 	Joined bool // the send joins an existing verification
 }
 
-// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the lockout. now is on the database's clock. An
-// admitted send joins a verification or opens one. Decide changes nothing; the caller writes the rows. For a send that has a row
-// already, call AnswerRepeated instead.
+// Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the
+// lockout. now is on the database's clock. An admitted send joins a verification or opens one.
+// Decide changes nothing; the caller writes the rows. For a send that has a row already, call
+// AnswerRepeated instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
-	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past), eventsWithin(in.Rejections.Window, in, now, has.Rejections)
+	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past),
+		eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
 		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
@@ -44,8 +47,10 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
 }
 
-// joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new verification.
-func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification, joined bool) {
+// joinOrOpen returns the newest candidate that the intent may resend (joined), or else a new
+// verification.
+func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
+	joined bool) {
 	for _, v := range candidates {
 		if joinable(v, in, now) && (!joined || newer(v, best)) {
 			best, joined = v, true
@@ -57,7 +62,8 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	return newVerification(in, now), false
 }
 
-// MaxRowAge returns how old, by the database's clock, a row can be that still counts for the intent.
+// MaxRowAge returns how old, by the database's clock, a row can be that still counts for the
+// intent.
 func MaxRowAge(in store.Intent) time.Duration {
 	return quota.LongestKeep(in.Rules) + store.MaxClockSkew
 }
@@ -73,8 +79,8 @@ func LargestLimit(in store.Intent) (n int) {
 // ResendWithin is how long after a send its verification can be joined: as long as a code can live.
 const ResendWithin = store.MaxLife
 
-// CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a rejected send, Clock is empty and
-// LoggedAt is the send's end.
+// CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a
+// rejected send, Clock is empty and LoggedAt is the send's end.
 type CountedSend struct {
 	ID           uuid.UUID
 	Clock        string
@@ -83,19 +89,20 @@ type CountedSend struct {
 	Verification string // ID; only read for a history
 }
 
-// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the age on the database's clock differs by
-// at most store.MaxClockSkew; else that on the database's clock. If the database's clock was set back, it may be negative; such a row
-// counts.
+// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the
+// age on the database's clock differs by at most store.MaxClockSkew; else that on the database's
+// clock. If the database's clock was set back, it may be negative; such a row counts.
 func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
-	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock && (limited-logged).Abs() <= store.MaxClockSkew {
+	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock &&
+		(limited-logged).Abs() <= store.MaxClockSkew {
 		return limited
 	}
 	return logged
 }
 
-// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0. An event's instant is decisionTime minus
-// the row's age.
+// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0.
+// An event's instant is decisionTime minus the row's age.
 func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []CountedSend) (events []quota.Event) {
 	at := decisionTime(in, now)
 	for _, row := range rows {
@@ -107,8 +114,9 @@ func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []C
 	return events
 }
 
-// decisionTime returns the time at which the intent is decided: TakenAt, but at most store.MaxClockSkew after the database's now. Only
-// rules by calendar period need it; the others compare ages.
+// decisionTime returns the time at which the intent is decided: TakenAt, but at most
+// store.MaxClockSkew after the database's now. Only rules by calendar period need it; the others
+// compare ages.
 func decisionTime(in store.Intent, now time.Time) time.Time {
 	if at := takenAt(in, now); at.Before(now.Add(store.MaxClockSkew)) {
 		return at
@@ -116,7 +124,8 @@ func decisionTime(in store.Intent, now time.Time) time.Time {
 	return now.Add(store.MaxClockSkew)
 }
 
-// takenAt returns the intent's TakenAt, or now, the database's time, if no limiter counted the send.
+// takenAt returns the intent's TakenAt, or now, the database's time, if no limiter counted the
+// send.
 func takenAt(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.DatabaseClock {
 		return now
@@ -124,8 +133,8 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// EventsBefore returns the rows younger than within as events, oldest first. An event's instant is at minus the row's age, on the named
-// clock. If clock is DatabaseClock, now replaces at.
+// EventsBefore returns the rows younger than within as events, oldest first. An event's instant is
+// at minus the row's age, on the named clock. If clock is DatabaseClock, now replaces at.
 func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
@@ -136,7 +145,8 @@ func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, no
 	return events
 }
 
-// rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit it always has.
+// rejectionsAdmit reports whether the rule on rejected sends has room for one more. Without a limit
+// it always has.
 func rejectionsAdmit(in store.Intent, events []quota.Event) bool {
 	return in.Rejections.Limit == 0 || len(events) < in.Rejections.Limit
 }
@@ -158,11 +168,13 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 	return true
 }
 
-// joinable reports whether the intent may resend the code of v: it can be derived, same app, channel, recipient and purpose, the ID or
-// holder that the intent names, still pending, and at least MinLife left.
+// joinable reports whether the intent may resend the code of v: it can be derived, same app,
+// channel, recipient and purpose, the ID or holder that the intent names, still pending, and at
+// least MinLife left.
 func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
-	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient || v.Purpose != s.Purpose {
+	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
+		v.Purpose != s.Purpose {
 		return false
 	}
 	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {
@@ -195,7 +207,8 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// newSend returns the row of an admitted send: the fields that the caller gave, and those that Begin decides.
+// newSend returns the row of an admitted send: the fields that the caller gave, and those that
+// Begin decides.
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
@@ -203,8 +216,9 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 	return asFirstWritten(s, in.Lease)
 }
 
-// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the row as the first one wrote it. So the
-// caller continues as attempt 1. If a later attempt holds the row by now, the caller's writes change nothing.
+// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the
+// row as the first one wrote it. So the caller continues as attempt 1. If a later attempt holds the
+// row by now, the caller's writes change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -213,14 +227,15 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	return s
 }
 
-// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps ErrBadRequest if that row is
-// another recipient's.
+// AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps
+// ErrBadRequest if that row is another recipient's.
 func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
 		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt, NowClock: store.DatabaseClock}, nil
+	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
+		NowClock: store.DatabaseClock}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
@@ -232,7 +247,8 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 	}
 }
 
-// refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked out.
+// refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked
+// out.
 func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
 	at := decisionTime(in, now)
 	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}

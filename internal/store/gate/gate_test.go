@@ -18,10 +18,12 @@ var now = time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 // ask is an intent under one sliding rule; change adds to it.
 func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.Intent {
 	in := store.Intent{
-		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
-			Clock: store.DatabaseClock},
-		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{1},
-			Holder: "session", MaxAttempts: 5},
+		Send: store.Send{ID: uuid.UUID{15: 9}, App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{1},
+			Clock:     store.DatabaseClock},
+		Verification: store.Verification{ID: "new", App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{1},
+			Holder:    "session", MaxAttempts: 5},
 		Purposes: []string{"login"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Rules: []quota.Rule{{Name: "rule", Scope: quota.Recipient, Limit: limit, Window: window}},
 	}
@@ -31,7 +33,8 @@ func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.I
 	return in
 }
 
-// A limiter's clock is believed where a row has it too and the database's age differs by a second at most.
+// A limiter's clock is believed where a row has it too and the database's age differs by a second
+// at most.
 func TestDecideOnALimitersClock(t *testing.T) {
 	row := func(taken, logged time.Duration) CountedSend {
 		return CountedSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}
@@ -45,30 +48,42 @@ func TestDecideOnALimitersClock(t *testing.T) {
 		row   CountedSend
 		want  bool
 	}{
-		"a minute by the limiter, a little less by the database": {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew), true},
-		"more than a second less by the database":                {"redis", 0, row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
-		"a little less by the limiter":                           {"redis", 0, row(time.Minute-store.MaxClockSkew, time.Minute), false},
-		"more than a second less by the limiter":                 {"redis", 0, row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
-		"a limiter that was set back":                            {"redis", -time.Hour, row(0, time.Minute-time.Microsecond), false},
-		"the same when the minute has passed":                    {"redis", -time.Hour, row(0, time.Minute), true},
-		"another clock: by the database":                         {"other", 0, row(time.Hour, time.Minute-time.Microsecond), false},
-		"another clock: a minute by the database":                {"other", 0, row(0, time.Minute), true},
-		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew, CountedSend{
-			Clock: store.DatabaseClock, TakenAt: now.Add(time.Microsecond - time.Minute), LoggedAt: now.Add(time.Microsecond - time.Minute),
-		}, false},
+		"a minute by the limiter, a little less by the database": {"redis", 0,
+			row(time.Minute, time.Minute-store.MaxClockSkew), true},
+		"more than a second less by the database": {"redis", 0,
+			row(time.Minute, time.Minute-store.MaxClockSkew-time.Microsecond), false},
+		"a little less by the limiter": {"redis", 0,
+			row(time.Minute-store.MaxClockSkew, time.Minute), false},
+		"more than a second less by the limiter": {"redis", 0,
+			row(time.Minute-store.MaxClockSkew-time.Microsecond, time.Minute), true},
+		"a limiter that was set back": {"redis", -time.Hour,
+			row(0, time.Minute-time.Microsecond), false},
+		"the same when the minute has passed": {"redis", -time.Hour, row(0, time.Minute), true},
+		"another clock: by the database": {"other", 0,
+			row(time.Hour, time.Minute-time.Microsecond), false},
+		"another clock: a minute by the database": {"other", 0, row(0, time.Minute), true},
+		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew,
+			CountedSend{
+				Clock: store.DatabaseClock, TakenAt: now.Add(time.Microsecond - time.Minute),
+				LoggedAt: now.Add(time.Microsecond - time.Minute),
+			}, false},
 		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
 	} {
-		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now, Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
+		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now,
+			Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
 			t.Errorf("%s: admitted %v", name, d.Admitted)
 		}
 	}
 }
 
-// Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a month.
+// Failed checks lock out the codes of one class of callers: 20 in a day, or 100 in a row in a
+// month.
 func TestLockout(t *testing.T) {
-	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (list []store.Verification) {
+	tried := func(n int, attempts int, ago time.Duration, change ...func(*store.Verification)) (
+		list []store.Verification) {
 		for range n {
-			c := store.Verification{Attempts: attempts, ExpiresAt: now.Add(20 * time.Hour), Checks: slices.Repeat([]store.Check{{At: now.Add(-ago)}}, attempts)}
+			c := store.Verification{Attempts: attempts, ExpiresAt: now.Add(20 * time.Hour),
+				Checks: slices.Repeat([]store.Check{{At: now.Add(-ago)}}, attempts)}
 			for _, x := range change {
 				x(&c)
 			}
@@ -91,33 +106,40 @@ func TestLockout(t *testing.T) {
 		"19 in a day":                        {tried(19, 1, time.Hour), 0},
 		"20 in a day":                        {tried(20, 1, time.Hour), 23 * time.Hour},
 		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), 0},
-		"to the microsecond":                 {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow-time.Microsecond)...), time.Microsecond},
-		"an approved code's last try":        {tried(4, 5, time.Hour, approved), 0},
-		"right ones":                         {tried(20, 1, time.Hour, approved), 0},
-		"forgiven ones":                      {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }), 0},
+		"to the microsecond": {append(tried(19, 1, time.Hour),
+			tried(1, 1, FailureWindow-time.Microsecond)...), time.Microsecond},
+		"an approved code's last try": {tried(4, 5, time.Hour, approved), 0},
+		"right ones":                  {tried(20, 1, time.Hour, approved), 0},
+		"forgiven ones": {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }),
+			0},
 		"tries after a reset": {append(tried(19, 1, time.Hour),
 			tried(1, 2, time.Hour, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
 		"the right one among the forgiven": {append(tried(20, 1, time.Hour),
 			tried(1, 1, 2*time.Hour, approved, func(c *store.Verification) { c.Forgiven = 1 })...), 23 * time.Hour},
-		"until the oldest code ends":      {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...), 20 * time.Hour},
-		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...), 23 * time.Hour},
-		"99 in a row":                     {month(), 0},
-		"100 in a row":                    {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
+		"until the oldest code ends": {append(tried(3, 5, time.Hour), tried(1, 5, 4*time.Hour)...),
+			20 * time.Hour},
+		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...),
+			23 * time.Hour},
+		"99 in a row":  {month(), 0},
+		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
 			c.Class, c.Checks = store.KnownBrowser, nil
 		}), 0},
-		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...), tried(1, 1, 36*time.Hour, approved)...), 0},
+		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...),
+			tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
 		if out := LockoutOf(c.list, store.SecretKey, now); out.Wait != c.want {
 			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
 		}
 	}
-	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), store.SecretKey, now); got.Failures != 19 {
+	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), store.SecretKey,
+		now); got.Failures != 19 {
 		t.Errorf("%d failures in a day", got.Failures)
 	}
-	spread := store.Verification{Attempts: FailureLimit, ExpiresAt: now} // a code of a day, and its failures an hour apart
+	// a code of a day, and its failures an hour apart
+	spread := store.Verification{Attempts: FailureLimit, ExpiresAt: now}
 	for hour := range FailureLimit {
 		spread.Checks = append(spread.Checks, store.Check{At: now.Add(time.Duration(hour-FailureLimit) * time.Hour)})
 	}
@@ -140,22 +162,26 @@ func TestLockout(t *testing.T) {
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); d.Lockout.Failures != 100 {
 		t.Errorf("a row of two classes: %+v", d.Lockout)
 	}
-	row = append(row, tried(1, 1, time.Minute, approved, func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
+	row = append(row, tried(1, 1, time.Minute, approved,
+		func(c *store.Verification) { c.Class = store.UnknownBrowser })...)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: row}); !d.Admitted {
 		t.Errorf("a browser's right code does not end the row: %+v", d.Lockout)
 	}
 	byBrowser := func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.UnknownBrowser, "" }
-	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted || d.Lockout.Wait != 23*time.Hour ||
+	if d := Decide(ask(1, time.Minute, byBrowser), now, Facts{Tried: browsers}); d.Admitted ||
+		d.Lockout.Wait != 23*time.Hour ||
 		d.Lockout.Class != store.UnknownBrowser {
 		t.Errorf("a browser is let in: %+v", d.Lockout)
 	}
 }
 
-// Each text that a caller gives of a send is in its row, and is refused where a database cannot hold it.
+// Each text that a caller gives of a send is in its row, and is refused where a database cannot
+// hold it.
 func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	tried := 0
 	for i, c := range new(store.Send).Columns() {
-		if _, ok := c.Field.(*string); !ok || c.Use&store.InSend == 0 || slices.Contains([]string{"verification_id", "status", "domain"}, c.Name) {
+		if _, ok := c.Field.(*string); !ok || c.Use&store.InSend == 0 ||
+			slices.Contains([]string{"verification_id", "status", "domain"}, c.Name) {
 			continue
 		}
 		tried++
@@ -176,16 +202,19 @@ func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	}
 }
 
-// The newest of the verifications that can be resent is, in whatever order they are read; one without a holder is not.
+// The newest of the verifications that can be resent is, in whatever order they are read; one
+// without a holder is not.
 func TestNewestIsResent(t *testing.T) {
 	old, newest := ask(1, time.Minute).Verification, ask(1, time.Minute).Verification
 	old.ID, old.CreatedAt, old.ExpiresAt = "old", now.Add(-time.Minute), now.Add(9*time.Minute)
 	newest.ID, newest.CreatedAt, newest.ExpiresAt = "newest", now.Add(-time.Second), now.Add(9*time.Minute)
-	if d := Decide(ask(1, time.Minute), now, Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
+	if d := Decide(ask(1, time.Minute), now,
+		Facts{Candidates: []store.Verification{old, newest, old}}); d.Verification.ID != "newest" {
 		t.Errorf("joined %q", d.Verification.ID)
 	}
 	named := func(in *store.Intent) { in.Join = "old" }
-	if d := Decide(ask(1, time.Minute, named), now, Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
+	if d := Decide(ask(1, time.Minute, named), now,
+		Facts{Candidates: []store.Verification{newest, old}}); d.Verification.ID != "old" {
 		t.Errorf("joined %q, want the named one", d.Verification.ID)
 	}
 	old.Holder = ""
@@ -200,10 +229,12 @@ func TestHistoryIsOldestFirst(t *testing.T) {
 	var rows []CountedSend
 	for _, age := range []time.Duration{2, 3, 1} {
 		at := now.Add(-age * time.Second)
-		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at, LoggedAt: at})
+		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at,
+			LoggedAt: at})
 	}
 	history := Decide(ask(9, time.Minute), now, Facts{Past: rows}).History
-	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) || len(history) != len(rows) {
+	if !slices.IsSortedFunc(history, func(a, b quota.Event) int { return a.At.Compare(b.At) }) ||
+		len(history) != len(rows) {
 		t.Errorf("history: %v", history)
 	}
 }

@@ -15,7 +15,8 @@ type Look struct {
 	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
 }
 
-// History is the rows that the database has of a recipient, at an instant. It takes no lock, so a Begin may add a send right after it.
+// History is the rows that the database has of a recipient, at an instant. It takes no lock, so a
+// Begin may add a send right after it.
 type History struct {
 	Past       []CountedSend // the bucket's counted sends
 	Rejections []CountedSend // the recipient's rejected sends, of all purposes
@@ -28,18 +29,21 @@ func (h History) Later(by time.Duration) History {
 	return h
 }
 
-// Sends returns the counted sends younger than within as events, oldest first, as a Begin would see them; see EventsBefore.
+// Sends returns the counted sends younger than within as events, oldest first, as a Begin would see
+// them; see EventsBefore.
 func (h History) Sends(within time.Duration, clock string, at time.Time) []quota.Event {
 	return EventsBefore(h.Past, within, clock, at, h.Now)
 }
 
 // SendsOf is Sends of the named verifications alone.
 func (h History) SendsOf(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
-	rows := slices.DeleteFunc(slices.Clone(h.Past), func(p CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
+	rows := slices.DeleteFunc(slices.Clone(h.Past),
+		func(p CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
 	return EventsBefore(rows, within, clock, at, h.Now)
 }
 
-// AllTakenOn reports whether each of the events, which Sends returned for a clock, has the instant at which that clock's limiter took it.
+// AllTakenOn reports whether each of the events, which Sends returned for a clock, has the instant
+// at which that clock's limiter took it.
 func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 	taken := map[string]time.Time{}
 	for _, p := range h.Past {
@@ -50,8 +54,8 @@ func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 	return !slices.ContainsFunc(events, func(e quota.Event) bool { return !taken[e.ID].Equal(e.At) })
 }
 
-// Failures returns the rejected sends that ended less than within ago as events, oldest first. An event's instant is the send's end, on
-// the database's clock.
+// Failures returns the rejected sends that ended less than within ago as events, oldest first. An
+// event's instant is the send's end, on the database's clock.
 func (h History) Failures(within time.Duration) []quota.Event {
 	return EventsBefore(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Names of the statements of Begin's trips, which are prepared on each connection of the pool writers. A trip sends several statements
-// and then reads all answers.
+// Names of the statements of Begin's trips, which are prepared on each connection of the pool
+// writers. A trip sends several statements and then reads all answers.
 const (
 	stmtOpen          = "sendcode_open"
 	stmtLock          = "sendcode_lock"
@@ -32,7 +32,8 @@ const (
 	stmtCommit        = "sendcode_commit"
 )
 
-// Statements of the second trip: the number of sends of joined verifications, and the rows of the table outbox.
+// Statements of the second trip: the number of sends of joined verifications, and the rows of the
+// table outbox.
 const (
 	joinSQL = `
 UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
@@ -44,13 +45,15 @@ FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timest
      AS u(id, due_at, channel, stranger, expires_at, sealed)`
 )
 
-// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that callers still wait for the answer.
+// beginTimeout bounds a Begin, including its retries. It is less than store.CallTimeout, so that
+// callers still wait for the answer.
 func beginTimeout() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // beginStatements are the statements of Begin.
 func (p *DB) beginStatements() []statement {
 	return []statement{
-		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be older than the lock.
+		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be
+		// older than the lock.
 		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtSave, "SAVEPOINT candidates"},
@@ -76,16 +79,18 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	return p.begins.Submit(ctx, in, store.LockKey(in.Send))
 }
 
-// decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an answer or an error.
+// decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
+// answer or an error.
 func (p *DB) decideBatch(batch []*call) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
 	p.decideBatchWithin(ctx, batch)
 }
 
-// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch fail, it repeats each call alone. A Begin
-// can be repeated even if the first transaction was committed: the second finds the rows by their IDs, and a first one that still runs
-// holds the recipients' locks.
+// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch
+// fail, it repeats each call alone. A Begin can be repeated even if the first transaction was
+// committed: the second finds the rows by their IDs, and a first one that still runs holds the
+// recipients' locks.
 func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	var answers []answer
 	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
@@ -111,16 +116,19 @@ func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	}
 }
 
-// oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was not free or a timeout made the
-// statement fail, or a deadlock (40). https://www.postgresql.org/docs/current/errcodes-appendix.html
+// oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was
+// not free or a timeout made the statement fail, or a deadlock (40).
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 func oneCallFailed(err error) bool {
 	c := sqlState(err)
-	return rolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) || c == lockNotAvailable || c == "57014")
+	return rolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
+		c == lockNotAvailable || c == "57014")
 }
 
-// withRetry runs a transaction. It runs it once more if the connection was lost, the server is read-only, or a deadlock or a conflict
-// rolled it back. If the first run may have been committed, it does so only if repeatable is set. The error wraps fault.Uncertain if rows
-// may have been written.
+// withRetry runs a transaction. It runs it once more if the connection was lost, the server is
+// read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
+// it does so only if repeatable is set. The error wraps fault.Uncertain if rows may have been
+// written.
 func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool.Conn) (sure bool, err error)) error {
 	sure, err := p.onWriter(ctx, trips)
 	if err == nil || ctx.Err() != nil || !sure && !repeatable ||
@@ -137,7 +145,8 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool
 	return beginError(sure && again, errors.Join(err, second))
 }
 
-// beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless the write surely was not committed (sure).
+// beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless
+// the write surely was not committed (sure).
 func beginError(sure bool, err error) error {
 	if err == nil || sure {
 		return store.Unavailable(postgresCause(err))
@@ -145,7 +154,8 @@ func beginError(sure bool, err error) error {
 	return store.Uncertain(postgresCause(err))
 }
 
-// answerRepeated returns the answer to a Begin whose send has a row already; see gate.AnswerRepeated.
+// answerRepeated returns the answer to a Begin whose send has a row already; see
+// gate.AnswerRepeated.
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
@@ -174,7 +184,8 @@ func (p *DB) Refused(ctx context.Context, refusals []store.Row) error {
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, maxRefusals) {
-			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL, sqldb.RefusalTable.Arrays(store.InRefusal, some)...); err != nil {
+			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL,
+				sqldb.RefusalTable.Arrays(store.InRefusal, some)...); err != nil {
 				return err
 			}
 		}

@@ -17,7 +17,8 @@ import (
 	"sendcode/quota"
 )
 
-// betweenFixture is a database on the server's own clock whose first trips are followed by a call, and a second one on the same rows.
+// betweenFixture is a database on the server's own clock whose first trips are followed by a call,
+// and a second one on the same rows.
 func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
 	return betweenOn(t, lentDatabase(t))
@@ -29,7 +30,8 @@ func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *D
 	return storetest.NewFixture(db).Beside(other), db, other
 }
 
-// unhurried is added to an address: a busy machine looks at what waits for longer than a transaction may, which is repeated then.
+// unhurried is added to an address: a busy machine looks at what waits for longer than a
+// transaction may, which is repeated then.
 const unhurried = "&lock_timeout=1min&idle_in_transaction_session_timeout=1min"
 
 // once has the next Begin of a database followed by a call, between its trips.
@@ -42,8 +44,9 @@ func once(db *DB, then func()) {
 	}
 }
 
-// Whatever an administrator or a person does between the two trips of a Begin, the answer is the row, and no code is sent that
-// ended before it. By seed: a check, an approval, a cancel, a reset, a refund.
+// Whatever an administrator or a person does between the two trips of a Begin, the answer is the
+// row, and no code is sent that ended before it. By seed: a check, an approval, a cancel, a reset,
+// a refund.
 func TestPostgresBetweenTheTrips(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for seed := range uint64(20) {
@@ -55,7 +58,10 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 		done := make(chan error, 1)
 		once(db, func() {
 			go func() { done <- meddle(other, what, first, f.Act()) }()
-			servertest.Await(t, "an end, or a wait for the other one", func() bool { return len(done) > 0 || waits(t, other) })
+			servertest.Await(t, "an end, or a wait for the other one", func() bool {
+				return len(done) > 0 ||
+					waits(t, other)
+			})
 			if waited := len(done) == 0; waited != (what != 4) { // a refund has nothing to wait for
 				t.Errorf("seed %d: %d waits: %v", seed, what, waited)
 			}
@@ -64,7 +70,8 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 		db.between = nil
 		storetest.OK(t, <-done)
 		storetest.Equal(t, "admitted", begun.Admitted, true)
-		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID, first.Verification.ID)
+		storetest.Equal(t, fmt.Sprintf("seed %d: joined beside %d", seed, what), begun.Verification.ID,
+			first.Verification.ID)
 		row := f.Row(t, in.Send.ID)
 		storetest.Equal(t, "number", row.Number, 2)
 		v, newest, _ := storetest.Must3(f.Verification(t.Context(), first.Verification.ID))(t)
@@ -105,8 +112,8 @@ SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND
 	return waiting
 }
 
-// A replica that is killed or stands still between its trips has written nothing, and its recipient is free within a second: another
-// replica's send, which waited for the lock, goes through.
+// A replica that is killed or stands still between its trips has written nothing, and its recipient
+// is free within a second: another replica's send, which waited for the lock, goes through.
 func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -135,7 +142,8 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			}()
 			<-frozen
 			got, err := other.Begin(t.Context(), theirs)
-			for again := 0; sqlState(err) == lockNotAvailable && again < 5; again++ { // on a busy machine the server ends the session later
+			// on a busy machine the server ends the session later
+			for again := 0; sqlState(err) == lockNotAvailable && again < 5; again++ {
 				got, err = other.Begin(t.Context(), theirs)
 			}
 			close(thaw)
@@ -161,7 +169,8 @@ SELECT count(*) FILTER (WHERE pg_terminate_backend(pid, 4000)) FROM pg_stat_acti
 	}
 }
 
-// The program's clock an hour off in either direction changes nothing: ages are those of the database's clock, or the limiter's.
+// The program's clock an hour off in either direction changes nothing: ages are those of the
+// database's clock, or the limiter's.
 func TestPostgresProgramsClockIsOff(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	for n, off := range []time.Duration{-time.Hour, time.Hour, -30 * time.Hour, 30 * time.Hour} {
@@ -172,7 +181,8 @@ func TestPostgresProgramsClockIsOff(t *testing.T) {
 		if age := time.Since(first.Now); age < -time.Minute || age > time.Minute {
 			t.Errorf("%v off: logged %v ago", off, age)
 		}
-		f.Refuse(t, f.Intent(n, storetest.WithRules(limits), storetest.WithID(&storetest.Fixture{Now: time.Now(), Serial: uint64(n)}, off)))
+		f.Refuse(t, f.Intent(n, storetest.WithRules(limits),
+			storetest.WithID(&storetest.Fixture{Now: time.Now(), Serial: uint64(n)}, off)))
 	}
 }
 
@@ -185,8 +195,9 @@ func TestPostgresFinishIsHot(t *testing.T) {
 		for i := range sends / 32 {
 			begun, err := db.Begin(t.Context(), g.Intent(1000*caller+i))
 			if err == nil {
-				_, err = db.Finish(t.Context(), store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
-					ProviderCode: "250 2.0.0"})
+				_, err = db.Finish(t.Context(),
+					store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
+						ProviderCode: "250 2.0.0"})
 			}
 			if err != nil {
 				t.Error(err)
@@ -199,16 +210,19 @@ func TestPostgresFinishIsHot(t *testing.T) {
 	conn := connect(t, address)
 	scans(t.Context(), t, conn) // all others are gone and have reported
 	var updates, hot int64
-	storetest.OK(t, conn.QueryRow(t.Context(), `SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
+	storetest.OK(t, conn.QueryRow(t.Context(),
+		`SELECT sum(n_tup_upd)::bigint, sum(n_tup_hot_upd)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'sends_2%'`).Scan(&updates, &hot))
 	t.Logf("%d updates, %d of them HOT", updates, hot)
 	if updates < sends*9/10 || hot*100 < updates*95 {
 		t.Errorf("%d updates, %d of them HOT", updates, hot)
 	}
 }
 
-var heldFor = flag.Duration("store.held", 1500*time.Millisecond, "how long a snapshot is held beside sends that begin and end")
+var heldFor = flag.Duration("store.held", 1500*time.Millisecond,
+	"how long a snapshot is held beside sends that begin and end")
 
-// The same over time: however long the snapshot is held and however many sends end meanwhile, a look reads those of the last seconds.
+// The same over time: however long the snapshot is held and however many sends end meanwhile, a
+// look reads those of the last seconds.
 func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	holder := connect(t, db.pool.Config().ConnString())
@@ -244,7 +258,8 @@ SELECT f.id FROM outbox f WHERE f.due_at <= $1 AND f.due_at > $2 AND f.channel =
 	return plan[0].Plan.Blocks
 }
 
-// A mail that was asked for and sent has nine index entries, in all tables together; Finish adds none.
+// A mail that was asked for and sent has nine index entries, in all tables together; Finish adds
+// none.
 func TestPostgresIndexEntriesOfASend(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.Reference, in.Verification.Holder = "", "s:1" }))

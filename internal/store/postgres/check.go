@@ -18,10 +18,12 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Checks make two trips in one transaction and share them, as Begins do. The first trip locks and reads, package gate and the caller's
-// Judge decide, and the second writes and commits; only then does a caller get an answer. Two locks are taken, both in one order: that on
-// the tries of a recipient, since its checks of several codes have common bounds, and that on the row, which Cancel, Erase and Begin wait
-// for. A batch decides one check of each recipient; the others form the next one.
+// Checks make two trips in one transaction and share them, as Begins do. The first trip locks and
+// reads, package gate and the caller's Judge decide, and the second writes and commits; only then
+// does a caller get an answer. Two locks are taken, both in one order: that on the tries of a
+// recipient, since its checks of several codes have common bounds, and that on the row, which
+// Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the others form
+// the next one.
 
 const (
 	stmtLockTries   = "sendcode_lock_tries"
@@ -41,7 +43,8 @@ SELECT pg_advisory_xact_lock(key) FROM (
     FROM verifications v WHERE v.id = ANY ($1::text[]) ORDER BY key OFFSET 0
 ) k`
 
-// readCheckedSQL reads and locks the verifications, each with those of its recipient that have checks.
+// readCheckedSQL reads and locks the verifications, each with those of its recipient that have
+// checks.
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, ` + sqldb.VerificationColumns + `
 FROM verifications v LEFT JOIN LATERAL (` + triedSQL("v", "(SELECT @now)") + `) o ON true
@@ -63,7 +66,8 @@ SELECT event, app, type, id, told, '', test, at, at FROM counted WHERE type <> '
 )
 SELECT id FROM counted`
 
-// Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the next ones.
+// Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the
+// next ones.
 func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
 	if !store.ValidTexts(c.ID, c.Network) {
 		return store.Checked{}, fault.NotFound
@@ -73,15 +77,16 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 	return p.checks.Submit(ctx, c, int64(h.Sum64()))
 }
 
-// decideChecks makes the trips of a batch within beginTimeout. Every call gets an answer or an error.
+// decideChecks makes the trips of a batch within beginTimeout. Every call gets an answer or an
+// error.
 func (p *DB) decideChecks(batch []*checking) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
 	p.decideChecksWithin(ctx, batch)
 }
 
-// decideChecksWithin makes the trips of a batch, and then those of the checks that were left for the next one. If one call made the whole
-// batch fail, it repeats each call alone.
+// decideChecksWithin makes the trips of a batch, and then those of the checks that were left for
+// the next one. If one call made the whole batch fail, it repeats each call alone.
 func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 	var left []*checking
 	decided := batch
@@ -113,9 +118,11 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 	}
 }
 
-// readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer and Err of the decided calls. left are
-// the checks of recipients of which the batch has another one.
-func (p *DB) readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking, err error) {
+// readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer
+// and Err of the decided calls. left are the checks of recipients of which the batch has another
+// one.
+func (p *DB) readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking,
+	err error) {
 	ids := columns.NewArrays(batch, 1)
 	ids.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
@@ -139,7 +146,8 @@ func (p *DB) readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*check
 		r := read[x.In.ID]
 		if r == nil {
 			x.Answer, x.Err = store.Checked{}, fault.NotFound
-		} else if key := store.LockKey(store.Send{App: r.v.App, Channel: r.v.Channel, Recipient: r.v.Recipient}); taken[key] {
+		} else if key := store.LockKey(store.Send{App: r.v.App, Channel: r.v.Channel,
+			Recipient: r.v.Recipient}); taken[key] {
 			left = append(left, x)
 			continue
 		} else {
@@ -182,8 +190,8 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 // errNotCounted cannot occur while the row is locked.
 var errNotCounted = errors.New("store: the verification ended during its check")
 
-// writeChecks writes the counted checks and commits. sure means, with an error, that nothing was committed. Only what the statement returns
-// was counted.
+// writeChecks writes the counted checks and commits. sure means, with an error, that nothing was
+// committed. Only what the statement returns was counted.
 func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (sure bool, err error) {
 	counted := map[string]*checking{}
 	for _, x := range decided {

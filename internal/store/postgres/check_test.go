@@ -20,7 +20,8 @@ func checked(c store.CheckRequest) *checking {
 	return batch.NewCall[store.CheckRequest, store.Checked](c, 0)
 }
 
-// Of a check whose COMMIT was sent and not answered, nothing is known: it is not repeated. One that was lost before is made again, once.
+// Of a check whose COMMIT was sent and not answered, nothing is known: it is not repeated. One that
+// was lost before is made again, once.
 func TestPostgresLostChecks(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -43,7 +44,8 @@ func TestPostgresLostChecks(t *testing.T) {
 			got, err := f.Check(t.Context(), storetest.Right(v.ID))
 			commits, _ := p.seen()
 			p.arm(cuts{})
-			storetest.Equal(t, "approved, uncertain, commits", []any{got.Approved, errors.Is(err, fault.Uncertain), commits},
+			storetest.Equal(t, "approved, uncertain, commits",
+				[]any{got.Approved, errors.Is(err, fault.Uncertain), commits},
 				[]any{c.ok, c.uncertain, c.commit})
 			if !c.ok {
 				storetest.Is(t, err, fault.Unavailable)
@@ -53,7 +55,8 @@ func TestPostgresLostChecks(t *testing.T) {
 	}
 }
 
-// What would change a verification between the trips of its check waits, and then sees what the check has done.
+// What would change a verification between the trips of its check waits, and then sees what the
+// check has done.
 func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	for n, meddle := range []func(v store.Verification) error{
@@ -73,7 +76,8 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 			return err
 		},
 		func(v store.Verification) error {
-			return other.ResetCounters(t.Context(), []store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
+			return other.ResetCounters(t.Context(),
+				[]store.Bucket{{App: v.App, Channel: v.Channel, Recipient: v.Recipient}}, f.Act())
 		},
 	} {
 		v := f.Admit(t, f.Intent(n)).Verification
@@ -94,10 +98,12 @@ func TestPostgresBetweenTheTripsOfACheck(t *testing.T) {
 	}
 }
 
-// The second trip counts no check of a verification that has ended, whatever the first one read, and its caller learns that.
+// The second trip counts no check of a verification that has ended, whatever the first one read,
+// and its caller learns that.
 func TestPostgresCountsNothingThatEnded(t *testing.T) {
 	f, db, _ := betweenFixture(t)
-	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()", "attempts = max_attempts",
+	for n, ended := range []string{"approved_at = clock_timestamp()", "canceled_at = clock_timestamp()",
+		"attempts = max_attempts",
 		"expires_at = created_at"} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
@@ -110,12 +116,14 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 		storetest.OK(t, err)
 		storetest.Certain(t, list[0].Err)
 		storetest.Equal(t, ended, len(f.Code(t, v.ID).Checks), 0)
-		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
+		got := one[time.Time](t, db.pool, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`,
+			v.ID)
 		storetest.Equal(t, ended, got, want)
 	}
 }
 
-// A batch decides one check of each recipient after the other, and one that only the database finds wrong fails alone.
+// A batch decides one check of each recipient after the other, and one that only the database finds
+// wrong fails alone.
 func TestPostgresChecksInABatch(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	taken := f.Telling("verification.approved")
@@ -148,7 +156,8 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	}
 }
 
-// Checks and resends lock verifications in one order, by their IDs, however their batches came about.
+// Checks and resends lock verifications in one order, by their IDs, however their batches came
+// about.
 func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	f, db, other := betweenFixture(t)
 	var ids []string
@@ -182,7 +191,8 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 		go func() { defer close(done); run() }()
 		servertest.Await(t, "a wait for the first row", func() bool { return waits(t, other) })
 		free := storetest.Must(other.pool.Begin(t.Context()))(t)
-		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`, last); err != nil {
+		if _, err := free.Exec(t.Context(), `SELECT FROM verifications WHERE id = $1 FOR UPDATE NOWAIT`,
+			last); err != nil {
 			t.Errorf("%s: the last row is locked before the first: %v", name, err)
 		}
 		for _, tx := range []pgx.Tx{free, holding} {
@@ -192,7 +202,8 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	}
 }
 
-// Of two checks of one recipient in a batch, the second is decided after the first was written, or both would pass the bound on tries.
+// Of two checks of one recipient in a batch, the second is decided after the first was written, or
+// both would pass the bound on tries.
 func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
 	f, db, _ := betweenFixture(t)
 	open := func() string { return f.Admit(t, f.Intent(1)).Verification.ID }

@@ -15,8 +15,9 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Claims and releases of Idempotency-Keys that come while a round trip is under way share the next one, as Begins do. A batch has one of
-// each key at most. The keys are sorted, so that two replicas lock them in one order.
+// Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
+// one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
+// lock them in one order.
 
 const (
 	stmtUnclaim             = "sendcode_unclaim"
@@ -63,8 +64,11 @@ ON CONFLICT (key) DO UPDATE SET
     created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
 WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key`)},
-		// Separate statements, which also see what another transaction committed that stmtClaim waited for.
-		{stmtReadClaims, p.sql(`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
+		// Separate statements, which also see what another transaction committed that stmtClaim
+		// waited for.
+		{stmtReadClaims,
+			p.sql(
+				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
 		{stmtClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
 		{stmtClaimedVerification, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
 CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
@@ -86,7 +90,8 @@ func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget boo
 // lockOfKey returns the batcher's key for an Idempotency-Key, which is a hash.
 func lockOfKey(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
-// changeKeys makes the round trip of a batch within beginTimeout. Every call gets an answer or an error.
+// changeKeys makes the round trip of a batch within beginTimeout. Every call gets an answer or an
+// error.
 func (p *DB) changeKeys(batch []*keyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
@@ -94,8 +99,9 @@ func (p *DB) changeKeys(batch []*keyCall) {
 	p.changeKeysWithin(ctx, batch)
 }
 
-// changeKeysWithin makes the round trip of a batch. If one call made it fail, or if their leases and lives differ, it makes one for each
-// call. A claim can be repeated, also after a commit of which no answer came: its row has the ID of its send then.
+// changeKeysWithin makes the round trip of a batch. If one call made it fail, or if their leases
+// and lives differ, it makes one for each call. A claim can be repeated, also after a commit of
+// which no answer came: its row has the ID of its send then.
 func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	var answers map[[32]byte]store.Claimed
 	var claims, ended, forgotten []*keyCall
@@ -131,9 +137,10 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 }
 
-// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that nothing was committed. again:
-// an earlier run may have been committed.
-func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall, again bool) (
+// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that
+// nothing was committed. again: an earlier run may have been committed.
+func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall,
+	again bool) (
 	answers map[[32]byte]store.Claimed, sure bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtOpen])
@@ -207,12 +214,14 @@ func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[
 		each   func(key [32]byte)
 	}{
 		{nil, func(key [32]byte) { held[key] = true }},
-		{[]any{columns.Into(&now), &row.Fingerprint, &row.SendID}, func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
+		{[]any{columns.Into(&now), &row.Fingerprint, &row.SendID},
+			func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
 	} {
 		rows, _ := results.Query() // the rows have the error
-		_, err := pgx.ForEachRow(rows, append([]any{&key}, read.fields...), func() error { read.each([32]byte(key)); return nil })
+		_, err := pgx.ForEachRow(rows, append([]any{&key}, read.fields...),
+			func() error { read.each([32]byte(key)); return nil })
 		if err != nil {
 			return nil, err
 		}
@@ -220,9 +229,11 @@ func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[
 	answers := map[[32]byte]store.Claimed{}
 	for _, x := range claims {
 		key := x.In.Key
-		answers[key] = store.Claimed{State: store.ClaimBusy} // without a row: another request has just released and deleted the claim
+		// without a row: another request has just released and deleted the claim
+		answers[key] = store.Claimed{State: store.ClaimBusy}
 		if row, found := stored[key]; found {
-			answers[key] = row.Claimed(x.In.Claim, held[key] || again && row.SendID == x.In.SendID, sends[key], verifications[key], now)
+			answers[key] = row.Claimed(x.In.Claim, held[key] ||
+				again && row.SendID == x.In.SendID, sends[key], verifications[key], now)
 		}
 	}
 	return answers, nil

@@ -14,30 +14,34 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A connection costs two round trips beyond its authentication, however many statements it prepares: at a slow database each one more would
-// be as long as a send may take.
+// A connection costs two round trips beyond its authentication, however many statements it
+// prepares: at a slow database each one more would be as long as a send may take.
 func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	p, through := newProxy(t, lentDatabase(t))
 	connect(t, through) // stays open: its end would count
 	login := p.turns.Load()
 	for name, o := range map[string]poolOptions{
-		"writers": {conns: 1, session: writerSession, statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements)},
-		"others":  {conns: 1},
+		"writers": {conns: 1, session: writerSession,
+			statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements)},
+		"others": {conns: 1},
 	} {
 		pool := storetest.Must(newPool(t.Context(), through, "", o))(t)
 		t.Cleanup(pool.Close)
 		before := p.turns.Load()
 		conn := storetest.Must(pool.Acquire(t.Context()))(t)
-		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login, min(2, int64(len(o.statements))+1))
+		servertest.Same(t, "round trips of "+name+" beyond the login", p.turns.Load()-before-login,
+			min(2, int64(len(o.statements))+1))
 		for _, text := range o.statements {
-			servertest.Same(t, text, one[int](t, conn, `SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
+			servertest.Same(t, text, one[int](t, conn,
+				`SELECT count(*) FROM pg_prepared_statements WHERE statement = $1`, text), 1)
 		}
 		conn.Release()
 	}
 }
 
-// A connection opens where a round trip takes as long as an admission reckons with: with TLS and a password (SCRAM), before its time is up,
-// and its caller has time left. Until it is open, nothing can be decided.
+// A connection opens where a round trip takes as long as an admission reckons with: with TLS and a
+// password (SCRAM), before its time is up, and its caller has time left. Until it is open, nothing
+// can be decided.
 func TestAFarConnectionOpensInTime(t *testing.T) {
 	const farthest = 600 * time.Millisecond
 	p, through := newProxy(t, lentDatabase(t))
@@ -58,12 +62,14 @@ func prepared(lists ...func(*DB) []statement) []string {
 	return p.prepared(all)
 }
 
-// A caller that leaves during its statement closes no connection, and its next statement does not begin.
+// A caller that leaves during its statement closes no connection, and its next statement does not
+// begin.
 func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
 	db, other, holder := openTest(t, address, serverClock), openTest(t, address, serverClock), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
-	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read, "Write": db.Write} {
+	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read,
+		"Write": db.Write} {
 		exec(t, holder, `SELECT pg_advisory_lock(7)`)
 		ctx, leave := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -107,7 +113,8 @@ func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)
 	claimOf := func(n byte) store.Claim {
-		return store.Claim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+		return store.Claim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID,
+			Lease: day, Life: day}
 	}
 	first, second := claimOf(1), claimOf(2)
 	storetest.Must(f.Claim(t.Context(), first))(t)
@@ -122,7 +129,8 @@ func TestClaimsShareATrip(t *testing.T) {
 	}
 	other := claimOf(2)
 	other.Fingerprint[5]++
-	calls := run(keyChange{Claim: claimOf(4)}, keyChange{Claim: first, release: true, forget: true}, keyChange{Claim: other}, keyChange{Claim: claimOf(3)})
+	calls := run(keyChange{Claim: claimOf(4)}, keyChange{Claim: first, release: true, forget: true},
+		keyChange{Claim: other}, keyChange{Claim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
 	for i, want := range []store.ClaimState{store.ClaimHeld, 0, store.ClaimOther, store.ClaimHeld} {
@@ -132,7 +140,8 @@ func TestClaimsShareATrip(t *testing.T) {
 	brief := claimOf(5)
 	brief.Lease = 0
 	third := claimOf(3)
-	calls = run(keyChange{Claim: claimOf(1)}, keyChange{Claim: brief}, keyChange{Claim: second, release: true}, keyChange{Claim: third})
+	calls = run(keyChange{Claim: claimOf(1)}, keyChange{Claim: brief}, keyChange{Claim: second, release: true},
+		keyChange{Claim: third})
 	for i, want := range []store.ClaimState{store.ClaimHeld, store.ClaimHeld, 0, store.ClaimBusy} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)

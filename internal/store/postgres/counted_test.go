@@ -16,7 +16,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// What was counted ahead is what the rows say, whatever is asked and however far the counting has come.
+// What was counted ahead is what the rows say, whatever is asked and however far the counting has
+// come.
 func TestPostgresCountsAhead(t *testing.T) {
 	f := newPostgresFixture(t)
 	count := func(db *sqldb.DB, limit int) (n int) {
@@ -29,7 +30,8 @@ func TestPostgresCountsAhead(t *testing.T) {
 	}
 	begin := f.Now
 	traffic(t, f, 3)
-	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour })) // its hour can't be counted yet
+	// its hour can't be counted yet
+	waiting := f.Admit(t, f.Intent(5000, func(in *store.Intent) { in.Lease = 100 * time.Hour }))
 	f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
 	f.Ended(t, f.Intent(5001), storetest.Sent) // with an hour's first instant
 	f.Pass(59 * time.Minute)
@@ -65,7 +67,10 @@ func TestPostgresCountsFromTheFirstRow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newPostgresFixture(t)
 			f.Pass(f.Now.Truncate(time.Hour).Add(time.Hour).Sub(f.Now))
-			count := func() int { return storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour, 1000))(t) }
+			count := func() int {
+				return storetest.Must(f.CountHours(t.Context(), 10*time.Minute, 1000*time.Hour,
+					1000))(t)
+			}
 			storetest.Equal(t, "hours of an empty database", count(), 0)
 			first(t, f)
 			f.Pass(5 * time.Hour)
@@ -81,8 +86,10 @@ func statsQueries(from, to time.Time) []store.StatsQuery {
 	return []store.StatsQuery{
 		{From: from, To: to, Each: time.Hour}, {From: from.Add(17 * time.Minute), To: to, Each: 24 * time.Hour},
 		{From: from.Add(time.Hour + time.Microsecond), To: to.Add(-3*time.Hour - 11*time.Minute), Each: time.Hour},
-		{From: from, To: to.Add(-4 * time.Hour), Each: 24 * time.Hour, App: "desk"}, {From: from, To: to, Each: time.Hour, App: "desk"},
-		{From: from, To: to, Each: 24 * time.Hour, Channel: recipient.SMS}, {From: from.Add(17 * time.Minute), To: to, Each: time.Hour, Purpose: "login"},
+		{From: from, To: to.Add(-4 * time.Hour), Each: 24 * time.Hour, App: "desk"},
+		{From: from, To: to, Each: time.Hour, App: "desk"},
+		{From: from, To: to, Each: 24 * time.Hour, Channel: recipient.SMS},
+		{From: from.Add(17 * time.Minute), To: to, Each: time.Hour, Purpose: "login"},
 		{From: from, To: to, Each: time.Hour, Purpose: "nothing"},
 	}
 }
@@ -100,7 +107,8 @@ func (u uncounted) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 type noHours struct{ sqldb.Conn }
 
 func (c noHours) Run(statement string, args sqldb.Args, each func(sqldb.Scan) error) (int64, error) {
-	return c.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1), args, each)
+	return c.Conn.Run(strings.Replace(statement, "FROM counted_hours WHERE", "FROM counted_hours WHERE false AND", 1),
+		args, each)
 }
 
 // statsEqualRows asks each question of the database and of its rows alone.
@@ -109,8 +117,10 @@ func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []sto
 	rows := &sqldb.DB{Engine: uncounted{f.Engine.(*DB)}}
 	for _, q := range asked {
 		what := fmt.Sprintf("%s, %+v", when, q)
-		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t), storetest.Must(rows.Stats(t.Context(), q))(t))
-		storetest.Equal(t, what+": domains", storetest.Must(f.Domains(t.Context(), q))(t), storetest.Must(rows.Domains(t.Context(), q))(t))
+		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t),
+			storetest.Must(rows.Stats(t.Context(), q))(t))
+		storetest.Equal(t, what+": domains", storetest.Must(f.Domains(t.Context(), q))(t),
+			storetest.Must(rows.Domains(t.Context(), q))(t))
 		for by := range sqldb.Dimensions {
 			storetest.Equal(t, what+": codes by "+string(by), storetest.Must(f.ApprovalsBy(t.Context(), q, by))(t),
 				storetest.Must(rows.ApprovalsBy(t.Context(), q, by))(t))
@@ -127,7 +137,8 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			in.Send.App = []string{"shop", "shop", "desk"}[random.IntN(3)]
 			in.Send.To = fmt.Sprintf("a•••@%c.example", 'a'+rune(random.IntN(14)))
 			if random.IntN(5) == 0 {
-				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021", "DE", "+49151"
+				in.Send.Channel, in.Send.To, in.Send.Country, in.Send.Prefix = recipient.SMS, "+49 151•••021",
+					"DE", "+49151"
 			}
 			if in.Verification.CallerChecks = random.IntN(4) == 0; in.Verification.CallerChecks {
 				in.Code = []byte("sealed")
@@ -135,11 +146,13 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 		})
 		begun := f.Admit(t, in)
 		again := f.Intent(n, func(again *store.Intent) {
-			again.Send.App, again.Send.Channel, again.Send.To, again.Join = in.Send.App, in.Send.Channel, in.Send.To, begun.Verification.ID
+			again.Send.App, again.Send.Channel, again.Send.To, again.Join = in.Send.App, in.Send.Channel, in.Send.To,
+				begun.Verification.ID
 		})
 		f.Pass(time.Duration(random.IntN(150)) * time.Second)
 		outcomes := []store.Outcome{
-			{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true}, {Status: store.Failed, Reason: "expired"},
+			{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true},
+			{Status: store.Failed, Reason: "expired"},
 			{Status: store.Unknown, Reason: "no_answer"}, {Status: store.Sent, Provider: []string{"mx1", "mx2"}[n%2]},
 		}
 		o := outcomes[min(random.IntN(8), 3)]
@@ -174,7 +187,8 @@ func TestPostgresCountsForItself(t *testing.T) {
 	begin := f.Now.Truncate(time.Hour)
 	traffic(t, f, 6)
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
-	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
+	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
+		BadAddress: true})
 	storetest.OK(t, db.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
@@ -198,12 +212,14 @@ func TestPostgresCountsForItself(t *testing.T) {
 	if len(domains) == 0 || rows(`hour_domains WHERE domain = 'quentin.example'`) != 0 {
 		t.Errorf("domains %v", domains)
 	}
-	if n := rows(`hour_codes WHERE value = 'quentin.example'`); n != 0 || rows(`hour_codes WHERE dimension = 'domain'`) == 0 {
+	if n := rows(`hour_codes WHERE value = 'quentin.example'`); n != 0 ||
+		rows(`hour_codes WHERE dimension = 'domain'`) == 0 {
 		t.Errorf("%d rows of codes still have the erased recipient's domain", n)
 	}
 	codes := storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t)
 	storetest.Must(db.pool.Exec(context.Background(), `DELETE FROM sends`))(t)
-	storetest.Equal(t, "codes by country once the rows are gone", storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
+	storetest.Equal(t, "codes by country once the rows are gone",
+		storetest.Must(f.ApprovalsBy(t.Context(), q, store.ByCountry))(t), codes)
 	storetest.Equal(t, "once the rows are gone", storetest.Must(f.Stats(t.Context(), q))(t), want)
 	storetest.Must(f.CountHours(t.Context(), 10*time.Minute, time.Hour, 1))(t)
 	for _, table := range []string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"} {

@@ -33,7 +33,8 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	return drain(rows, each)
 }
 
-// clocked returns the statement with the SQL expression now in place of @now, unless @now is among args.
+// clocked returns the statement with the SQL expression now in place of @now, unless @now is among
+// args.
 func clocked(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
@@ -60,8 +61,8 @@ func named(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drain reads and closes the rows. It calls each, if not nil, for every row and stops at its first error. It returns the number of
-// rows that the statement changed or returned.
+// drain reads and closes the rows. It calls each, if not nil, for every row and stops at its first
+// error. It returns the number of rows that the statement changed or returned.
 func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {
@@ -75,7 +76,8 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 
 // Read implements sqldb.Engine.
 func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.read(ctx, func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
+	return p.read(ctx,
+		func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
@@ -141,7 +143,8 @@ func readStep(s *sqldb.Step, results pgx.BatchResults) error {
 	return err
 }
 
-// notCommitted returns an error if the server answered a COMMIT without an error but with something else, such as ROLLBACK.
+// notCommitted returns an error if the server answered a COMMIT without an error but with something
+// else, such as ROLLBACK.
 func notCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// kinds says of a table's columns what becomes of them when a person is erased: they tell nothing of a recipient, they are erased, or they
-// are the keyed hash, which goes when its time has come.
+// kinds says of a table's columns what becomes of them when a person is erased: they tell nothing
+// of a recipient, they are erased, or they are the keyed hash, which goes when its time has come.
 type kinds struct{ nothing, erased, hash string }
 
 // erasable names every column of every table. WriteTraces must write into those that are erased.
@@ -30,25 +30,30 @@ var erasable = map[string]kinds{
 		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,
 		erased:  `masked domain country prefix reference ip locale`, hash: `recipient`,
 	},
-	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it too
+	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it
+	// too
 	"outbox":       {nothing: `id due_at attempt queued channel stranger expires_at sealed`},
 	"refunds":      {nothing: `id since attempt`},
 	"failures":     {nothing: `status logged_at id finished_at counts app channel`, hash: `recipient`},
 	"minute_index": {nothing: `field value minute`},
 	"verifications": {
-		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by caller_checks`, // redeemed_by: the keyed hash of an Idempotency-Key
+		// redeemed_by: the keyed hash of an Idempotency-Key
+		nothing: `id app channel purpose key_id code_length alphabet created_at expires_at attempts max_attempts sends approved_at canceled_at forgiven class replaces redeemed_at redeemed_by caller_checks`,
 		erased:  `masked sealed holder nonce checks locale reference`, hash: `recipient`,
 	},
 	"audit_recipients": {nothing: `entry`, erased: `masked`, hash: `recipient`},
 	// of the administrator; a reason that names a person is refused
-	"audit_entries":    {nothing: `id at actor role network action app channel purpose target reason outcome detail completes`},
+	"audit_entries": {
+		nothing: `id at actor role network action app channel purpose target reason outcome detail completes`},
 	"idempotency_keys": {nothing: `key fingerprint send_id created_at held_until`}, // keyed hashes, for a day
 	"erasures":         {nothing: `erased_at forget_at`, hash: `recipient`},
 	"suppressions": {
-		nothing: `id app channel reason send_id created_by since until lifted_at lifted_by`, erased: `masked detail lifted_why`,
-		hash: `address recipient`,
+		nothing: `id app channel reason send_id created_by since until lifted_at lifted_by`,
+		erased:  `masked detail lifted_why`,
+		hash:    `address recipient`,
 	},
-	"app_events":      {nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
+	"app_events": {
+		nothing: `id app type send_id verification_id status reason test at state attempt due_at ended_at answer`},
 	"accounts":        {nothing: `name role password identity created_at disabled_at`}, // of administrators
 	"sessions":        {nothing: `id account bound via granted passed started_at seen_at network browser`},
 	"second_factors":  {nothing: `account sealed step created_at`},
@@ -57,9 +62,11 @@ var erasable = map[string]kinds{
 	"spending":        {nothing: `account period used`},
 	"carrier_holds":   {nothing: `channel since until`, hash: `recipient`},
 	// of numbers, not of a number
-	"prefix_pauses":       {nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`},
-	"leases":              {nothing: `name until`},
-	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`}, // the carrier's names for messages, for three days
+	"prefix_pauses": {
+		nothing: `id app country prefix class since until sends approved usual lifted_at lifted_by lifted_why`},
+	"leases": {nothing: `name until`},
+	// the carrier's names for messages, for three days
+	"pending_receipts":    {nothing: `carrier message_id send_id at ask_at asked`},
 	"counted_hours":       {nothing: `hour`},
 	"hour_tallies":        {nothing: `hour app channel purpose status reason blocked_by rows requests opened approved`},
 	"hour_times":          {nothing: `hour app channel purpose bucket n`},
@@ -87,32 +94,37 @@ func TestEveryColumnIsNamed(t *testing.T) {
 		lite = append(lite, name)
 	}
 	storetest.OK(t, rows.Err())
-	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClock).Store(), sqldb.OneColumn[string],
+	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClock).Store(),
+		sqldb.OneColumn[string],
 		`SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
 	for name, got := range map[string][]string{"sqlite": lite, "postgres": full} {
 		var want []string
 		for table, is := range erasable {
-			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "minute_index" || table == "counted_hours") { // only Postgres counts ahead, and has that index
+			// only Postgres counts ahead, and has that index
+			if name == "sqlite" && (strings.HasPrefix(table, "hour") || table == "minute_index" ||
+				table == "counted_hours") {
 				continue
 			}
 			want = append(want, qualified(table, is.nothing+" "+is.erased+" "+is.hash)...)
 		}
 		slices.Sort(got)
 		slices.Sort(want)
-		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got, want)
+		storetest.Equal(t, name+": columns of which it is said what becomes of them when a recipient is erased", got,
+			want)
 	}
 }
 
-// What WriteTraces writes of a recipient into each column that is erased is there before and not after Erase; the keyed hash goes with
-// Forget.
+// What WriteTraces writes of a recipient into each column that is erased is there before and not
+// after Erase; the keyed hash goes with Forget.
 func TestEveryColumnIsErased(t *testing.T) {
 	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClock))
 	db := f.Engine.(*DB)
 	of := recipient.Hash{15: 77}
 	rows := func(table, condition string) (found int) {
 		t.Helper()
-		storetest.OK(t, db.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table+` WHERE `+condition, of[:]).Scan(&found))
+		storetest.OK(t, db.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table+` WHERE `+condition,
+			of[:]).Scan(&found))
 		return found
 	}
 	written := func(table string, is kinds) (names []string) {
@@ -146,7 +158,8 @@ func TestEveryColumnIsErased(t *testing.T) {
 	want("columns with data about the recipient", func(is kinds) string { return is.erased + " " + is.hash })
 	storetest.OK(t, f.Erase(t.Context(), of, time.Millisecond, f.Act()))
 	want("columns once the recipient was erased", func(is kinds) string { return is.hash })
-	servertest.Await(t, "the grant to be forgotten", func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+	servertest.Await(t, "the grant to be forgotten",
+		func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "grants", rows("erasures", `recipient = $1`), 0)
 	want("columns once the recipient was forgotten", func(kinds) string { return "" })
 }
@@ -163,21 +176,25 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	url := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, url, serverClock))
 	storetest.WriteTraces(t, f, 77)
-	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces)) // the search finds
+	// the search finds
+	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces))
 	storetest.OK(t, f.Erase(t.Context(), recipient.Hash{15: 77}, time.Millisecond, f.Act()))
 	dump := server.Dump(t, url)
 	storetest.Equal(t, "traces", storetest.FoundIn([]byte(dump)), nil)
 	hash := `\\x0000000000000000000000000000004d`
 	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
-	servertest.Await(t, "the grant to be forgotten", func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+	servertest.Await(t, "the grant to be forgotten",
+		func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 
-// What is encrypted under the ring's keys can be encrypted again: every table with such a column is named.
+// What is encrypted under the ring's keys can be encrypted again: every table with such a column is
+// named.
 func TestEverySealedColumnIsNamed(t *testing.T) {
 	for table, columns := range erasable {
 		sealed := slices.Contains(strings.Fields(columns.nothing+" "+columns.erased), "sealed")
-		if named := slices.ContainsFunc(sqldb.SealedTables, func(s store.SealedTable) bool { return s.Name == table }); sealed != named {
+		if named := slices.ContainsFunc(sqldb.SealedTables,
+			func(s store.SealedTable) bool { return s.Name == table }); sealed != named {
 			t.Errorf("%s: has sealed %v, is in SealedTables %v", table, sealed, named)
 		}
 	}

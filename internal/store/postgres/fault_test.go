@@ -18,11 +18,13 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// faultFixture is a database on the server's own clock behind a proxy; its replica is connected directly. Locks are waited for as long as
-// tests take to look for who waits, not for the second that is the service's, or as long as is given.
+// faultFixture is a database on the server's own clock behind a proxy; its replica is connected
+// directly. Locks are waited for as long as tests take to look for who waits, not for the second
+// that is the service's, or as long as is given.
 func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *proxy) {
 	t.Helper()
-	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" + append(lockTimeout, "1min")[0]
+	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" +
+		append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
 	f := storetest.NewFixture(openTest(t, through, serverClock)).Beside(openTest(t, direct, serverClock))
 	f.Admit(t, f.Intent(0)) // connected and prepared
@@ -110,7 +112,8 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			// A connection of each pool is there, so it is not opening one that fails.
 			storetest.OK(t, f.Ping(t.Context()))
 			storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{{ID: uuid.New(), Attempt: 1}}))
-			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")}) // it asks for the time first, which is repeated
+			// it asks for the time first, which is repeated
+			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")})
 			err = call()
 			p.arm(cuts{})
 			if err != nil {
@@ -141,7 +144,8 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// oneFailed wants that one call of a batch failed, and certainly wrote nothing, and that the others did what was asked.
+// oneFailed wants that one call of a batch failed, and certainly wrote nothing, and that the others
+// did what was asked.
 func oneFailed[In, Answer any](t *testing.T, batch []*waiting[In, Answer], one int) {
 	t.Helper()
 	for n, x := range batch {
@@ -162,7 +166,8 @@ func TestPostgresRestart(t *testing.T) {
 	f.Beside(f.DB)
 	for round := range 3 {
 		begun := f.Admit(t, f.Intent(round))
-		storetest.Together(10, func(int) { _, _ = f.Sends(t.Context(), store.Filter{Limit: 1}) }) // fills the pool with connections
+		// fills the pool with connections
+		storetest.Together(10, func(int) { _, _ = f.Sends(t.Context(), store.Filter{Limit: 1}) })
 		storetest.OK(t, server.Restart())
 		switch round {
 		case 0:
@@ -195,12 +200,14 @@ func TestPostgresReadOnly(t *testing.T) {
 	u := storetest.Must(url.Parse(address))(t)
 	admin := connect(t, server.AdminURL())
 	demote := func(value string) {
-		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value)))(t)
+		storetest.Must(admin.Exec(t.Context(),
+			fmt.Sprintf(`ALTER DATABASE %s SET default_transaction_read_only = %s`, u.Path[1:], value)))(t)
 	}
 	demote("on")
 	name := u.Path[1:]
 	servertest.Await(t, "the connections from before to end", func() bool { // no connection is left from before
-		others := one[int](t, admin, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
+		others := one[int](t, admin,
+			`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, name)
 		return others == 0
 	})
 	storetest.Certain(t, storetest.Err(f.Begin(t.Context(), f.Intent(2))))
@@ -208,7 +215,8 @@ func TestPostgresReadOnly(t *testing.T) {
 	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
-	// No connection that met the refusal was kept; that of the readers, which met none, is replaced at once.
+	// No connection that met the refusal was kept; that of the readers, which met none, is replaced
+	// at once.
 	f.Admit(t, f.Intent(3))
 	servertest.Await(t, "a cancel", func() bool { _, err := f.Cancel(t.Context(), "x"); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
@@ -220,7 +228,8 @@ func TestPostgresIsDurable(t *testing.T) {
 	u := storetest.Must(url.Parse(address))(t)
 	admin := connect(t, server.AdminURL())
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
-		storetest.Must(admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
+		storetest.Must(admin.Exec(t.Context(),
+			fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
 		db := openTest(t, address, serverClock)
 		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
 			got := one[string](t, pool, `SHOW synchronous_commit`)

@@ -16,14 +16,16 @@ func (p *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) {
 // postgresFilter converts a filter to the SQL of Postgres.
 type postgresFilter struct{ sqldb.SendFilter }
 
-// matchesMany reports whether the filter has no condition that usually matches few rows, apart from app, channel, purpose and provider.
+// matchesMany reports whether the filter has no condition that usually matches few rows, apart from
+// app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
 		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
 }
 
-// postgresQuery builds the statement and its arguments. In a large table a value with few rows must be found by an index, not by a
-// scan along time; so each kind of filter gets the query whose index fits it.
+// postgresQuery builds the statement and its arguments. In a large table a value with few rows must
+// be found by an index, not by a scan along time; so each kind of filter gets the query whose index
+// fits it.
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
@@ -41,20 +43,23 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The kind of a row is its app, channel and purpose. One index of Postgres begins with these columns; kindQuery uses it for each of them.
+// The kind of a row is its app, channel and purpose. One index of Postgres begins with these
+// columns; kindQuery uses it for each of them.
 const (
 	kindColumns = "s.app, s.channel, s.purpose"
 	kindNames   = "kind.app, kind.channel, kind.purpose"
 )
 
-// kindQuery builds the statement for a filter by app, channel or purpose. It first lists the few combinations of them that exist,
-// each by one look at the index (a loose index scan, https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows
-// of each that matches. So a rare or missing combination is not searched for in all rows. The bounds and the order begin with
-// these columns, which only one index has, so the planner can choose no other.
+// kindQuery builds the statement for a filter by app, channel or purpose. It first lists the few
+// combinations of them that exist, each by one look at the index (a loose index scan,
+// https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows of each that
+// matches. So a rare or missing combination is not searched for in all rows. The bounds and the
+// order begin with these columns, which only one index has, so the planner can choose no other.
 func (f postgresFilter) kindQuery(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	f.addBounds(&c, from, kindColumns, kindNames)
-	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel", "s.purpose")
+	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel",
+		"s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
 	fits.AddKind("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
@@ -69,12 +74,14 @@ WITH RECURSIVE kind AS (
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
 }
 
-// addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id) with values (SQL with the parameters args)
-// and the filter's mark, or fewer columns if it has only a time or neither. As the columns then equal values, an index on them and the
-// time is read only between the bounds.
+// addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
+// with values (SQL with the parameters args) and the filter's mark, or fewer columns if it has only
+// a time or neither. As the columns then equal values, an index on them and the time is read only
+// between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
-		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")", append(args[:len(args):len(args)], more...)...)
+		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
+			append(args[:len(args):len(args)], more...)...)
 	}
 	for _, edge := range []struct {
 		mark                      *store.Mark
@@ -90,11 +97,12 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, column
 			bound("", edge.elsewhere)
 		}
 	}
-	f.AddTimeRange(c, sqldb.Postgres, from, true) // the bounds have only one of From and After, and one of To and Before
+	// the bounds have only one of From and After, and one of To and Before
+	f.AddTimeRange(c, sqldb.Postgres, from, true)
 }
 
-// rareColumn returns the column that has its own index and in which few rows have the filter's value, and the filter without that
-// condition. It returns "" if there is no such column.
+// rareColumn returns the column that has its own index and in which few rows have the filter's
+// value, and the filter without that condition. It returns "" if there is no such column.
 func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter) {
 	if f.Recipient != nil || f.Reference+f.Support != "" || f.Status.InFlight() || f.ReadsFailures() {
 		return "", "", f
@@ -111,8 +119,9 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 	return "", "", f
 }
 
-// rareQuery builds the statement that reads rows by the index of one column. Its bounds and its order begin with that column, as in
-// kindQuery. Otherwise the planner, if it takes the value for a frequent one, would scan all rows of the time range.
+// rareQuery builds the statement that reads rows by the index of one column. Its bounds and its
+// order begin with that column, as in kindQuery. Otherwise the planner, if it takes the value for a
+// frequent one, would scan all rows of the time range.
 func (f postgresFilter) rareQuery(from sqldb.Source, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {
@@ -123,14 +132,16 @@ func (f postgresFilter) rareQuery(from sqldb.Source, args sqldb.Args, column, va
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
-// addKindsUnindexed adds the conditions on app, channel, purpose and provider in a form that no index can be used for.
+// addKindsUnindexed adds the conditions on app, channel, purpose and provider in a form that no
+// index can be used for.
 func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
 	c.AddKind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery builds the statement for a filter by provider or receipt. The table minute_index lists the minutes in which sends with
-// this value were logged; the statement reads the sends of those minutes, one minute after the other.
+// minuteQuery builds the statement for a filter by provider or receipt. The table minute_index
+// lists the minutes in which sends with this value were logged; the statement reads the sends of
+// those minutes, one minute after the other.
 func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)

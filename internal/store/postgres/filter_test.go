@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// A value that few rows have, or none, is found by the index of its column, although nearly all rows have another one: also by the plan
-// that is made once for all values.
+// A value that few rows have, or none, is found by the index of its column, although nearly all
+// rows have another one: also by the plan that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
@@ -32,18 +32,22 @@ func TestPostgresRareFilters(t *testing.T) {
 		t.Helper()
 		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 	}
-	exec(copySends("logged_at - n * interval '1 ms'") + `, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`)
-	exec(`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`)
+	exec(copySends("logged_at - n * interval '1 ms'") +
+		`, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`)
+	exec(
+		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`)
 	exec(`ANALYZE sends; ANALYZE refusals`)
 	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	mark := &store.Mark{At: time.Now().Add(time.Hour)}
 	for name, filter := range map[string]store.Filter{
 		"domain": {Domain: "rare.example"}, "no such domain": {Domain: "nothing.example"},
-		"domain after":  {Domain: "rare.example", After: &store.Mark{At: time.Unix(0, 0)}},
-		"domain before": {Domain: "nothing.example", Before: mark}, "domain of an app": {Domain: "nothing.example", App: "shop"},
+		"domain after":      {Domain: "rare.example", After: &store.Mark{At: time.Unix(0, 0)}},
+		"domain before":     {Domain: "nothing.example", Before: mark},
+		"domain of an app":  {Domain: "nothing.example", App: "shop"},
 		"domain and status": {Domain: "nothing.example", Status: store.Sent},
-		"rule":              {BlockedBy: "nothing"}, "rule before": {BlockedBy: "nothing", Before: mark}, "country": {Country: "TV"},
+		"rule":              {BlockedBy: "nothing"}, "rule before": {BlockedBy: "nothing", Before: mark},
+		"country":           {Country: "TV"},
 		"country of a time": {Country: "TV", From: time.Now().Add(-day), To: time.Now()},
 	} {
 		filter.Limit = 50
@@ -60,8 +64,8 @@ func TestPostgresRareFilters(t *testing.T) {
 	}
 }
 
-// A look of the console's stream, each second, touches few pages of a month of many rows, whatever its filters: it reads the rows since an
-// instant.
+// A look of the console's stream, each second, touches few pages of a month of many rows, whatever
+// its filters: it reads the rows since an instant.
 func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
@@ -79,8 +83,9 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for name, filter := range map[string]store.Filter{
-		"all": {}, "app": {App: "shop"}, "no such purpose": {Purpose: "none"}, "channel": {Channel: "email"}, "domain": {Domain: "example.com"},
-		"rule": {BlockedBy: "minute"},
+		"all": {}, "app": {App: "shop"}, "no such purpose": {Purpose: "none"}, "channel": {Channel: "email"},
+		"domain": {Domain: "example.com"},
+		"rule":   {BlockedBy: "minute"},
 	} {
 		filter.From, filter.Limit = since, 500
 		query, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
@@ -102,7 +107,8 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.A
 			values[i] = "'" + at.Format(time.RFC3339Nano) + "'"
 		}
 	}
-	for _, statement := range []string{`SET plan_cache_mode = force_generic_plan`, `DEALLOCATE ALL`, `PREPARE filter AS ` + query} {
+	for _, statement := range []string{`SET plan_cache_mode = force_generic_plan`, `DEALLOCATE ALL`,
+		`PREPARE filter AS ` + query} {
 		storetest.Must(conn.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol))(t)
 	}
 	var plan []struct {
@@ -111,14 +117,16 @@ func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.A
 			Read int `json:"Shared Read Blocks"`
 		}
 	}
-	storetest.OK(t, conn.QueryRow(t.Context(), `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE filter(`+strings.Join(values, ", ")+`)`,
+	storetest.OK(t, conn.QueryRow(t.Context(),
+		`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE filter(`+strings.Join(values, ", ")+`)`,
 		pgx.QueryExecModeSimpleProtocol).Scan(&plan))
 	return plan[0].Plan.Hit + plan[0].Plan.Read
 }
 
-// What is asked of one recipient reads its rows and not those of the others, however little the planner knows of the month: where it is
-// new, where it was analysed empty, and where its statistics are from a time when there was one recipient; on connections from before it
-// grew, and on others. Each entry of an index that was read is counted by the server.
+// What is asked of one recipient reads its rows and not those of the others, however little the
+// planner knows of the month: where it is new, where it was analysed empty, and where its
+// statistics are from a time when there was one recipient; on connections from before it grew, and
+// on others. Each entry of an index that was read is counted by the server.
 func TestPostgresReadsOneRecipientsRows(t *testing.T) {
 	address := newDatabase(t)
 	admin := connect(t, address)
@@ -140,7 +148,8 @@ FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 			const rounds = 12
 			askOfRecipient(t, storetest.NewFixture(db), begun, rounds)
 			if read := entriesRead(t, admin, db) - before; read < rounds || read > 30*rounds {
-				t.Errorf("after %s, planned %s it grew: %d entries were read for %d rounds", prepare, name, read, rounds)
+				t.Errorf("after %s, planned %s it grew: %d entries were read for %d rounds", prepare, name,
+					read, rounds)
 			}
 			storetest.OK(t, db.Close())
 		}
@@ -156,14 +165,17 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	for range rounds {
 		storetest.Must(f.History(t.Context(), bucket, time.Hour))(t)
-		storetest.Must(f.NewestPending(t.Context(), store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose, Holder: "s:1"}))(t)
+		storetest.Must(f.NewestPending(t.Context(),
+			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose,
+				Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.Story(t.Context(), s.ID))(t)
 		storetest.Must(f.Latest(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
 	}
 }
 
-// entriesRead is how many entries of the indexes of sends were read so far, once the connections of the database have reported theirs.
+// entriesRead is how many entries of the indexes of sends were read so far, once the connections of
+// the database have reported theirs.
 func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) (n int64) {
 	t.Helper()
 	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.lookers.AcquireAllIdle(t.Context())...) {
@@ -171,6 +183,7 @@ func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) (n int64) {
 		c.Release()
 	}
 	exec(t, admin, `SELECT pg_stat_clear_snapshot()`)
-	storetest.OK(t, admin.QueryRow(t.Context(), `SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`).Scan(&n))
+	storetest.OK(t, admin.QueryRow(t.Context(),
+		`SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname LIKE 'sends%'`).Scan(&n))
 	return n
 }

@@ -29,15 +29,17 @@ const (
 func (p *DB) finishStatements() []statement {
 	return []statement{
 		{stmtFinish, p.sql(finishSQL)}, {stmtFinishFully, p.sql(finishFullySQL)}, {stmtPostpone, p.sql(postponeSQL)},
-		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL(""))}, {stmtTakeExpired, p.sql(takeOverSQL(" AND f.expires_at <= $4"))}, {stmtEndEvents, p.sql(endEventsSQL)},
+		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL(""))},
+		{stmtTakeExpired, p.sql(takeOverSQL(" AND f.expires_at <= $4"))}, {stmtEndEvents, p.sql(endEventsSQL)},
 	}
 }
 
-// Each of these statements first locks the rows of outbox, which have the current attempt. Then it changes the rows of sends, by their
-// IDs, in the partitions between the smallest and the largest ID. The parameters are sorted by ID, so that two statements cannot
-// deadlock.
+// Each of these statements first locks the rows of outbox, which have the current attempt. Then it
+// changes the rows of sends, by their IDs, in the partitions between the smallest and the largest
+// ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
-// addMinutesSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that two statements cannot deadlock.
+// addMinutesSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that
+// two statements cannot deadlock.
 const addMinutesSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
@@ -59,7 +61,8 @@ RETURNING s.id, s.provider, s.logged_at
 )` + addMinutesSQL + `
 SELECT id FROM ended`
 
-// finishSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no event.
+// finishSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no
+// event.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
 ), ended AS (
@@ -78,7 +81,8 @@ DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id`
 
-// finishFullySQL is for all other batches: it also writes failures, refunds, suppressions and the apps' events.
+// finishFullySQL is for all other batches: it also writes failures, refunds, suppressions and the
+// apps' events.
 var finishFullySQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
 ), ended AS (
@@ -109,7 +113,8 @@ SELECT event, app, type, id, verification_id, status, reason, test, finished_at,
 )
 SELECT id FROM ended`
 
-// Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the next one.
+// Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
+// next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	return p.endings.Submit(ctx, outcome.Sanitized(), rowKey(outcome.ID))
 }
@@ -119,13 +124,14 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	return p.postponements.Submit(ctx, postponement.Sanitized(), rowKey(postponement.ID))
 }
 
-// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out of one statement, which would apply
-// only one of them.
+// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out
+// of one statement, which would apply only one of them.
 func rowKey(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
 
-// finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an event, else finishSQL.
+// finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an
+// event, else finishSQL.
 func (p *DB) finish(batch []*ending) {
 	if slices.ContainsFunc(batch, func(x *ending) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
 		changeBatch(p, stmtFinishFully, batch, finishFullyParameters)
@@ -136,9 +142,11 @@ func (p *DB) finish(batch []*ending) {
 
 func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
 
-// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call is whether its row was changed. If one
-// row made the batch fail, it repeats each call alone. Every call gets an answer or an error.
-func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool], parameters func([]*waiting[In, bool]) []any) {
+// changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
+// is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
+// call gets an answer or an error.
+func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
+	parameters func([]*waiting[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), store.CallTimeout)
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int {
@@ -147,7 +155,8 @@ func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
 	})
 	changed, err := p.changed(ctx, statement, parameters(batch))
 	if len(batch) > 1 && oneCallFailed(err) {
-		// One call made the batch fail, by its data or a lock. Repeated alone, only that call fails.
+		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
+		// fails.
 		for _, x := range batch {
 			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)
 		}
@@ -170,25 +179,33 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 	return changed, writeError(err)
 }
 
-// heldParameters returns the first two parameters of all of these statements, the IDs and the attempts, with room for `most` parameters.
+// heldParameters returns the first two parameters of all of these statements, the IDs and the
+// attempts, with room for `most` parameters.
 func heldParameters[In change](batch []*waiting[In, bool], most int) *columns.Arrays[*waiting[In, bool]] {
 	p := columns.NewArrays(batch, most)
 	p.Add(columns.UUID, func(buf []byte, x *waiting[In, bool]) []byte {
 		id := x.In.Row().ID
 		return append(buf, id[:]...)
 	})
-	p.Add(columns.Integer, func(buf []byte, x *waiting[In, bool]) []byte { return columns.AppendInteger(buf, x.In.Row().Attempt) })
+	p.Add(columns.Integer, func(buf []byte, x *waiting[In, bool]) []byte {
+		return columns.AppendInteger(buf,
+			x.In.Row().Attempt)
+	})
 	return p
 }
 
-// finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in the order of the IDs.
+// finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in
+// the order of the IDs.
 func finishParameters(batch []*ending) []any {
 	p := heldParameters(batch, 18)
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte { return columns.AppendBigint(buf, x.In.Took.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte {
+		return columns.AppendBigint(buf,
+			x.In.Took.Microseconds())
+	})
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
@@ -201,7 +218,10 @@ func finishFullyParameters(batch []*ending) []any {
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Address[:]...) })
-	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte { return columns.AppendBigint(buf, x.In.Suppress.For.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte {
+		return columns.AppendBigint(buf,
+			x.In.Suppress.For.Microseconds())
+	})
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Cause...) })
 	p.Add(columns.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
@@ -216,12 +236,15 @@ func postponeParameters(batch []*postponing) []any {
 	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *postponing) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *postponing) []byte {
+		return columns.AppendBigint(buf,
+			x.In.After.Microseconds())
+	})
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
-// endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so that the planner does not read the index of
-// all due events.
+// endEventsSQL ends a batch of attempts of events. Its condition is on state, not on due_at, so
+// that the planner does not read the index of all due events.
 const endEventsSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now)
 UPDATE app_events e SET state = o.state, answer = o.answer,
@@ -231,7 +254,8 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// AppEventEnded implements sqldb.PerDatabase. Ends that come while a round trip is under way share the next one.
+// AppEventEnded implements sqldb.PerDatabase. Ends that come while a round trip is under way share
+// the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	return p.eventEnds.Submit(ctx, end.Sanitized(), rowKey(end.ID))
 }
@@ -243,6 +267,9 @@ func endEventParameters(batch []*eventEnd) []any {
 	p := heldParameters(batch, 5)
 	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.State...) })
 	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.Answer...) })
-	p.Add(columns.Bigint, func(buf []byte, x *eventEnd) []byte { return columns.AppendBigint(buf, x.In.After.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *eventEnd) []byte {
+		return columns.AppendBigint(buf,
+			x.In.After.Microseconds())
+	})
 	return p.Args()
 }

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// One send whose row is locked for too long fails alone, and certainly: those that share its round trip are closed.
+// One send whose row is locked for too long fails alone, and certainly: those that share its round
+// trip are closed.
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
 	db := f.Engine.(*DB)
@@ -41,8 +42,8 @@ func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
-// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its end: the next one to be killed is
-// another.
+// kill ends the server process that waits for a recipient's lock, once there is one, and awaits its
+// end: the next one to be killed is another.
 func kill(t *testing.T, db *DB) {
 	t.Helper()
 	servertest.Await(t, "a process that waits for the lock", func() bool {
@@ -55,7 +56,8 @@ WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_d
 	})
 }
 
-// A Begin whose server process ends before the commit is made again, once; the server said that the first one wrote nothing.
+// A Begin whose server process ends before the commit is made again, once; the server said that the
+// first one wrote nothing.
 func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	for kills, rows := range map[int]int{1: 2, 2: 1} {
 		t.Run(fmt.Sprint(kills), func(t *testing.T) {
@@ -80,20 +82,24 @@ func TestPostgresServerEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// A check that approves the verification while a resend waits for its row: the resend looks again, and opens a new one.
+// A check that approves the verification while a resend waits for its row: the resend looks again,
+// and opens a new one.
 func TestPostgresApprovedWhileJoining(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Replica.Engine.(*DB)
-	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts", "locale = 'de'"} {
+	for n, change := range []string{"approved_at = now()", "canceled_at = now()", "attempts = max_attempts",
+		"locale = 'de'"} {
 		first := f.Admit(t, f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" }))
 		tx := storetest.Must(db.pool.Begin(t.Context()))(t)
-		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`, first.Verification.ID))(t)
+		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`,
+			first.Verification.ID))(t)
 		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
 		var begun store.Begun
 		result := make(chan error)
 		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
 		servertest.Await(t, "the send to wait", func() bool {
-			return one[bool](t, db.pool, `SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
+			return one[bool](t, db.pool,
+				`SELECT count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted`)
 		})
 		storetest.OK(t, tx.Commit(t.Context()))
 		storetest.OK(t, <-result)
@@ -107,7 +113,8 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 	}
 }
 
-// A check that spends the last of a recipient's tries while a resend waits for the row: the resend is refused, as it would be just after.
+// A check that spends the last of a recipient's tries while a resend waits for the row: the resend
+// is refused, as it would be just after.
 func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
@@ -132,10 +139,12 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	close(leave)
 	storetest.OK(t, <-check)
 	storetest.OK(t, <-result)
-	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures}, []any{false, gate.FailureLimit})
+	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures},
+		[]any{false, gate.FailureLimit})
 }
 
-// One recipient whose lock is held for too long fails alone; those who share its round trip are let in.
+// One recipient whose lock is held for too long fails alone; those who share its round trip are let
+// in.
 func TestPostgresOneStuckRecipient(t *testing.T) {
 	waitsInTime(t)
 	f, _ := faultFixture(t, shortWait)
@@ -152,11 +161,12 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }
 
-// shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call has.
+// shortWait for a lock leaves a busy machine all but a fifth of a second of the time that a call
+// has.
 const shortWait = "100ms"
 
-// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call, in the round trip and alone, and that what
-// stands still between two trips is ended before.
+// waitsInTime tests that the service's own wait for a lock fits twice into the time of a call, in
+// the round trip and alone, and that what stands still between two trips is ended before.
 func waitsInTime(t *testing.T) {
 	t.Helper()
 	db := openTest(t, lentDatabase(t), serverClock)

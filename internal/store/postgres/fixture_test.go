@@ -28,7 +28,8 @@ func TestPostgres(t *testing.T) {
 	})
 }
 
-// wantNoTableScanned tests that no statement since the database was emptied has read a table of the flow from end to end.
+// wantNoTableScanned tests that no statement since the database was emptied has read a table of the
+// flow from end to end.
 func wantNoTableScanned(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background() // the test is over
@@ -36,8 +37,10 @@ func wantNoTableScanned(t *testing.T, url string) {
 	defer conn.Close(ctx)
 	counts := scans(ctx, t, conn)
 	var erased bool // which looks for a recipient's verifications without an index
-	storetest.OK(t, conn.QueryRow(ctx, `SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
-	for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events", "provider_events", "outbox", "failures", "refunds",
+	storetest.OK(t, conn.QueryRow(ctx,
+		`SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relname = 'erasures'`).Scan(&erased))
+	for _, table := range []string{"sends", "refusals", "verifications", "suppressions", "app_events",
+		"provider_events", "outbox", "failures", "refunds",
 		"minute_index"} {
 		if counts[table] > 0 && !(erased && table == "verifications") {
 			t.Errorf("%s was read from end to end %d times", table, counts[table])
@@ -45,7 +48,8 @@ func wantNoTableScanned(t *testing.T, url string) {
 	}
 }
 
-// scans is how often each table was read from end to end, or one of its partitions, once all other connections of the database are gone.
+// scans is how often each table was read from end to end, or one of its partitions, once all other
+// connections of the database are gone.
 func scans(ctx context.Context, t *testing.T, admin *pgx.Conn) map[string]int64 {
 	t.Helper()
 	servertest.Await(t, "all other connections to end", func() bool {
@@ -80,11 +84,13 @@ func makeAppRole(t *testing.T) {
 		`GRANT `+appRole+` TO `+pgx.Identifier{owner.User}.Sanitize())
 }
 
-// testClockSQL reads the clock that tests step. It calls a function, of which the planner sees no more than of clock_timestamp(): with
-// enable_seqscan off a table without an index costs 10^10, beside which the planner takes any other scan for free.
+// testClockSQL reads the clock that tests step. It calls a function, of which the planner sees no
+// more than of clock_timestamp(): with enable_seqscan off a table without an index costs 10^10,
+// beside which the planner takes any other scan for free.
 const testClockSQL = "(SELECT test_now())"
 
-// newPostgresFixture opens two replicas on a database that has the clock and the partitions of tests.
+// newPostgresFixture opens two replicas on a database that has the clock and the partitions of
+// tests.
 func newPostgresFixture(t *testing.T, role ...string) *storetest.Fixture {
 	t.Helper()
 	return postgresFixture(t, newTestSchema(t, role...), role...)
@@ -94,23 +100,27 @@ func newTestSchema(t *testing.T, role ...string) string {
 	t.Helper()
 	return lent(t, "test clock, "+strings.Join(role, ""), func(url string) {
 		conn := storetest.Must(pgx.Connect(t.Context(), url))(t)
-		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`, storetest.Epoch))(t)
+		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE test_clock AS SELECT $1::timestamptz AS at`,
+			storetest.Epoch))(t)
 		storetest.Must(conn.Exec(t.Context(), `CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE plpgsql STABLE AS
 $$ BEGIN RETURN (SELECT at FROM test_clock); END $$`))(t)
 		storetest.OK(t, Migrate(t.Context(), url, strings.Join(role, "")))
-		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour), storetest.Epoch.Add(40*24*time.Hour))
+		divide(t, conn, storetest.Epoch.Add(time.Minute), storetest.Epoch.Add(time.Hour),
+			storetest.Epoch.Add(40*24*time.Hour))
 		storetest.OK(t, conn.Close(t.Context()))
 	})
 }
 
-// idle has the databases of each kind that no test works on. To make and drop one costs more than most tests do with it.
+// idle has the databases of each kind that no test works on. To make and drop one costs more than
+// most tests do with it.
 var idle = struct {
 	sync.Mutex
 	urls map[string][]string
 }{urls: map[string][]string{}}
 
-// lent returns a database of the shared server, which fill makes what its kind says and the next test of that kind gets empty. Tests
-// that change a schema, or ask what the server counted, work on one of their own: newDatabase.
+// lent returns a database of the shared server, which fill makes what its kind says and the next
+// test of that kind gets empty. Tests that change a schema, or ask what the server counted, work on
+// one of their own: newDatabase.
 func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	t.Helper()
 	server := shared.Server(t)
@@ -133,7 +143,8 @@ func lent(t *testing.T, kind string, fill func(url string)) (url string) {
 	return url
 }
 
-// empty ends all other connections of a database, deletes every row, and sets the clock of the tests and the server's counts back.
+// empty ends all other connections of a database, deletes every row, and sets the clock of the
+// tests and the server's counts back.
 func empty(t *testing.T, url string) {
 	t.Helper()
 	ctx := context.Background() // the test is over
@@ -158,14 +169,16 @@ END $$`, pgx.QueryExecModeSimpleProtocol))(t)
 	}
 }
 
-// postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do to one row at once waits for its
-// lock as long as a busy machine takes, not for the second that is the service's.
+// postgresFixture opens two replicas on a database that newTestSchema has made. What two dozen do
+// to one row at once waits for its lock as long as a busy machine takes, not for the second that is
+// the service's.
 func postgresFixture(t *testing.T, url string, role ...string) *storetest.Fixture {
 	t.Helper()
 	conn := connect(t, url)
 	url += "&lock_timeout=1min"
 	step := func(d time.Duration) {
-		storetest.Must(conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`, d.Microseconds()))(t)
+		storetest.Must(conn.Exec(t.Context(), `UPDATE test_clock SET at = at + $1 * interval '1 microsecond'`,
+			d.Microseconds()))(t)
 	}
 	return storetest.NewFixture(openTest(t, url, testClockSQL, role...)).Beside(openTest(t, url, testClockSQL,
 		role...)).Clocked(storetest.Epoch, step)
@@ -186,17 +199,21 @@ func divide(t *testing.T, conn *pgx.Conn, at ...time.Time) {
 			to = "'" + store.LowestID(at[i]).String() + "'"
 		}
 		name := fmt.Sprintf("sends_%d", i)
-		storetest.Must(conn.Exec(t.Context(), `CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`))(t)
-		storetest.Must(conn.Exec(t.Context(), `ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`))(t)
+		storetest.Must(conn.Exec(t.Context(),
+			`CREATE TABLE `+name+` (LIKE sends INCLUDING ALL) WITH (fillfactor = 50)`))(t)
+		storetest.Must(conn.Exec(t.Context(),
+			`ALTER TABLE sends ATTACH PARTITION `+name+` FOR VALUES FROM (`+from+`) TO (`+to+`)`))(t)
 		from = to
 	}
 }
 
-// copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was logged.
+// copySends writes copies of the sends that ended, with other IDs, in SQL; logged is when each was
+// logged.
 func copySends(logged string) string {
 	const same = "verification_id, number, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, " +
 		"attempt, counts, taken_at, clock"
-	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` + same + ` FROM sends s`
+	return `INSERT INTO sends (id, status, logged_at, ` + same + `) SELECT ` + randomID + `, 'sent', ` + logged + `, ` +
+		same + ` FROM sends s`
 }
 
 // randomID is one of now, in SQL.
@@ -256,7 +273,8 @@ func openTest(t testing.TB, url, now string, role ...string) *DB {
 	return db
 }
 
-// shared is the server of all tests but those that stop it, change its settings or wait for its disk.
+// shared is the server of all tests but those that stop it, change its settings or wait for its
+// disk.
 var shared servertest.SharedPostgres
 
 func TestMain(m *testing.M) {

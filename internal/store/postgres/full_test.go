@@ -24,12 +24,14 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 	f.Admit(t, f.Intent(1))
 }
 
-// A Ping waits for no reader of its table, and for another Ping only until that commits. What it writes takes the place of what was there.
+// A Ping waits for no reader of its table, and for another Ping only until that commits. What it
+// writes takes the place of what was there.
 func TestPostgresPingBesideABackup(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
-	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t) // as pg_dump does, for as long as it takes
+	// as pg_dump does, for as long as it takes
+	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE write_probe IN ACCESS SHARE MODE`))(t)
 	storetest.OK(t, f.Ping(t.Context()))
 	storetest.OK(t, tx.Rollback(t.Context()))
 	storetest.Together(20, func(int) {
@@ -45,14 +47,16 @@ func TestPostgresPingBesideABackup(t *testing.T) {
 	}
 }
 
-// Two replicas look for room once a minute together, whatever the clock does, and each of them after a failure of its own.
+// Two replicas look for room once a minute together, whatever the clock does, and each of them
+// after a failure of its own.
 func TestPostgresLooksForRoom(t *testing.T) {
 	f := newPostgresFixture(t)
 	replicas := []*DB{f.Engine.(*DB), f.Replica.Engine.(*DB)}
 	pool := replicas[0].pool
 	storetest.Must(pool.Exec(t.Context(), `VACUUM FULL write_probe`))(t)
 	pages := 0
-	looks := func(what string, want int) { // a look takes eight pages, the first of which may be the last one of the look before
+	// a look takes eight pages, the first of which may be the last one of the look before
+	looks := func(what string, want int) {
 		t.Helper()
 		for _, r := range replicas {
 			storetest.OK(t, r.Ping(t.Context()))
@@ -88,7 +92,8 @@ func TestPostgresLooksForRoom(t *testing.T) {
 	looks("at the end", 0)
 }
 
-// A replica that finds no room has the others look at their next Ping, though the minute is not over.
+// A replica that finds no room has the others look at their next Ping, though the minute is not
+// over.
 func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	url := newDatabase(t)
 	here, there, conn := openTest(t, url, serverClock), openTest(t, url, serverClock), connect(t, url)

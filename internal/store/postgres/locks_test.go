@@ -23,5 +23,6 @@ func TestLocksAreTakenInOrder(t *testing.T) {
 			t.Errorf("one key for %+v and %+v", a, other)
 		}
 	}
-	storetest.Equal(t, "key of another purpose", store.LockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}), store.LockKey(a))
+	storetest.Equal(t, "key of another purpose", store.LockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}),
+		store.LockKey(a))
 }

@@ -38,9 +38,9 @@ type found struct {
 	now time.Time // zero: it was not found
 }
 
-// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the recipient, which name no verification.
-// Its first row has the database's clock. As in gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
-// partitions.
+// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the
+// recipient, which name no verification. Its first row has the database's clock. As in gateSQL, the
+// planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
 const lookSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
@@ -104,7 +104,8 @@ func (p *DB) ReadStep(ctx context.Context, s *sqldb.Step) error {
 	return err
 }
 
-// submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never uncertain.
+// submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never
+// uncertain.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
 	answer, err := reads.Submit(ctx, in, p.looked.Add(1)) // no two have the same key
 	if errors.Is(err, fault.Uncertain) {
@@ -118,8 +119,8 @@ func (p *DB) look(looks []*looking)      { answerReads(p, looks, p.lookTrip) }
 func (p *DB) find(finds []*finding)      { answerReads(p, finds, p.findTrip) }
 func (p *DB) readSteps(steps []*reading) { answerReads(p, steps, p.stepTrip) }
 
-// answerReads answers a batch by one trip, which returns an answer for each call. If one of them made the whole batch fail, it repeats each
-// alone.
+// answerReads answers a batch by one trip, which returns an answer for each call. If one of them
+// made the whole batch fail, it repeats each alone.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
 	ctx, cancel := context.WithTimeout(calls[0].TripContext(), store.CallTimeout)
@@ -170,23 +171,24 @@ func (p *DB) stepTrip(ctx context.Context, steps []*reading) ([]struct{}, error)
 	for _, x := range steps {
 		trip.Queue(clocked(x.In.Statement, p.now, x.In.Args), named(x.In.Args))
 	}
-	return make([]struct{}, len(steps)), withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
-		results := conn.SendBatch(ctx, &trip)
-		defer func() { err = errors.Join(err, results.Close()) }()
-		for _, x := range steps {
-			if x.In.Restart != nil {
-				x.In.Restart()
+	return make([]struct{}, len(steps)),
+		withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+			results := conn.SendBatch(ctx, &trip)
+			defer func() { err = errors.Join(err, results.Close()) }()
+			for _, x := range steps {
+				if x.In.Restart != nil {
+					x.In.Restart()
+				}
+				if err := readStep(x.In, results); err != nil {
+					return err
+				}
 			}
-			if err := readStep(x.In, results); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+			return nil
+		})
 }
 
-// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the database's clock is not within the bounds that
-// it assumed.
+// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the
+// database's clock is not within the bounds that it assumed.
 func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *looking) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {
@@ -218,8 +220,14 @@ func lookParameters(looks []*looking, b bounds) []any {
 	p.Add(columns.Text, func(buf []byte, x *looking) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte { return columns.AppendBigint(buf, x.In.Counting.Microseconds()) })
-	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte { return columns.AppendBigint(buf, x.In.Rejected.Microseconds()) })
+	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte {
+		return columns.AppendBigint(buf,
+			x.In.Counting.Microseconds())
+	})
+	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte {
+		return columns.AppendBigint(buf,
+			x.In.Rejected.Microseconds())
+	})
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
@@ -236,7 +244,8 @@ func readLooked(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err e
 			return nil
 		}
 		x := &seen[i-1]
-		row := gate.CountedSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time), LoggedAt: store.Micro(at.Time),
+		row := gate.CountedSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time),
+			LoggedAt:     store.Micro(at.Time),
 			Verification: verification.String}
 		if clock.Valid {
 			x.Past = append(x.Past, row)

@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Each look of a batch gets the rows of its own recipient and time, from whatever time the clock was seen last; one that the database
-// does not take fails alone.
+// Each look of a batch gets the rows of its own recipient and time, from whatever time the clock
+// was seen last; one that the database does not take fails alone.
 func TestLooksShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)
@@ -28,13 +28,16 @@ func TestLooksShareATrip(t *testing.T) {
 	f.Pass(time.Hour)
 	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
 	ask := func(n int, app string, counting, rejected time.Duration) *looking {
-		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)}, Purposes: []string{"login", "signup"}}
-		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected}, 0)
+		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
+			Purposes: []string{"login", "signup"}}
+		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected},
+			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
 		db.seen.Store(last.UnixMicro())
 		looks := []*looking{
-			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0), ask(3, "shop", time.Minute, day),
+			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0),
+			ask(3, "shop", time.Minute, day),
 			ask(3, "shop", 0, time.Minute), ask(3, "other", day, day), ask(3, "\x00", day, day),
 		}
 		db.look(looks)
@@ -50,7 +53,8 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 }
 
-// Each call of a batch gets its verification with the newest send, also where two ask for the same one; one that is unknown gets nothing.
+// Each call of a batch gets its verification with the newest send, also where two ask for the same
+// one; one that is unknown gets nothing.
 func TestVerificationsShareATrip(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.DB.Engine.(*DB)

@@ -19,20 +19,23 @@ import (
 
 const (
 	migrationLock = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
-	lockRetries   = 12                 // tries of a migration that waits for a table, each for lock_timeout: a minute in all
+	// tries of a migration that waits for a table, each for lock_timeout: a minute in all
+	lockRetries = 12
 )
 
-// Migrate brings the schema of the database at url up to date. If several replicas call it at once, one migrates and the others wait; ctx
-// bounds the wait. It never migrates back: a schema newer than this program stays as it is, since migrations only add. It also creates
-// role, the role that the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs in as role, it
-// does nothing: the owner must have migrated before. Errors do not contain the URL.
+// Migrate brings the schema of the database at url up to date. If several replicas call it at once,
+// one migrates and the others wait; ctx bounds the wait. It never migrates back: a schema newer
+// than this program stays as it is, since migrations only add. It also creates role, the role that
+// the service works as, if it is missing, and grants it its rights; empty: no role. If the URL logs
+// in as role, it does nothing: the owner must have migrated before. Errors do not contain the URL.
 func Migrate(ctx context.Context, url, role string) (err error) {
 	parsed, err := parseURL(url)
 	if err != nil {
 		return err
 	}
 	config := parsed.ConnConfig
-	// A migration that waits for a table blocks all later statements on it, so it gives up and tries again.
+	// A migration that waits for a table blocks all later statements on it, so it gives up and
+	// tries again.
 	config.RuntimeParams["lock_timeout"] = "5s"
 	config.RuntimeParams["application_name"] = "sendcode migrate"
 	if config.ConnectTimeout == 0 {
@@ -56,14 +59,16 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
-		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil { // also where no migration is due
+		// also where no migration is due
+		if _, err := db.ExecContext(ctx, `SELECT sendcode_make_partitions()`); err != nil {
 			return err
 		}
 		return grantRights(ctx, db, role)
 	})
 }
 
-// retryLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was not free within lock_timeout.
+// retryLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was
+// not free within lock_timeout.
 func retryLocked(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
@@ -73,10 +78,12 @@ func retryLocked(ctx context.Context, migrate func() error) (err error) {
 	return err
 }
 
-// lockSchema takes the advisory lock that lets one process migrate, on its own connection, and returns a function that releases it.
-// The locker polls: a wait inside the database would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
+// lockSchema takes the advisory lock that lets one process migrate, on its own connection, and
+// returns a function that releases it. The locker polls: a wait inside the database would hold a
+// snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, math.MaxUint32))
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock),
+		lock.WithLockTimeout(1, math.MaxUint32))
 	if err != nil {
 		return nil, err
 	}
@@ -90,13 +97,19 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		}
 		return nil, errors.Join(err, conn.Close())
 	}
-	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) }, nil
+	return func() error { return errors.Join(locker.SessionUnlock(context.WithoutCancel(ctx), conn), conn.Close()) },
+		nil
 }
 
-// ownFingerprints returns the fingerprints of this program's migrations, which are embedded and so computed once.
-var ownFingerprints = sync.OnceValues(func() (map[int64]string, error) { return migrations.Fingerprints(migrations.Postgres, "postgres") })
+// ownFingerprints returns the fingerprints of this program's migrations, which are embedded and so
+// computed once.
+var ownFingerprints = sync.OnceValues(func() (map[int64]string,
+	error) {
+	return migrations.Fingerprints(migrations.Postgres, "postgres")
+})
 
-// checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the migrations of this program.
+// checkSchema returns an error, which wraps store.ErrSchema, if the database does not have the
+// migrations of this program.
 func (p *DB) checkSchema(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	_, err := Open(t.Context(), url, "")
-	if err == nil || !strings.Contains(err.Error(), "migration 1 of this program is not applied: run sendcode migrate") {
+	if err == nil || !strings.Contains(err.Error(),
+		"migration 1 of this program is not applied: run sendcode migrate") {
 		t.Fatalf("opened without a schema: %v", err)
 	}
 	storetest.Together(3, func(int) {
@@ -41,8 +42,10 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 	locks := one[int](t, db.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'`)
 	storetest.Equal(t, "locks left", locks, 0)
 
-	// A newer schema, after an update of another replica: migrations only add, so this program works on.
-	storetest.Must(db.pool.Exec(t.Context(), `INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
+	// A newer schema, after an update of another replica: migrations only add, so this program
+	// works on.
+	storetest.Must(db.pool.Exec(t.Context(),
+		`INSERT INTO sendcode_schema (version_id, is_applied) VALUES (99999, true)`))(t)
 	newer := storetest.Must(Open(t.Context(), url, ""))(t)
 	storetest.OK(t, newer.Close())
 }
@@ -64,7 +67,8 @@ func TestSchemaOfAnotherBuild(t *testing.T) {
 	storetest.OK(t, db.Ping(t.Context()))
 }
 
-// A schema from before fingerprints were kept is refused with what UPGRADING.md says, and stays as it is.
+// A schema from before fingerprints were kept is refused with what UPGRADING.md says, and stays as
+// it is.
 func TestSchemaFromBeforeTheFirstRelease(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	exec(t, connect(t, url),
@@ -92,8 +96,8 @@ func TestMigrateReports(t *testing.T) {
 	storetest.Equal(t, "files of two runs", files, []string{"00001_schema.sql"})
 }
 
-// While one replica migrates, others wait without a snapshot, or an index that is built concurrently would wait for
-// them, and they for it. A wait ends with its context.
+// While one replica migrates, others wait without a snapshot, or an index that is built
+// concurrently would wait for them, and they for it. A wait ends with its context.
 func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	url := shared.Server(t).NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), url, ""))
@@ -106,7 +110,9 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	const waiters = 3
 	asked := func() int {
 		var n int
-		storetest.OK(t, db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
+		storetest.OK(t,
+			db.QueryRow(
+				`SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sendcode migrate' AND query LIKE '%pg_try_advisory_lock%'`).Scan(&n))
 		return n
 	}
 	done, gaveUp := make(chan error), make(chan error)
@@ -130,8 +136,8 @@ func TestMigrateWaitsWithoutASnapshot(t *testing.T) {
 	}
 }
 
-// A table that is locked: the migration lets go after its lock_timeout, so that those behind it get their turn, and
-// comes again.
+// A table that is locked: the migration lets go after its lock_timeout, so that those behind it get
+// their turn, and comes again.
 func TestMigrateComesAgain(t *testing.T) {
 	url := newDatabase(t)
 	config := storetest.Must(pgx.ParseConfig(url))(t)
@@ -142,7 +148,8 @@ func TestMigrateComesAgain(t *testing.T) {
 	tx := storetest.Must(holder.Begin(t.Context()))(t)
 	storetest.Must(tx.Exec(t.Context(), `LOCK TABLE sends IN ACCESS SHARE MODE`))(t)
 
-	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte("-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
+	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte(
+		"-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
 	tries := 0
 	err := retryLocked(t.Context(), func() error {
 		tries++
@@ -181,16 +188,18 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 // Behind a PgBouncer as it comes, two replicas keep the contract of what a send passes through.
 func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
-	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and with it a pool: those of cases that are
-	// over make room.
-	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
+	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and
+	// with it a pool: those of cases that are over make room.
+	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300",
+		fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
 	},
 		"begin", "flight", "claim")
 }
 
-// Each connection has the settings, as if they had been in its startup message, and begins as the role.
+// Each connection has the settings, as if they had been in its startup message, and begins as the
+// role.
 func TestSettingsBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	makeAppRole(t)
@@ -201,11 +210,13 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 	p := storetest.Must(Open(t.Context(), through, appRole))(t)
 	t.Cleanup(func() { storetest.OK(t, p.Close()) })
 	for setting, want := range map[string]string{
-		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off", "role": appRole,
+		"lock_timeout": "1s", "statement_timeout": "7s", "TimeZone": "UTC", "enable_seqscan": "off", "jit": "off",
+		"role":               appRole,
 		"application_name":   "sendcode",
 		"synchronous_commit": "on",
 	} {
-		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers, "others": p.pool} {
+		for name, pool := range map[string]*pgxpool.Pool{"writers": p.writers, "finishers": p.finishers,
+			"others": p.pool} {
 			got := one[string](t, pool, `SELECT current_setting($1)`, setting)
 			if got != want {
 				t.Errorf("%s: %s is %s, want %s", name, setting, got, want)
@@ -218,32 +229,36 @@ func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
 	server := shared.Server(t)
 	direct := newDatabase(t)
 	for name, settings := range map[string][]string{
-		"transactions":              {"pool_mode = transaction"},
-		"transactions, all ignored": {"pool_mode = transaction", "ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
-		"transactions, in turn":     {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
-		"transactions, one":         {"pool_mode = transaction", "default_pool_size = 1"},
-		"statements":                {"pool_mode = statement"},
-		"one session":               {"default_pool_size = 1"}, // one for each of two connections is the least
+		"transactions": {"pool_mode = transaction"},
+		"transactions, all ignored": {"pool_mode = transaction",
+			"ignore_startup_parameters = extra_float_digits,lock_timeout,role"},
+		"transactions, in turn": {"pool_mode = transaction", "server_round_robin = 1", "min_pool_size = 3"},
+		"transactions, one":     {"pool_mode = transaction", "default_pool_size = 1"},
+		"statements":            {"pool_mode = statement"},
+		"one session":           {"default_pool_size = 1"}, // one for each of two connections is the least
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := servertest.PgBouncer(t, server, settings...).Through(direct)
 			_, opened := Open(t.Context(), url, "")
 			for _, err := range []error{opened, Migrate(t.Context(), url, "")} {
-				want := map[bool]string{true: "pool_mode = session", false: "default_pool_size"}[strings.HasPrefix(settings[0], "pool_mode")]
+				want := map[bool]string{true: "pool_mode = session",
+					false: "default_pool_size"}[strings.HasPrefix(settings[0], "pool_mode")]
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v", err)
 				}
 			}
 		})
 	}
-	for _, url := range []string{direct, servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
+	for _, url := range []string{direct,
+		servertest.PgBouncer(t, server, "server_round_robin = 1", "min_pool_size = 3").Through(direct)} {
 		config := storetest.Must(pgx.ParseConfig(url))(t)
 		storetest.OK(t, checkSessions(t.Context(), config))
 	}
 }
 
-// A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that start at once are not taken for one.
+// A server that says yes to every lock, as CockroachDB before 26.2 does, is refused, and two that
+// start at once are not taken for one.
 func TestServerWithoutLocks(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t)
@@ -251,7 +266,8 @@ func TestServerWithoutLocks(t *testing.T) {
 	storetest.OK(t, Migrate(t.Context(), direct, ""))
 	conn := storetest.Must(pgx.Connect(t.Context(), direct))(t)
 	defer conn.Close(t.Context())
-	storetest.Must(conn.Exec(t.Context(), `CREATE SCHEMA unlocked; CREATE FUNCTION unlocked.pg_try_advisory_xact_lock(bigint) RETURNS boolean RETURN true`))(t)
+	storetest.Must(conn.Exec(t.Context(),
+		`CREATE SCHEMA unlocked; CREATE FUNCTION unlocked.pg_try_advisory_xact_lock(bigint) RETURNS boolean RETURN true`))(t)
 	_, opened := Open(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	migrated := Migrate(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	for _, err := range []error{opened, migrated} {

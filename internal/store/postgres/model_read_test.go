@@ -24,16 +24,19 @@ func (m *model) read(*rapid.T) {
 	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 		Class: rapid.SampledFrom(store.Classes).Draw(m.T, "class")}
 	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
-	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient, Purpose: "login", Holder: "s:1"}
+	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient,
+		Purpose: "login", Holder: "s:1"}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
 	m.same("Newest", func(f *storetest.Fixture) []any { return answers(f.NewestPending(m.ctx, holder)) })
 	within := max(0, m.span("within"))
-	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+	bucket := store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+		Purposes: []string{"login", "signup"}}
 	clock, at := pick(m, "clock", "redis", store.DatabaseClock), storetest.Epoch.Add(m.span("at"))
 	rejected := max(0, m.span("rejected"))
 	m.same("Look", func(f *storetest.Fixture) []any {
 		h, err := f.Look(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
-		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.Failures(rejected), h.Now, err)
+		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.Failures(rejected),
+			h.Now, err)
 	})
 	m.same("Latest", func(f *storetest.Fixture) []any {
 		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
@@ -41,7 +44,8 @@ func (m *model) read(*rapid.T) {
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
 	m.same("CountedSends", func(f *storetest.Fixture) []any {
 		var all []store.CountedSend
-		err := f.CountedSends(m.ctx, clock, within, func(c store.CountedSend) error { all = append(all, c); return nil })
+		err := f.CountedSends(m.ctx, clock, within,
+			func(c store.CountedSend) error { all = append(all, c); return nil })
 		return answers(all, err)
 	})
 	listed := store.SuppressionFilter{Active: rapid.Bool().Draw(m.T, "active"), Limit: 2, Before: m.mark()}
@@ -65,7 +69,8 @@ func (m *model) readFiltered() {
 	conditions := []func(){
 		func() { filter.Recipient = &recipient.Hash{15: byte(m.number("recipient", 1, 2))} },
 		func() {
-			filter.Status = pick(m, "ended", store.Sent, store.Failed, store.Unknown, store.Delivered, store.Undelivered)
+			filter.Status = pick(m, "ended", store.Sent, store.Failed, store.Unknown, store.Delivered,
+				store.Undelivered)
 		},
 		func() { filter.Status = pick(m, "status", store.Refused, store.Queued, store.Sending) },
 		func() { filter.Channel = pick(m, "channel", recipient.Channels()...) },
@@ -79,7 +84,8 @@ func (m *model) readFiltered() {
 		func() { filter.From = storetest.Epoch.Add(m.span("from")) },
 		func() { filter.To = storetest.Epoch.Add(m.span("to")) },
 		func() {
-			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked, store.CodeCanceled, store.CodeOfCaller)
+			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
+				store.CodeCanceled, store.CodeOfCaller)
 		},
 	}
 	for range m.number("conditions", 0, 3) {
@@ -93,7 +99,8 @@ func (m *model) readFiltered() {
 	} else {
 		want = want[:min(len(want), filter.Limit)]
 	}
-	if g, w := storetest.Show(rows), storetest.Show(want); g != w && filter.Outcome == "" { // of which Matches knows nothing
+	// of which Matches knows nothing
+	if g, w := storetest.Show(rows), storetest.Show(want); g != w && filter.Outcome == "" {
 		m.Fatalf("%+v:\n got %s\nwant %s", filter, g, w)
 	}
 }
@@ -107,5 +114,8 @@ func (m *model) invariant(*rapid.T) {
 }
 
 func (m *model) all() []store.Row {
-	return m.same("sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, store.Filter{Limit: store.MaxPage})) }).([]store.Row)
+	return m.same("sends", func(f *storetest.Fixture) []any {
+		return answers(f.Sends(m.ctx,
+			store.Filter{Limit: store.MaxPage}))
+	}).([]store.Row)
 }

@@ -18,14 +18,16 @@ import (
 	"sendcode/quota"
 )
 
-// TestModel runs random schedules on both databases at once, of the calls for which each has a statement of its own and of those that
-// change what they read: both must answer the same to every call, whatever came before. SQLite, in which one call follows the other, is
-// the model of Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
+// TestModel runs random schedules on both databases at once, of the calls for which each has a
+// statement of its own and of those that change what they read: both must answer the same to every
+// call, whatever came before. SQLite, in which one call follows the other, is the model of
+// Postgres. Instants fall on window edges, 1 µs to either side, and on clocks that go back.
 func TestModel(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.Engine.(*DB)
-	// A look for what is overdue begins where the last one ended, and with the oldest row only every ten minutes of the database's clock.
-	// Where that clock goes back and forth between two looks, a row may wait so long: the model asks without that delay.
+	// A look for what is overdue begins where the last one ended, and with the oldest row only
+	// every ten minutes of the database's clock. Where that clock goes back and forth between two
+	// looks, a row may wait so long: the model asks without that delay.
 	back := func() { db.overdue.marks = nil }
 	start := f.Now
 	rapid.Check(t, func(rt *rapid.T) {
@@ -38,10 +40,14 @@ func TestModel(t *testing.T) {
 		f.Pass(start.Sub(f.Now))
 		m := &model{T: rt, ctx: t.Context(), twin: twin, real: f, back: back}
 		m.Repeat(map[string]func(*rapid.T){
-			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone, "renew": m.renew,
-			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt, "approve": m.approve,
-			"cancel": m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase, "forget": m.forget,
-			"refused": m.refused, "claim": m.claim, "events": m.events, "report": m.report, "read": m.read, "": m.invariant,
+			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone,
+			"renew":     m.renew,
+			"take over": m.takeOver, "refunds": m.refunds, "refunded": m.refunded, "attempt": m.attempt,
+			"approve": m.approve,
+			"cancel":  m.cancel, "suppress": m.suppress, "lift": m.lift, "forgive": m.forgive, "erase": m.erase,
+			"forget":  m.forget,
+			"refused": m.refused, "claim": m.claim, "events": m.events, "report": m.report, "read": m.read,
+			"": m.invariant,
 		})
 	})
 }
@@ -65,9 +71,11 @@ type model struct {
 var modelRules = [][]quota.Rule{
 	nil, storetest.Rule(1, time.Minute), storetest.Rule(2, time.Hour), storetest.DefaultRules,
 	{{Name: "a", Limit: 3, Window: 2 * time.Minute}, {Name: "b", Limit: 2, Window: time.Minute}},
-	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 2, Window: time.Hour}},
+	{{Name: "today", Limit: 2, Per: quota.Day, Zone: time.FixedZone("China", 8*3600)},
+		{Name: "b", Limit: 2, Window: time.Hour}},
 	{{Name: "hourly", Limit: 1, Per: quota.Hour}},
-	{{Name: "dates", Limit: 2, Days: 2, Zone: time.FixedZone("China", 8*3600)}, {Name: "b", Limit: 1, Window: time.Hour}},
+	{{Name: "dates", Limit: 2, Days: 2, Zone: time.FixedZone("China", 8*3600)},
+		{Name: "b", Limit: 1, Window: time.Hour}},
 }
 
 // pick draws one of some values.
@@ -82,7 +90,8 @@ func (m *model) number(label string, first, last int) int {
 
 // span is a length of time that matters to something: windows, lives, leases, and their neighbours.
 func (m *model) span(label string) time.Duration {
-	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute, 8*time.Minute,
+	base := pick(m, label, 0, time.Second, 5*time.Second, 8*time.Second, 30*time.Second, time.Minute, 2*time.Minute,
+		8*time.Minute,
 		10*time.Minute, time.Hour, 24*time.Hour, 25*time.Hour,
 		59*time.Minute+59*time.Second+876543*time.Microsecond) // from epoch to the turn of an hour
 	return base + time.Duration(m.number("µs", -1, 1))*time.Microsecond
@@ -191,7 +200,8 @@ func (m *model) finish(*rapid.T) {
 		Provider: pick(m, "provider", "p", "q"), ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && m.number("bounce", 0, 3) == 0 {
-		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1), For: max(time.Microsecond, m.span("lasts"))}
+		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1),
+			For: max(time.Microsecond, m.span("lasts"))}
 	}
 	if rapid.Bool().Draw(m.T, "event") {
 		o.Event = m.real.Telling("send." + string(o.Status))
@@ -201,7 +211,8 @@ func (m *model) finish(*rapid.T) {
 }
 
 func (m *model) postpone(*rapid.T) {
-	p := store.Postponement{Held: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p", ProviderCode: "451"}
+	p := store.Postponement{Held: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p",
+		ProviderCode: "451"}
 	m.same("Postpone", func(f *storetest.Fixture) []any { return answers(f.Postpone(m.ctx, p)) })
 }
 
@@ -251,23 +262,29 @@ func (m *model) cancel(*rapid.T) {
 }
 
 func (m *model) suppress(*rapid.T) {
-	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email, Address: storetest.Address(1),
-		Cause: store.Manual, App: pick(m, "app", "", "shop", "desk")}
+	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email,
+		Address: storetest.Address(1),
+		Cause:   store.Manual, App: pick(m, "app", "", "shop", "desk")}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) []any { return answers(f.Suppress(m.ctx, s, lasts, nil)) })
 }
 
 func (m *model) lift(*rapid.T) {
-	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"), By: "ops", Why: "mended"}
+	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
+		By: "ops", Why: "mended"}
 	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.Lift(m.ctx, l, nil)) })
 }
 
 func (m *model) claim(*rapid.T) {
-	c := store.Claim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))}, SendID: m.held().ID,
-		Lease: 8 * time.Second, Life: 24 * time.Hour}
+	c := store.Claim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
+		SendID: m.held().ID,
+		Lease:  8 * time.Second, Life: 24 * time.Hour}
 	if m.number("release", 0, 2) == 0 {
 		forget := rapid.Bool().Draw(m.T, "forget")
-		m.same("Release", func(f *storetest.Fixture) []any { return answers(f.Release(m.ctx, c.Key, c.SendID, forget)) })
+		m.same("Release", func(f *storetest.Fixture) []any {
+			return answers(f.Release(m.ctx, c.Key, c.SendID,
+				forget))
+		})
 	}
 	m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) })
 }
@@ -275,17 +292,26 @@ func (m *model) claim(*rapid.T) {
 // events takes events that are due, ends an attempt or forgets old ones.
 func (m *model) events(*rapid.T) {
 	shares := []store.Share{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
-	m.same("AppEventsDue", func(f *storetest.Fixture) []any { return answers(f.AppEventsDue(m.ctx, 30*time.Second, shares)) })
+	m.same("AppEventsDue", func(f *storetest.Fixture) []any {
+		return answers(f.AppEventsDue(m.ctx, 30*time.Second,
+			shares))
+	})
 	if len(m.told) > 0 {
-		end := store.AppEventEnd{Held: store.Held{ID: pick(m, "event", m.told...), Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
-			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp), After: max(0, m.span("after"))}
+		end := store.AppEventEnd{Held: store.Held{ID: pick(m, "event", m.told...),
+			Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
+			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp),
+			After: max(0, m.span("after"))}
 		m.same("AppEventEnded", func(f *storetest.Fixture) []any { return answers(f.AppEventEnded(m.ctx, end)) })
 	}
 	if m.number("forget", 0, 3) == 0 {
 		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
-		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any { return answers(f.ForgetAppEvents(m.ctx, keep, limit)) })
+		m.same("ForgetAppEvents", func(f *storetest.Fixture) []any {
+			return answers(f.ForgetAppEvents(m.ctx,
+				keep, limit))
+		})
 	}
-	filter := store.AppEventFilter{App: pick(m, "app", "", "shop"), State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9}
+	filter := store.AppEventFilter{App: pick(m, "app", "", "shop"),
+		State: pick(m, "listed", "", store.EventPending, store.EventGivenUp), Limit: 9}
 	m.same("AppEvents", func(f *storetest.Fixture) []any { return answers(f.AppEvents(m.ctx, filter)) })
 }
 
@@ -294,19 +320,30 @@ func (m *model) report(*rapid.T) {
 	send, lasts := m.held().ID, max(0, m.span("lasts"))
 	if rapid.Bool().Draw(m.T, "receipt") {
 		status := pick(m, "status", store.Delivered, store.Undelivered)
-		m.same("RecordReceipt", func(f *storetest.Fixture) []any { return answers(f.RecordReceipt(m.ctx, send, status)) })
+		m.same("RecordReceipt", func(f *storetest.Fixture) []any {
+			return answers(f.RecordReceipt(m.ctx, send,
+				status))
+		})
 		return
 	}
-	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...), At: storetest.Epoch.Add(lasts)}
+	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...),
+		At: storetest.Epoch.Add(lasts)}
 	as := store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: lasts}
-	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any { return answers(f.IngestProviderEvent(m.ctx, told, as)) })
+	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any {
+		return answers(f.IngestProviderEvent(m.ctx,
+			told, as))
+	})
 }
 
 func (m *model) forgive(*rapid.T) {
-	b := store.Bucket{App: "shop", Channel: recipient.Email, Purposes: pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
+	b := store.Bucket{App: "shop", Channel: recipient.Email,
+		Purposes:  pick(m, "purposes", []string{"login", "signup"}, []string{"gift"}),
 		Recipient: recipient.Hash{15: byte(m.number("recipient", 1, 2))}}
 	act := m.real.Act(func(a *store.AuditEntry) { a.ID = uuid.New() })
-	m.same("ResetCounters", func(f *storetest.Fixture) []any { return answers(f.ResetCounters(m.ctx, []store.Bucket{b}, act)) })
+	m.same("ResetCounters", func(f *storetest.Fixture) []any {
+		return answers(f.ResetCounters(m.ctx,
+			[]store.Bucket{b}, act))
+	})
 }
 
 func (m *model) erase(*rapid.T) {
@@ -326,7 +363,8 @@ func (m *model) refused(*rapid.T) {
 	var rows []store.Row
 	for range m.number("rows", 1, 3) {
 		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Row) {
-			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis", storetest.Epoch
+			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis",
+				storetest.Epoch
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)
 		})
 		if len(m.refusals) > 0 && rapid.Bool().Draw(m.T, "old") {

@@ -19,7 +19,8 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 	if len(held) == 0 {
 		return nil
 	}
-	held = slices.SortedFunc(slices.Values(held), func(x, y store.Held) int { return bytes.Compare(x.ID[:], y.ID[:]) }) // see finish.go
+	// see finish.go
+	held = slices.SortedFunc(slices.Values(held), func(x, y store.Held) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
@@ -35,9 +36,11 @@ UPDATE outbox f SET due_at = @now + $1 * interval '1 microsecond'
 FROM unnest($2::uuid[], $3::int[]) AS held(id, attempt)
 WHERE f.id = ANY ($2::uuid[]) AND f.id = held.id AND f.attempt = held.attempt AND NOT f.queued`
 
-// takeOverSQL returns the statement that takes over what is due of a queue and also meets a condition. It locks the rows of outbox first, as
-// the statements in finish.go do. SKIP LOCKED leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows
-// that are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000 rows.
+// takeOverSQL returns the statement that takes over what is due of a queue and also meets a
+// condition. It locks the rows of outbox first, as the statements in finish.go do. SKIP LOCKED
+// leaves out rows that another replica is taking over or finishing. Of the queue's 10,000 rows that
+// are longest overdue, it takes those whose codes expire first. So it never sorts more than 10,000
+// rows.
 func takeOverSQL(condition string) string {
 	return `
 WITH due AS MATERIALIZED (
@@ -83,7 +86,8 @@ func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Dura
 }
 
 // takeOver runs one of the statements of takeOverSQL for rows that are due after since.
-func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int, now, since time.Time) ([]store.Work, error) {
+func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, lease time.Duration, limit int, now,
+	since time.Time) ([]store.Work, error) {
 	type due struct {
 		at time.Time
 		store.Work
@@ -94,8 +98,9 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
-// overdue remembers, for each queue, up to which due time outbox has no row, so that TakeOver need not search from the oldest on.
-// Deleted rows leave dead index entries until no transaction can see them, and a search from the oldest would read all of these.
+// overdue remembers, for each queue, up to which due time outbox has no row, so that TakeOver need
+// not search from the oldest on. Deleted rows leave dead index entries until no transaction can see
+// them, and a search from the oldest would read all of these.
 type overdue struct {
 	mu    sync.Mutex
 	marks map[store.Queue]overdueMark
@@ -108,15 +113,15 @@ type overdueMark struct {
 }
 
 const (
-	// lateCommit is longer than any transaction of the service may take. A row that was due lateCommit before a search is committed by
-	// then, so the search has seen it.
+	// lateCommit is longer than any transaction of the service may take. A row that was due
+	// lateCommit before a search is committed by then, so the search has seen it.
 	lateCommit = 10 * time.Second
 	// wholeLook is how often a search starts from the oldest in any case.
 	wholeLook = 10 * time.Minute
 )
 
-// searchFrom returns the due time after which TakeOver must search at now. It is zero (search from the oldest) if the last search left
-// rows over, if the clock went back, or every wholeLook.
+// searchFrom returns the due time after which TakeOver must search at now. It is zero (search from
+// the oldest) if the last search left rows over, if the clock went back, or every wholeLook.
 func (o *overdue) searchFrom(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -127,7 +132,8 @@ func (o *overdue) searchFrom(q store.Queue, now time.Time) time.Time {
 	return m.now.Add(-lateCommit)
 }
 
-// recordSearch records that TakeOver searched at now, and whether it took all rows that were due (empty).
+// recordSearch records that TakeOver searched at now, and whether it took all rows that were due
+// (empty).
 func (o *overdue) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -161,7 +167,8 @@ WITH clock AS MATERIALIZED (
 SELECT leased.id, leased.attempt, s.app, s.channel, s.purpose, s.recipient
 FROM leased CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = leased.id LIMIT 1) s ORDER BY leased.since, leased.id`
 
-// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It is not repeated.
+// changeRows runs a statement that changes rows, and returns the rows of its RETURNING clause. It
+// is not repeated.
 func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) []any, statement string,
 	args ...any) (list []T, err error) {
 	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {

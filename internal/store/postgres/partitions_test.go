@@ -71,10 +71,12 @@ SELECT count(*) FROM sendcode_partitions p WHERE (SELECT count(*) FROM pg_index 
 	storetest.Equal(t, "partitions without all indexes", unlike, 0)
 }
 
-// waitsForRoom has another connection make a partition for longer than a lock is waited for: others try again.
+// waitsForRoom has another connection make a partition for longer than a lock is waited for: others
+// try again.
 func waitsForRoom(t *testing.T, f *storetest.Fixture, db *DB, owner *pgx.Conn, partitions []string) {
 	t.Helper()
-	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`, `LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
+	exec(t, owner, `DROP TABLE `+partitions[len(partitions)-1], `BEGIN`,
+		`LOCK TABLE sends IN SHARE UPDATE EXCLUSIVE MODE`)
 	made := make(chan error)
 	go func() { _, err := f.EnsurePartitions(t.Context()); made <- err }()
 	since := func() (at time.Time) {
@@ -92,7 +94,8 @@ SELECT query_start FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND quer
 	storetest.Equal(t, "made after another", names(t, db), partitions)
 }
 
-// Without a partition for now nothing is sent, everybody hears why, and it is made at the next look.
+// Without a partition for now nothing is sent, everybody hears why, and it is made at the next
+// look.
 func TestPartitionIsMissing(t *testing.T) {
 	f, db, owner := owned(t)
 	all := names(t, db)
@@ -100,7 +103,8 @@ func TestPartitionIsMissing(t *testing.T) {
 		exec(t, owner, `DROP TABLE `+name)
 	}
 	exec(t, owner, `ALTER TABLE sends DETACH PARTITION `+all[0], `ALTER TABLE `+all[0]+` RENAME TO sends_old`)
-	exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('`+store.LowestID(time.Now().AddDate(0, -2, 0)).String()+`')`)
+	exec(t, owner, `ALTER TABLE sends ATTACH PARTITION sends_old FOR VALUES FROM (MINVALUE) TO ('`+
+		store.LowestID(time.Now().AddDate(0, -2, 0)).String()+`')`)
 	in := f.Intent(1)
 	_, err := f.Begin(t.Context(), in)
 	storetest.Certain(t, err)
@@ -128,14 +132,20 @@ func backdated(t *testing.T, f *storetest.Fixture, owner *pgx.Conn, age time.Dur
 	old, new := begun.Send.ID, begun.Send.ID
 	lowest := store.LowestID(time.Now().Add(-age))
 	copy(new[:6], lowest[:6])
-	storetest.Must(owner.Exec(t.Context(), `UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new, age.Microseconds()))(t)
+	storetest.Must(owner.Exec(t.Context(),
+		`UPDATE sends SET id = $2, logged_at = now() - $3 * interval '1 microsecond' WHERE id = $1`, old, new,
+		age.Microseconds()))(t)
 	storetest.Must(owner.Exec(t.Context(), `UPDATE outbox SET id = $2 WHERE id = $1`, old, new))(t)
-	storetest.Must(owner.Exec(t.Context(), `UPDATE verifications SET expires_at = now() - $2 * interval '1 microsecond' WHERE id = $1`, begun.Verification.ID, age.Microseconds()))(t)
-	storetest.Must(owner.Exec(t.Context(), `INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
+	storetest.Must(owner.Exec(t.Context(),
+		`UPDATE verifications SET expires_at = now() - $2 * interval '1 microsecond' WHERE id = $1`,
+		begun.Verification.ID, age.Microseconds()))(t)
+	storetest.Must(owner.Exec(t.Context(),
+		`INSERT INTO provider_events VALUES ($1, 'delivered', now(), now(), 'post', '')`, new))(t)
 	return new, begun.Verification.ID
 }
 
-// A partition goes whole, with what belongs to its rows, once all of them are old and nothing waits for something.
+// A partition goes whole, with what belongs to its rows, once all of them are old and nothing waits
+// for something.
 func TestPartitionsExpire(t *testing.T) {
 	f, db, owner := owned(t)
 	now := time.Now()
@@ -146,7 +156,8 @@ func TestPartitionsExpire(t *testing.T) {
 	refund, third := backdated(t, f, owner, 65*day)
 	_, fourth := backdated(t, f, owner, 55*day) // in a partition with younger ones
 	young, _ := backdated(t, f, owner, 45*day)
-	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
+	exec(t, owner,
+		`UPDATE sends SET status = 'sent', finished_at = logged_at WHERE logged_at < now() - interval '100 days' OR logged_at > now() - interval '60 days'`,
 		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
 	f.End(t, refund, store.Outcome{Status: store.Failed, Refund: true})
 
@@ -156,7 +167,8 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	left := func(want ...string) {
 		t.Helper()
-		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`, []string{first, second, third, fourth})
+		rows, err := owner.Query(t.Context(), `SELECT id FROM verifications WHERE id = ANY ($1)`,
+			[]string{first, second, third, fourth})
 		storetest.OK(t, err)
 		got := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		slices.Sort(got)
@@ -192,7 +204,9 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	f, db, owner := owned(t)
 	divide(t, owner, time.Now().Add(-60*day))
 	id, _ := backdated(t, f, owner, 61*day)
-	exec(t, owner, `UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+id.String()+`'`, `DELETE FROM outbox`)
+	exec(t, owner,
+		`UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
+			id.String()+`'`, `DELETE FROM outbox`)
 	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.Expired{})
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
@@ -217,7 +231,8 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 	old := store.LowestID(time.Now().Add(-60 * day)).String()
 	ids := `(left('` + old + `', 24) || lpad(to_hex(n), 12, '0'))::uuid`
 	for i, insert := range []string{
-		`failures SELECT 'failed', now() - interval '60 days', ` + ids + `, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
+		`failures SELECT 'failed', now() - interval '60 days', ` + ids +
+			`, now(), true, 'shop', 'email', decode(md5(n::text), 'hex')`,
 		`provider_events SELECT ` + ids + `, 'bounced', now(), now(), 'post', ''`,
 		`suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until) SELECT ` + ids + `, '', 'email',
   decode(md5(n::text), 'hex'), decode(md5(n::text), 'hex'), '', 'manual', '', 'mei', now() - interval '60 days', now() - interval '59 days'`,
@@ -237,8 +252,10 @@ func TestPartitionsAndTheRole(t *testing.T) {
 	divide(t, owner, time.Now().Add(-31*day))
 	before := names(t, db)
 	for _, statement := range []string{
-		`DROP TABLE sends_0`, `TRUNCATE sends`, `ALTER TABLE sends DETACH PARTITION sends_0`, `CREATE TABLE sends_9 PARTITION OF sends FOR VALUES FROM (MINVALUE) TO (MAXVALUE)`,
-		`CREATE OR REPLACE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'`, `ALTER FUNCTION sendcode_drop_partition(timestamptz) RESET search_path`,
+		`DROP TABLE sends_0`, `TRUNCATE sends`, `ALTER TABLE sends DETACH PARTITION sends_0`,
+		`CREATE TABLE sends_9 PARTITION OF sends FOR VALUES FROM (MINVALUE) TO (MAXVALUE)`,
+		`CREATE OR REPLACE FUNCTION sendcode_make_partitions() RETURNS timestamptz LANGUAGE sql AS 'SELECT now()'`,
+		`ALTER FUNCTION sendcode_drop_partition(timestamptz) RESET search_path`,
 		`SELECT FROM sends_0`, `DELETE FROM sends_1`, `DROP VIEW sendcode_partitions`,
 	} {
 		refusedBy(t, db, appRole, statement)
@@ -280,7 +297,8 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		only string
 	}
 	queries := []query{{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"}}
-	for name, filter := range map[string]store.Filter{"times": {From: from, To: to}, "kind": {From: from, To: to, App: "shop", Status: store.Sent},
+	for name, filter := range map[string]store.Filter{"times": {From: from, To: to},
+		"kind":  {From: from, To: to, App: "shop", Status: store.Sent},
 		"mark":  {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
 		"after": {After: &store.Mark{At: from}, To: to}} {
 		filter.Limit = 10

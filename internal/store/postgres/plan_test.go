@@ -17,14 +17,16 @@ import (
 	"sendcode/quota"
 )
 
-// The second gate, looks and outcomes look each row up by the index that finds it, in the partitions of their window alone, whatever the
-// statistics say: of tables that are new, empty, small with one recipient, large, and out of date in both directions.
+// The second gate, looks and outcomes look each row up by the index that finds it, in the
+// partitions of their window alone, whatever the statistics say: of tables that are new, empty,
+// small with one recipient, large, and out of date in both directions.
 func TestPostgresHotPlans(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
 	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
-	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day)) // sends_3 is of now, sends_2 too old for a day's rule
+	// sends_3 is of now, sends_2 too old for a day's rule
+	divide(t, direct, now.Add(-60*day), now.Add(-30*day), now.Add(-6*day), now.Add(40*day))
 	admit := func() {
 		for range 300 {
 			f.Admit(t, f.Intent(1))
@@ -46,7 +48,8 @@ func TestPostgresHotPlans(t *testing.T) {
 		do   func()
 	}{
 		{"new", func() {}}, {"empty", func() { exec(t, direct, `ANALYZE`) }}, {"small, analysed empty", admit},
-		{"small", func() { exec(t, direct, `ANALYZE`) }}, {"large, analysed small", grow}, {"large", func() { exec(t, direct, `ANALYZE`) }},
+		{"small", func() { exec(t, direct, `ANALYZE`) }}, {"large, analysed small", grow},
+		{"large", func() { exec(t, direct, `ANALYZE`) }},
 		{"empty, analysed large", func() { exec(t, direct, `TRUNCATE sends, verifications, outbox, failures`) }},
 	} {
 		state.do()
@@ -67,7 +70,8 @@ func multiply(t *testing.T, conn *pgx.Conn, table, fields string) {
 jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`, table, fields))
 }
 
-// A step of the retention reads not many more rows than it deletes, of tables in which half of the rows are due.
+// A step of the retention reads not many more rows than it deletes, of tables in which half of the
+// rows are due.
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
@@ -80,17 +84,23 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 		`INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until)
 SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), now() FROM sends`)
 	const at = "now() - n % 2 * interval '60 days' - n * interval '1 ms'"
-	old := fmt.Sprintf("(left(CASE n %% 2 WHEN 1 THEN '%s' ELSE x.send_id::text END, 24) || right(md5(n::text), 12))::uuid", store.LowestID(time.Now().Add(-60*day)))
+	old := fmt.Sprintf(
+		"(left(CASE n %% 2 WHEN 1 THEN '%s' ELSE x.send_id::text END, 24) || right(md5(n::text), 12))::uuid",
+		store.LowestID(time.Now().Add(-60*day)))
 	for table, fields := range map[string]string{
-		"sends": "'id', " + manySends + ", 'logged_at', " + at, "failures": "'id', " + manySends + ", 'logged_at', " + at,
-		"refusals": "'id', " + manySends + ", 'logged_at', " + at, "verifications": "'id', md5(n::text), 'expires_at', " + at,
+		"sends":           "'id', " + manySends + ", 'logged_at', " + at,
+		"failures":        "'id', " + manySends + ", 'logged_at', " + at,
+		"refusals":        "'id', " + manySends + ", 'logged_at', " + at,
+		"verifications":   "'id', md5(n::text), 'expires_at', " + at,
 		"provider_events": "'send_id', " + old, "minute_index": "'value', n::text, 'minute', " + at,
-		"suppressions": "'id', " + manySends + ", 'address', '\\x' || md5(n::text), 'since', " + at + ", 'until', " + at,
+		"suppressions": "'id', " + manySends + ", 'address', '\\x' || md5(n::text), 'since', " + at +
+			", 'until', " + at,
 	} {
 		multiply(t, conn, table, fields)
 	}
 	readsFew(t, db, conn, admin, func() {
-		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t), store.Expired{Rows: 20, More: true})
+		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t),
+			store.Expired{Rows: 20, More: true})
 	})
 }
 
@@ -110,7 +120,8 @@ func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	})
 }
 
-// A send reads its recipient's rows once if no rule is longer than a day and it may join none of the recipient's verifications.
+// A send reads its recipient's rows once if no rule is longer than a day and it may join none of
+// the recipient's verifications.
 func TestPostgresReadsARecipientOnce(t *testing.T) {
 	held := func(by string) func(*store.Intent) { return func(in *store.Intent) { in.Verification.Holder = by } }
 	browser := func(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }
@@ -159,38 +170,56 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 func hotPlans(t *testing.T, db *DB, now time.Time) {
 	t.Helper()
 	b := boundsOf([]*call{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
-	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last), fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
+	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last),
+		fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
 	for _, c := range []struct {
 		statement, parameters string
 		indexes               []string
 	}{
-		{stmtGate, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
-		{stmtGateHeld, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried", "verifications_pkey"}},
-		{stmtGateBoth, strings.Repeat(", NULL", 11) + window + own, []string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried", "verifications_pkey"}},
+		{stmtGate, strings.Repeat(", NULL", 11) + window + own,
+			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
+		{stmtGateHeld, strings.Repeat(", NULL", 11) + window + own,
+			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
+				"verifications_pkey"}},
+		{stmtGateBoth, strings.Repeat(", NULL", 11) + window + own,
+			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
+				"verifications_pkey"}},
 		{stmtCandidates, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
 		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
-		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey", "sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx", bucket, "sends_4_recipient_logged_at_idx"}},
+		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey",
+			"sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx",
+			bucket, "sends_4_recipient_logged_at_idx"}},
 		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
 		{stmtCount, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
 		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
 		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9), []string{"outbox_pkey", key}},
+		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9),
+			[]string{"outbox_pkey", key}},
 		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
 		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
-		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
-		{stmtTakeExpired, ", NULL, NULL, NULL, NULL, NULL, NULL", []string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
+		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL, NULL",
+			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
+				"sends_4_pkey", "verifications_pkey"}},
+		{stmtTakeExpired, ", NULL, NULL, NULL, NULL, NULL, NULL",
+			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
+				"sends_4_pkey", "verifications_pkey"}},
 		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
 		{stmtUnclaim, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
 		{stmtEndLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
 		{stmtForgetClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
 		{stmtReadClaims, ", NULL", []string{"idempotency_keys_pkey"}},
-		{stmtClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
-		{stmtClaimedVerification, ", NULL", []string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey", "verifications_pkey"}},
+		{stmtClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey",
+			"sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
+		{stmtClaimedVerification, ", NULL",
+			[]string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey",
+				"verifications_pkey"}},
 	} {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
-		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 && (loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) { // one row of verifications each
+		// one row of verifications each
+		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 &&
+			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
 		}
 		used := map[string]bool{}
@@ -212,7 +241,8 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 			}
 		}
 		// Each scan of an index says what it looks for.
-		if scans, conditions := strings.Count(plan, "Index Scan")+strings.Count(plan, "Index Only Scan"), strings.Count(plan, "Index Cond"); scans != conditions {
+		if scans, conditions := strings.Count(plan, "Index Scan")+strings.Count(plan, "Index Only Scan"),
+			strings.Count(plan, "Index Cond"); scans != conditions {
 			t.Errorf("%s: a whole index is read", c.statement)
 		}
 		if t.Failed() {
@@ -220,9 +250,12 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		}
 	}
 	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
-		named(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "", "limit": 500})))(t)
+		named(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "",
+			"limit": 500})))(t)
 	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
-	if !regexp.MustCompile(`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(plan) {
+	if !regexp.MustCompile(
+		`using verifications_expires [^\n]*\n *Index Cond: \(\(expires_at >= .* AND \(expires_at < `).MatchString(
+		plan) {
 		t.Errorf("expired codes: %s", plan)
 	}
 }
@@ -250,7 +283,8 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	return strings.Join(plan, "\n")
 }
 
-// The same on the server's own clock, with which no test can meddle: two replicas, batches, real concurrency.
+// The same on the server's own clock, with which no test can meddle: two replicas, batches, real
+// concurrency.
 func TestPostgresOnItsOwnClock(t *testing.T) {
 	address := newDatabase(t)
 	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
@@ -280,13 +314,15 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	}
 }
 
-// A rebuild reads more rows than one page has, many of one instant: none is left out, none told twice.
+// A rebuild reads more rows than one page has, many of one instant: none is left out, none told
+// twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountingPage + 500
-	storetest.Must(db.pool.Exec(t.Context(), copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
+	storetest.Must(db.pool.Exec(t.Context(),
+		copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
 	seen := map[string]bool{}
 	var last quota.Event
 	storetest.OK(t, db.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {

@@ -1,5 +1,6 @@
-// Package postgres is the store in a Postgres that replicas share. It has the statements that begin, end and take over sends and that
-// store counts by hour, and the partitions, migrations and rights; sqldb has the other statements.
+// Package postgres is the store in a Postgres that replicas share. It has the statements that
+// begin, end and take over sends and that store counts by hour, and the partitions, migrations and
+// rights; sqldb has the other statements.
 package postgres
 
 import (
@@ -26,7 +27,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// DB is the database in a Postgres (14 or newer) that replicas share. It is safe for concurrent use.
+// DB is the database in a Postgres (14 or newer) that replicas share. It is safe for concurrent
+// use.
 type DB struct {
 	sqldb.DB
 
@@ -61,14 +63,17 @@ type DB struct {
 const (
 	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
-	otherConns    = 4 // unless the URL says pool_max_conns
-	finisherConns = 3 // Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver take turns with them
+	otherConns = 4 // unless the URL says pool_max_conns
+	// Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver
+	// take turns with them
+	finisherConns = 3
 	idleTime      = 5 * time.Minute
 	lifetime      = time.Hour
 )
 
-// ConnsPerReplica is how many connections one process opens at most. Claim, Begin and Check have maxWriters each; the shared reads have
-// twice maxLookers. With pool_max_conns in the URL that replaces otherConns.
+// ConnsPerReplica is how many connections one process opens at most. Claim, Begin and Check have
+// maxWriters each; the shared reads have twice maxLookers. With pool_max_conns in the URL that
+// replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + lookerConns + otherConns
 
 const (
@@ -76,16 +81,17 @@ const (
 	lookerConns = 2 * maxLookers
 )
 
-// connectTimeout bounds the opening of a connection to one host, unless the URL's connect_timeout is less. With TLS and a password that takes
-// six round trips, 3.6 s where one takes 600 ms. It is less than store.CallTimeout, so that a call learns that it failed.
+// connectTimeout bounds the opening of a connection to one host, unless the URL's connect_timeout
+// is less. With TLS and a password that takes six round trips, 3.6 s where one takes 600 ms. It is
+// less than store.CallTimeout, so that a call learns that it failed.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
 // session has the settings of all connections, unless the URL has other values.
 var session = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
-	// All statements are short. One recipient's lock must not delay the others in a batch for long: a Begin waits for it at most twice, in
-	// the batch and then alone, within beginTimeout.
+	// All statements are short. One recipient's lock must not delay the others in a batch for long:
+	// a Begin waits for it at most twice, in the batch and then alone, within beginTimeout.
 	"statement_timeout":                   "5s",
 	"lock_timeout":                        "1s",
 	"idle_in_transaction_session_timeout": "5s",
@@ -93,9 +99,11 @@ var session = map[string]string{
 	"tcp_keepalives_idle":     "10",
 	"tcp_keepalives_interval": "5",
 	"tcp_keepalives_count":    "3",
-	// Every query has its index. The tables grow faster than their statistics, with which the planner might choose a full scan.
+	// Every query has its index. The tables grow faster than their statistics, with which the
+	// planner might choose a full scan.
 	"enable_seqscan": "off",
-	// Every query reads an index in the order that it needs, or looks up a few rows; a bitmap scan would first collect all matches.
+	// Every query reads an index in the order that it needs, or looks up a few rows; a bitmap scan
+	// would first collect all matches.
 	"enable_bitmapscan": "off",
 	"jit":               "off",
 }
@@ -103,18 +111,21 @@ var session = map[string]string{
 // writerSession is added to session for Begin and Check.
 var writerSession = map[string]string{"idle_in_transaction_session_timeout": betweenTrips}
 
-// finisherSession is added to session for statements that join a list of IDs with their rows. The planner expects one row from such a join,
-// whatever the length of the list, and may choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and
-// 4,000 leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
+// finisherSession is added to session for statements that join a list of IDs with their rows. The
+// planner expects one row from such a join, whatever the length of the list, and may choose a
+// nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000 leases more
+// than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
 var finisherSession = map[string]string{"enable_nestloop": "off"}
 
-// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than others wait for a lock, so that a
-// replica that stands still frees its recipients before they give up.
+// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than
+// others wait for a lock, so that a replica that stands still frees its recipients before they give
+// up.
 const betweenTrips = "800ms"
 
-// Open connects to the database at url, a postgres:// URL, and works there as role; if role is empty, as the URL's user. It fails if
-// Migrate has not brought the schema up to date. ctx bounds the opening. The tracer, if one is given, is
-// told of what each connection does. Errors do not contain the URL.
+// Open connects to the database at url, a postgres:// URL, and works there as role; if role is
+// empty, as the URL's user. It fails if Migrate has not brought the schema up to date. ctx bounds
+// the opening. The tracer, if one is given, is told of what each connection does. Errors do not
+// contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	return openAt(ctx, url, serverClock, role, tracer...)
 }
@@ -132,31 +143,37 @@ func openAt(ctx context.Context, url, now, role string, tracer ...pgx.QueryTrace
 	p.seen.Store(told.UnixMicro())
 	p.claims = batch.New(maxWriters, p.changeKeys)
 	p.begins, p.checks = batch.New(maxWriters, p.decideBatch), batch.New(maxWriters, p.decideChecks)
-	p.looks, p.finds, p.steps = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find), batch.New(maxLookers, p.readSteps)
+	p.looks, p.finds, p.steps = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find),
+		batch.New(maxLookers, p.readSteps)
 	p.steps.Waits = true // a step writes to its caller's variables
-	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone), batch.New(1, p.endEvents)
+	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone),
+		batch.New(1, p.endEvents)
 	p.endings.Pause = gathersEndings
 	slow := beginTimeout() * 3 / 4
 	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.endings.Slow = slow, slow, slow, slow
 	return p, nil
 }
 
-// openPools opens the pools, checks the server and its schema, and returns the database's time. After an error some pools may be open.
+// openPools opens the pools, checks the server and its schema, and returns the database's time.
+// After an error some pools may be open.
 func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.QueryTracer) (now time.Time, err error) {
 	if p.pool, err = newPool(ctx, url, role, poolOptions{tracer: tracer}); err != nil {
 		return now, err
 	}
-	if err = withConn(ctx, p.pool, func(ctx context.Context, conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
+	if err = withConn(ctx, p.pool,
+		func(ctx context.Context, conn *pgxpool.Conn) error { return checkOwnSession(ctx, conn.Conn()) }); err != nil {
 		return now, err
 	}
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSession, statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
+	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSession,
+		statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSession, statements: p.prepared(p.finishStatements())}
+	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSession,
+		statements: p.prepared(p.finishStatements())}
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
@@ -179,8 +196,9 @@ func (p *DB) closePools() {
 	}
 }
 
-// parseURL returns the configuration of connections to the database at url, and of the pool of otherConns. The parameters of the pool, such as
-// pool_max_conns, are not among the server's settings. Errors do not contain the URL.
+// parseURL returns the configuration of connections to the database at url, and of the pool of
+// otherConns. The parameters of the pool, such as pool_max_conns, are not among the server's
+// settings. Errors do not contain the URL.
 func parseURL(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	server, failed := pgx.ParseConfig(url) // leaves the parameters of the pool among the settings
@@ -214,8 +232,9 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if o.conns > 0 {
 		config.MaxConns, config.MinConns = o.conns, o.open
 	}
-	// A connection that died while it was idle must not make a write uncertain. So pools without prepared statements ping a connection that
-	// was idle for 1 s. The others only look for unread bytes, since their calls are repeated after a lost connection.
+	// A connection that died while it was idle must not make a write uncertain. So pools without
+	// prepared statements ping a connection that was idle for 1 s. The others only look for unread
+	// bytes, since their calls are repeated after a lost connection.
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
@@ -228,7 +247,9 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
 	settings := maps.Clone(session)
-	if len(o.statements) > 0 { // planned once: the arrays' lengths make each batch look different, and planning costs as much as running
+	// planned once: the arrays' lengths make each batch look different, and planning costs as much
+	// as running
+	if len(o.statements) > 0 {
 		settings["plan_cache_mode"] = "force_generic_plan"
 	}
 	maps.Copy(settings, o.session)
@@ -263,8 +284,9 @@ func (p *DB) prepared(lists ...[]statement) (texts []string) {
 // unbound is a statement that can't run without its parameter.
 const unbound = "SELECT $1::int"
 
-// prepareAll prepares the statements on a new connection in one round trip. pgx prepares all statements of a batch before it binds their
-// parameters, and the first one here has none, so pgx runs none of them. If a later pgx did otherwise, the first use would prepare them.
+// prepareAll prepares the statements on a new connection in one round trip. pgx prepares all
+// statements of a batch before it binds their parameters, and the first one here has none, so pgx
+// runs none of them. If a later pgx did otherwise, the first use would prepare them.
 func prepareAll(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil
@@ -299,7 +321,8 @@ func (p *DB) Close() error {
 	return nil
 }
 
-// read runs f, which must only read, on a pooled connection. If the connection was lost, it empties the pool and runs f once more.
+// read runs f, which must only read, on a pooled connection. If the connection was lost, it empties
+// the pool and runs f once more.
 func (p *DB) read(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && connectionLost(err) {
@@ -314,15 +337,16 @@ func (p *DB) change(ctx context.Context, f func(context.Context, *pgxpool.Conn) 
 	return writeError(withConn(ctx, p.pool, f))
 }
 
-// writeError wraps the error of a statement that writes in fault.Unavailable, and also in fault.Uncertain if the write may have been
-// committed.
+// writeError wraps the error of a statement that writes in fault.Unavailable, and also in
+// fault.Uncertain if the write may have been committed.
 func writeError(err error) error {
 	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || rolledBack(err), err)
 }
 
-// withConn runs f on a pooled connection. If no connection can be had, the error wraps fault.Unavailable, since nothing was sent. A
-// connection to a server that has become read-only is closed. ctx bounds the wait for a connection; f gets a context of its own, since pgx
-// closes a connection whose statement's context ends, and a new one costs several round trips.
+// withConn runs f on a pooled connection. If no connection can be had, the error wraps
+// fault.Unavailable, since nothing was sent. A connection to a server that has become read-only is
+// closed. ctx bounds the wait for a connection; f gets a context of its own, since pgx closes a
+// connection whose statement's context ends, and a new one costs several round trips.
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -341,7 +365,8 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 // longest is how long statements may take that their caller does not bound; see sqldb.PatientSQL.
 const longest = time.Minute
 
-// statementDeadline returns until when statements may run that begin now: until the end of ctx, but at least as long as a call may take.
+// statementDeadline returns until when statements may run that begin now: until the end of ctx, but
+// at least as long as a call may take.
 func statementDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
@@ -353,7 +378,8 @@ func statementDeadline(ctx context.Context) time.Time {
 	return end
 }
 
-// rolledBack reports whether the server itself ended the statement with an ERROR, which rolls the transaction back.
+// rolledBack reports whether the server itself ended the statement with an ERROR, which rolls the
+// transaction back.
 func rolledBack(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.SeverityUnlocalized == "ERROR"
@@ -361,10 +387,12 @@ func rolledBack(err error) bool {
 
 // connectionLost reports whether err may be due to the connection, so that another one may succeed.
 func connectionLost(err error) bool {
-	return !store.IsStoreError(err) && !rolledBack(err) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return !store.IsStoreError(err) && !rolledBack(err) && !errors.Is(err, context.Canceled) &&
+		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// readOnly says that the server only follows another one. https://www.postgresql.org/docs/current/errcodes-appendix.html
+// readOnly says that the server only follows another one.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
 func readOnly(err error) bool { return sqlState(err) == "25006" }
 
 // Away reports whether err of Migrate or Open means that no server accepts connections, now.
@@ -373,7 +401,8 @@ func Away(err error) bool {
 		return strings.HasPrefix(code, "57P") || code == "53300"
 	}
 	_, notConnected := errors.AsType[*pgconn.ConnectError](err)
-	return notConnected || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
+	return notConnected || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
 }
 
 // isUndefined says that a table is not there.
@@ -386,12 +415,12 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sql replaces @now in a statement by the SQL expression for the present time: the database server's, unless a test sets another
-// expression.
+// sql replaces @now in a statement by the SQL expression for the present time: the database
+// server's, unless a test sets another expression.
 func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }
 
-// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where the system can't be asked, it returns
-// false, and a lost connection is noticed when it is used.
+// hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where
+// the system can't be asked, it returns false, and a lost connection is noticed when it is used.
 func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()

@@ -127,8 +127,8 @@ type conversation struct {
 
 func (c *conversation) end() { _, _ = c.client.Close(), c.server.Close() }
 
-// requests hands on what the client says. A Bind names its statement; that of the COMMIT is the last message but one,
-// so all that it belongs to came with it or before.
+// requests hands on what the client says. A Bind names its statement; that of the COMMIT is the
+// last message but one, so all that it belongs to came with it or before.
 func (c *conversation) requests() {
 	defer c.end()
 	c.answered.Store(true)

@@ -18,11 +18,12 @@ import (
 	"sendcode/quota"
 )
 
-// The first trip of a Begin takes the recipients' locks in a separate statement, and then reads. Under READ COMMITTED, the snapshot of the
-// later statements is younger than the locks, so they see everything that earlier holders of the locks committed.
+// The first trip of a Begin takes the recipients' locks in a separate statement, and then reads.
+// Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see
+// everything that earlier holders of the locks committed.
 
-// candidatesSQL reads and locks the verifications that calls u may join; the row locks keep checks from changing them meanwhile. They are
-// taken in the order of the IDs, as by checks.
+// candidatesSQL reads and locks the verifications that calls u may join; the row locks keep checks
+// from changing them meanwhile. They are taken in the order of the IDs, as by checks.
 var candidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
@@ -48,7 +49,8 @@ const (
 	heldRow
 )
 
-// triedSQL returns the query for the verifications with checks of the recipient of a row, so far back as they can count.
+// triedSQL returns the query for the verifications with checks of the recipient of a row, so far
+// back as they can count.
 func triedSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -58,11 +60,13 @@ func triedSQL(of, now string) string {
     OFFSET 0`
 }
 
-// gateSQL returns the statement that reads all facts by which a batch is decided, as rows of several kinds. sends are the queries of the
-// recipients' sends that the batch needs: each costs about 40 µs, also if it finds nothing. The bounds and the order on recipients match
-// only one index, and no index can be used for the other conditions. So the planner can only choose one plan, even without statistics on a
-// new partition. The bounds on IDs ($12 to $15) let Postgres skip partitions; $12 and $13 leave out no row that counts, if the database's
-// clock is where boundsOf assumes it.
+// gateSQL returns the statement that reads all facts by which a batch is decided, as rows of
+// several kinds. sends are the queries of the recipients' sends that the batch needs: each costs
+// about 40 µs, also if it finds nothing. The bounds and the order on recipients match only one
+// index, and no index can be used for the other conditions. So the planner can only choose one
+// plan, even without statistics on a new partition. The bounds on IDs ($12 to $15) let Postgres
+// skip partitions; $12 and $13 leave out no row that counts, if the database's clock is where
+// boundsOf assumes it.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -108,8 +112,9 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, N
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// heldSQL reads the open verifications of the calls' holders, by all sends of the last day, and the counted sends of calls with u.once. It
-// does not lock the verifications, so what was read decides nothing on a call that may join one.
+// heldSQL reads the open verifications of the calls' holders, by all sends of the last day, and the
+// counted sends of calls with u.once. It does not lock the verifications, so what was read decides
+// nothing on a call that may join one.
 var heldSQL = `
 SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
 FROM clock, u CROSS JOIN LATERAL (
@@ -128,7 +133,8 @@ FROM clock, u CROSS JOIN LATERAL (
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketSQL ends a condition on the sends s of u: they are of its bucket, and in the partitions that are read.
+// bucketSQL ends a condition on the sends s of u: they are of its bucket, and in the partitions
+// that are read.
 const bucketSQL = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
 
@@ -145,7 +151,8 @@ func gateStatement(batch []*call) string {
 	return stmtGate
 }
 
-// readsOnce reports whether the sends by which an intent finds its holder's verifications are all that its rules count.
+// readsOnce reports whether the sends by which an intent finds its holder's verifications are all
+// that its rules count.
 func readsOnce(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
 }
@@ -156,8 +163,8 @@ var (
 	lifeSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
 )
 
-// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock was wrong, the rows that count may not
-// be the newest.
+// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock
+// was wrong, the rows that count may not be the newest.
 const spareRows = 100
 
 // gateRow is one row of gateSQL.
@@ -176,15 +183,17 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there is no such row.
+// triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there
+// is no such row.
 func (r *gateRow) triedFields() []any {
 	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
 }
 
 // tried returns the fields of a row of triedSQL, by which lockouts are decided.
 func (r *gateRow) tried() store.Verification {
-	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32), Forgiven: int(r.forgiven.Int32),
-		Class: store.Class(r.class.String), Checks: r.checks}
+	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32),
+		Forgiven: int(r.forgiven.Int32),
+		Class:    store.Class(r.class.String), Checks: r.checks}
 	if r.taken.Valid {
 		v.ApprovedAt = store.Micro(r.taken.Time)
 	}
@@ -196,7 +205,9 @@ type gateView struct {
 	now      time.Time
 	has      []gate.Facts // of each call
 	repeated []bool       // of each call: its send has a row already
-	held     [][]string   // of each call without Join: the open verifications of its holder; has knows them only once they are locked
+	// of each call without Join: the open verifications of its holder; has knows them only once
+	// they are locked
+	held [][]string
 }
 
 // addRow stores one row of gateSQL in the view.
@@ -215,7 +226,8 @@ func (v *gateView) addRow(r gateRow) {
 	case suppressedRow:
 		has.Suppression = r.id.Bytes
 	case pastRow:
-		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String, TakenAt: store.Micro(r.taken.Time),
+		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String,
+			TakenAt:  store.Micro(r.taken.Time),
 			LoggedAt: store.Micro(r.at.Time)})
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
@@ -224,7 +236,8 @@ func (v *gateView) addRow(r gateRow) {
 	}
 }
 
-// readGateView reads the rows of gateSQL for n calls. It fails if the database's clock is not among them.
+// readGateView reads the rows of gateSQL for n calls. It fails if the database's clock is not among
+// them.
 func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n), held: make([][]string, n)}
 	var r gateRow
@@ -243,7 +256,8 @@ type candidate struct {
 	id string
 }
 
-// candidates lists what the calls of a batch may join: what they name, and what was found of their holders.
+// candidates lists what the calls of a batch may join: what they name, and what was found of their
+// holders.
 func candidates(batch []*call, held [][]string) (list []candidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
@@ -305,7 +319,8 @@ func gateParameters(batch []*call, b bounds) []any {
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 
-// maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no rules.
+// maxHistoryRows returns how many rows of the recipient's history are read; 0 if the intent has no
+// rules.
 func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
@@ -326,8 +341,9 @@ type bounds struct {
 // clockBack is how far the database's clock may be set back so that rows logged before still count.
 const clockBack = 31 * 24 * time.Hour
 
-// boundsOf returns the ranges of IDs that a batch needs if the database's clock is at most an hour before and a day after near. The
-// range of rows that may count reaches a month past that, since rows of the database's future count if its clock was set back.
+// boundsOf returns the ranges of IDs that a batch needs if the database's clock is at most an hour
+// before and a day after near. The range of rows that may count reaches a month past that, since
+// rows of the database's future count if its clock was set back.
 func boundsOf(batch []*call, near time.Time) bounds {
 	reach := gate.ResendWithin
 	for _, x := range batch {
@@ -341,7 +357,8 @@ func boundsOf(batch []*call, near time.Time) bounds {
 // boundsAround is boundsOf for rows that are at most reach old.
 func boundsAround(near time.Time, reach time.Duration) bounds {
 	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
-	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)), store.LowestID(b.to.Add(clockBack+store.MaxDrift))
+	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)),
+		store.LowestID(b.to.Add(clockBack+store.MaxDrift))
 	return b
 }
 

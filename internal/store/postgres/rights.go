@@ -14,8 +14,9 @@ import (
 	"sendcode/migrations"
 )
 
-// The owner of a table can always grant itself rights on it. So, if a role is configured, the service works as that role, and another user
-// owns and migrates the tables. The role gets its rights here, after each migration; on audit_entries it may only SELECT and INSERT.
+// The owner of a table can always grant itself rights on it. So, if a role is configured, the
+// service works as that role, and another user owns and migrates the tables. The role gets its
+// rights here, after each migration; on audit_entries it may only SELECT and INSERT.
 
 // rights has the role's rights on some tables; on all others it has otherRights.
 var rights = map[string]string{
@@ -27,11 +28,12 @@ var rights = map[string]string{
 	"write_probe":          "INSERT, DELETE",
 }
 
-// ownerFunctions are the functions that the role may call and that run with the owner's rights (migrations/postgres/00001_schema.sql).
+// ownerFunctions are the functions that the role may call and that run with the owner's rights
+// (migrations/postgres/00001_schema.sql).
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL returns the current schema and the tables in it that the migrating user owns, without partitions, which need no rights of
-// their own.
+// ownTablesSQL returns the current schema and the tables in it that the migrating user owns,
+// without partitions, which need no rights of their own.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(
     SELECT c.relname::text FROM pg_catalog.pg_class c
@@ -49,8 +51,8 @@ func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	return is, err
 }
 
-// grantRights gives the role its rights to the tables of the present schema and revokes all rights of PUBLIC, in one transaction. Without
-// a role it does nothing.
+// grantRights gives the role its rights to the tables of the present schema and revokes all rights
+// of PUBLIC, in one transaction. Without a role it does nothing.
 func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	if role == "" {
 		return nil
@@ -79,7 +81,8 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 			"GRANT "+may+" ON "+name+" TO "+to)
 	}
 	for _, work := range ownerFunctions {
-		statements = append(statements, "GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
+		statements = append(statements,
+			"GRANT EXECUTE ON FUNCTION "+pgx.Identifier{schema}.Sanitize()+"."+work+" TO "+to)
 	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
@@ -89,8 +92,8 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	return tx.Commit()
 }
 
-// makeRole creates the role if it is missing, and tries to make the URL's user a member, so that a service with that user's URL can
-// switch to the role.
+// makeRole creates the role if it is missing, and tries to make the URL's user a member, so that a
+// service with that user's URL can switch to the role.
 func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	var exists, member bool
 	err := db.QueryRowContext(ctx, `SELECT count(*) > 0, coalesce(bool_and(pg_has_role(oid, 'MEMBER')), false) FROM pg_catalog.pg_roles
@@ -101,17 +104,20 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	name := pgx.Identifier{role}.Sanitize()
 	if !exists {
 		if _, err := db.ExecContext(ctx, "CREATE ROLE "+name+" NOLOGIN"); err != nil {
-			return fmt.Errorf("store: there is no role %s, and this one may not make it; have an administrator of the database do so: %w", role, err)
+			return fmt.Errorf(
+				"store: there is no role %s, and this one may not make it; have an administrator of the database do so: %w", role, err)
 		}
 	}
 	if !member {
-		// This fails without the right to do so. Then the service needs a URL that logs in as the role, and its error at start says so.
+		// This fails without the right to do so. Then the service needs a URL that logs in as the
+		// role, and its error at start says so.
 		_, _ = db.ExecContext(ctx, "GRANT "+name+" TO CURRENT_USER")
 	}
 	return nil
 }
 
-// AuditUnprotected returns "" if the service can add audit entries but not change or delete them. Otherwise it returns the reason.
+// AuditUnprotected returns "" if the service can add audit entries but not change or delete them.
+// Otherwise it returns the reason.
 func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
@@ -125,7 +131,8 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner
 	case err != nil:
 		return "", err
 	case len(may) > 0:
-		return "the service works as a role that may " + strings.Join(may, ", ") + " the audit entries; only a trigger stands before it",
+		return "the service works as a role that may " + strings.Join(may, ", ") +
+				" the audit entries; only a trigger stands before it",
 			nil
 	case owner:
 		return "the service's password is the owner's, who can give himself any right", nil
@@ -133,10 +140,12 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner
 	return "", nil
 }
 
-var errIsRole = errors.New("store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
-	"tables' owner")
+var errIsRole = errors.New(
+	"store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
+		"tables' owner")
 
-// CheckMayMigrate returns an error if the URL logs in as the role that the service works as, which must not migrate.
+// CheckMayMigrate returns an error if the URL logs in as the role that the service works as, which
+// must not migrate.
 func CheckMayMigrate(url, role string) error {
 	config, err := parseURL(url)
 	if err != nil {

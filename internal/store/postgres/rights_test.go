@@ -23,20 +23,27 @@ var onPostgres = []string{
 
 // beyondTheRole is what the owner could do, and the service's role may not.
 var beyondTheRole = []string{
-	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`, `ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only`,
-	`DROP TRIGGER audit_entries_append_only ON audit_entries`, `CREATE TRIGGER mine BEFORE INSERT ON audit_entries EXECUTE FUNCTION sendcode_append_only()`,
-	`ALTER TABLE audit_entries DROP COLUMN actor`, `ALTER TABLE audit_entries RENAME TO audit_entries_old`, `ALTER TABLE audit_entries OWNER TO CURRENT_USER`,
-	`CREATE RULE r AS ON INSERT TO audit_entries DO INSTEAD NOTHING`, `ALTER TABLE audit_entries ENABLE ROW LEVEL SECURITY`,
+	`DROP TABLE audit_entries`, `DROP TABLE audit_entries CASCADE`, `ALTER TABLE audit_entries DISABLE TRIGGER ALL`,
+	`ALTER TABLE audit_entries DISABLE TRIGGER audit_entries_append_only`,
+	`DROP TRIGGER audit_entries_append_only ON audit_entries`,
+	`CREATE TRIGGER mine BEFORE INSERT ON audit_entries EXECUTE FUNCTION sendcode_append_only()`,
+	`ALTER TABLE audit_entries DROP COLUMN actor`, `ALTER TABLE audit_entries RENAME TO audit_entries_old`,
+	`ALTER TABLE audit_entries OWNER TO CURRENT_USER`,
+	`CREATE RULE r AS ON INSERT TO audit_entries DO INSTEAD NOTHING`,
+	`ALTER TABLE audit_entries ENABLE ROW LEVEL SECURITY`,
 	`CREATE OR REPLACE FUNCTION sendcode_append_only() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`,
 	`SET session_replication_role = replica`,
-	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE audit_entries`, `CREATE UNIQUE INDEX one ON audit_entries ((true))`,
-	`LOCK TABLE audit_entries IN ACCESS EXCLUSIVE MODE`, `COPY audit_entries TO PROGRAM 'true'`, `CREATE TABLE audit_entries_too (LIKE audit_entries)`,
+	`SET ROLE postgres`, `SET SESSION AUTHORIZATION postgres`, `REINDEX TABLE audit_entries`,
+	`CREATE UNIQUE INDEX one ON audit_entries ((true))`,
+	`LOCK TABLE audit_entries IN ACCESS EXCLUSIVE MODE`, `COPY audit_entries TO PROGRAM 'true'`,
+	`CREATE TABLE audit_entries_too (LIKE audit_entries)`,
 	`UPDATE sendcode_schema SET is_applied = false`, `DELETE FROM sendcode_schema`,
 	`UPDATE key_checks SET value = value`, `DELETE FROM key_checks`, `TRUNCATE key_checks`,
 }
 
-// No statement changes an act: neither as the role that the service works as, logged in as it or as the owner, nor, but for what takes
-// the trigger away, with one login for everything. A person can be forgotten by each.
+// No statement changes an act: neither as the role that the service works as, logged in as it or as
+// the owner, nor, but for what takes the trigger away, with one login for everything. A person can
+// be forgotten by each.
 func TestPostgresActsAreOnlyAdded(t *testing.T) {
 	makeAppRole(t)
 	address := shared.Server(t).NewDatabase(t)
@@ -61,11 +68,14 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 		if c.role != "" {
-			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`, `GRANT ALL ON audit_entries TO PUBLIC`} {
-				_, _ = db.pool.Exec(t.Context(), statement) // a warning is all that comes of it; the right is tried below
+			for _, statement := range []string{`GRANT DELETE ON audit_entries TO CURRENT_USER`,
+				`GRANT ALL ON audit_entries TO PUBLIC`} {
+				// a warning is all that comes of it; the right is tried below
+				_, _ = db.pool.Exec(t.Context(), statement)
 			}
 		}
-		for _, statement := range append(c.statements, `UPDATE audit_recipients SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
+		for _, statement := range append(c.statements,
+			`UPDATE audit_recipients SET masked = '•••', recipient = decode(repeat('01', 16), 'hex')`) {
 			refusedBy(t, db, name, statement)
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
@@ -73,7 +83,8 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		why := storetest.Must(db.AuditUnprotected(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
-		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`, `UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
+		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`,
+			`UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
 			storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 		}
 		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
@@ -101,7 +112,8 @@ func as(t *testing.T, address, user string) string {
 	return u.String()
 }
 
-// A role that does not exist, and the owner may not make: said in plain words, and the migration itself stands.
+// A role that does not exist, and the owner may not make: said in plain words, and the migration
+// itself stands.
 func TestMigrateWithoutTheRole(t *testing.T) {
 	address := shared.Server(t).NewDatabase(t)
 	err := Migrate(t.Context(), address, "missing_role")

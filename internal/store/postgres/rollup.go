@@ -12,16 +12,18 @@ import (
 )
 
 const (
-	// countDelay is how long after the life of its last code an hour is counted: no more refusals are added to its rows by then.
+	// countDelay is how long after the life of its last code an hour is counted: no more refusals
+	// are added to its rows by then.
 	countDelay = 50 * time.Minute
-	// maxCountedAge is how far back hours are counted: twice the longest time range of the console's statistics.
+	// maxCountedAge is how far back hours are counted: twice the longest time range of the
+	// console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
 	// countLock is the key of the advisory lock under which one replica counts.
 	countLock = 0x73656e64636f6475
 )
 
-// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts yet. It leaves out hours before the first
-// row, and those with a send in flight.
+// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts
+// yet. It leaves out hours before the first row, and those with a send in flight.
 var nextHourSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - CAST(@age AS interval) AS since,
@@ -36,12 +38,14 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
 ORDER BY h.hour DESC LIMIT 1`
 
 // forgetHoursSQL deletes the counts of hours that are older than @age.
-var forgetHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains", "hour_codes"},
+var forgetHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains",
+	"hour_codes"},
 	func(table string) string {
 		return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - CAST(@age AS interval))`
 	})
 
-// countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all counts come from one snapshot.
+// countHourSQL stores the counts of the hour that begins at @hour. It is one statement, so that all
+// counts come from one snapshot.
 var countHourSQL = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
@@ -75,10 +79,12 @@ WITH row AS MATERIALIZED (
 )
 INSERT INTO counted_hours (hour) VALUES (@hour)`
 
-// CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure waits for one hour at most.
+// CountHours implements sqldb.PerDatabase. Each hour has its own transaction, so that an erasure
+// waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
-		more, err := sqldb.Writing(ctx, &p.DB, func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+countDelay, min(keep, maxCountedAge)) })
+		more, err := sqldb.Writing(ctx, &p.DB,
+			func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+countDelay, min(keep, maxCountedAge)) })
 		if err != nil || !more {
 			return n, err
 		}
@@ -87,10 +93,11 @@ func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 	return n, nil
 }
 
-// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if none is due, or if another replica is
-// counting.
+// countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
+// none is due, or if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
-	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`, sqldb.Args{"lock": int64(countLock)})
+	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
+		sqldb.Args{"lock": int64(countLock)})
 	if err != nil || !mine[0] {
 		return false, err
 	}
@@ -106,14 +113,16 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	return err == nil, err
 }
 
-// BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the erasure.
+// BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the
+// erasure.
 func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
-	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countLock)}, sqldb.PatientSQL.Postgres, `SELECT pg_advisory_xact_lock(@key)`,
+	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countLock)}, sqldb.PatientSQL.Postgres,
+		`SELECT pg_advisory_xact_lock(@key)`,
 		eraseHoursSQL, eraseCodesSQL)
 }
 
-// eraseHoursSQL and eraseCodesSQL subtract a recipient's sends from the stored counts by domain and country. They run before the erasure
-// removes domain and country from the rows.
+// eraseHoursSQL and eraseCodesSQL subtract a recipient's sends from the stored counts by domain and
+// country. They run before the erasure removes domain and country from the rows.
 var (
 	eraseHoursSQL = uncountSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
@@ -130,8 +139,8 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// uncountSQL returns the statement that subtracts the counts that a query finds from the rows of a table with the same key. A row whose
-// first count would be 0 is deleted.
+// uncountSQL returns the statement that subtracts the counts that a query finds from the rows of a
+// table with the same key. A row whose first count would be 0 is deleted.
 func uncountSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"

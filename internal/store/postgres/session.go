@@ -12,14 +12,16 @@ import (
 	"sendcode/internal/store"
 )
 
-// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler does not know. So a statement makes
-// those settings after the start; every pooler passes statements on.
+// A pooler such as PgBouncer rejects a connection whose first message has settings that the pooler
+// does not know. So a statement makes those settings after the start; every pooler passes
+// statements on.
 
-// atStart are the settings that stay in the first message: it must have them, or PgBouncer knows them.
+// atStart are the settings that stay in the first message: it must have them, or PgBouncer knows
+// them.
 var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes the settings that are not in atStart from the configuration, and returns a function that makes them by a
-// statement on a new connection.
+// deferSettings removes the settings that are not in atStart from the configuration, and returns a
+// function that makes them by a statement on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -29,8 +31,9 @@ func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) erro
 		}
 	}
 	return func(ctx context.Context, conn *pgx.Conn) error {
-		// Not a prepared statement: it must also work with a pooler that divides sessions, which is detected only later. A committed row is on
-		// the disk: if the server's default is off, synchronous_commit is turned on.
+		// Not a prepared statement: it must also work with a pooler that divides sessions, which is
+		// detected only later. A committed row is on the disk: if the server's default is off,
+		// synchronous_commit is turned on.
 		_, err := conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)
 UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'`,
 			pgx.QueryExecModeExec, names, values)
@@ -39,24 +42,29 @@ UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_set
 }
 
 var (
-	errDivided = errors.New("store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
-		"for each session: " +
-		"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
-	errNoLocks = errors.New("store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
-		"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
-	errNarrow = errors.New("store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
+	errDivided = errors.New(
+		"store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
+			"for each session: " +
+			"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
+	errNoLocks = errors.New(
+		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
+			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
+	errNarrow = errors.New(
+		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
-// checkOwnSession returns an error if a pooler before Postgres gives connections to transactions and not to sessions, since prepared
-// statements and settings belong to a session; and if an advisory lock of one session does not lock out another. It opens a second connection
-// to find out.
+// checkOwnSession returns an error if a pooler before Postgres gives connections to transactions
+// and not to sessions, since prepared statements and settings belong to a session; and if an
+// advisory lock of one session does not lock out another. It opens a second connection to find out.
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	server, err := serverPID(ctx, conn)
 	if err != nil {
 		return err
 	}
-	pooled := server != conn.PgConn().PID()                        // an equal process ID means that no pooler is in between
-	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout) // a pooler that has no second connection lets it wait
+	// an equal process ID means that no pooler is in between
+	pooled := server != conn.PgConn().PID()
+	// a pooler that has no second connection lets it wait
+	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	second, err := pgx.ConnectConfig(bounded, conn.Config())
 	switch {
@@ -85,15 +93,18 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 // startLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
 const startLock = migrationLock + 1
 
-// checkLocks returns errNoLocks if both sessions get the same advisory lock. If another process has it, it locks.
+// checkLocks returns errNoLocks if both sessions get the same advisory lock. If another process has
+// it, it locks.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
 	}
 	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
-	for _, conn := range []*pgx.Conn{first, second} { // the second one's transaction, and so its lock, ends with the statement
+	// the second one's transaction, and so its lock, ends with the statement
+	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
-		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, int64(startLock)).Scan(&locked)
+		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,
+			int64(startLock)).Scan(&locked)
 		if err != nil || !locked {
 			return err
 		}
@@ -101,7 +112,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errNoLocks
 }
 
-// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else err wrapped in fault.Unavailable.
+// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else
+// err wrapped in fault.Unavailable.
 func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNarrow
@@ -109,9 +121,9 @@ func poolerError(ctx context.Context, err error) error {
 	return store.Unavailable(postgresCause(err))
 }
 
-// dividesSessions reports whether a pooler runs the statements of a connection in changing server processes. It asks both connections
-// several times for their process, while the second one has a transaction open, since a pooler may give the same answer for a
-// while.
+// dividesSessions reports whether a pooler runs the statements of a connection in changing server
+// processes. It asks both connections several times for their process, while the second one has a
+// transaction open, since a pooler may give the same answer for a while.
 func dividesSessions(ctx context.Context, first, second *pgx.Conn, server, other uint32) (bool, error) {
 	const rounds = 8
 	for range rounds {
@@ -145,8 +157,8 @@ func serverPID(ctx context.Context, conn *pgx.Conn) (pid uint32, err error) {
 	return pid, err
 }
 
-// checkSessions opens a connection, checks with checkOwnSession that no pooler divides its session, and closes it. It returns an error if
-// the connection fails or if a pooler divides sessions.
+// checkSessions opens a connection, checks with checkOwnSession that no pooler divides its session,
+// and closes it. It returns an error if the connection fails or if a pooler divides sessions.
 func checkSessions(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	deferSettings(config) // removes the settings, which this check does not need

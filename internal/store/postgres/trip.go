@@ -16,9 +16,10 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Begin makes two trips to the server in one transaction. The first locks the recipients and reads. Then package gate decides. The second
-// writes and commits. Between them is another trip if a send may join a verification that it does not name: it locks that, and reads again.
-// After a failure before the last trip, certainly nothing was written.
+// Begin makes two trips to the server in one transaction. The first locks the recipients and reads.
+// Then package gate decides. The second writes and commits. Between them is another trip if a send
+// may join a verification that it does not name: it locks that, and reads again. After a failure
+// before the last trip, certainly nothing was written.
 
 // answer is the answer to one call of a batch.
 type answer struct {
@@ -27,8 +28,8 @@ type answer struct {
 	err      error // error of only this call
 }
 
-// sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same keys in different orders could
-// deadlock.
+// sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same
+// keys in different orders could deadlock.
 func sortedKeys(batch []*call) []int64 {
 	list := columns.MapSlice(batch, func(x *call) int64 { return x.Key })
 	slices.Sort(list)
@@ -47,10 +48,12 @@ var (
 	errNoClock    = errors.New("store: the database returned no time")
 )
 
-// clockRetries is how often a Begin reads again because the database's clock is outside the assumed bounds.
+// clockRetries is how often a Begin reads again because the database's clock is outside the assumed
+// bounds.
 const clockRetries = 3
 
-// onWriter makes trips on a connection of the pool writers. sure means, with an error, that nothing was committed.
+// onWriter makes trips on a connection of the pool writers. sure means, with an error, that nothing
+// was committed.
 func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
@@ -74,9 +77,11 @@ func (p *DB) doubt() {
 	p.roomy.Store(false)
 }
 
-// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times, if the database's clock is not within
-// the bounds that the read assumed. sure means, with an error, that nothing was committed.
-func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool, err error) {
+// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times,
+// if the database's clock is not within the bounds that the read assumed. sure means, with an
+// error, that nothing was committed.
+func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool,
+	err error) {
 	for range clockRetries {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
 		v, err := p.readTrip(ctx, conn, batch, b)
@@ -103,7 +108,8 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 	return nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that drifted.
+// decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that
+// drifted.
 func (v gateView) decide(batch []*call) []answer {
 	answers := make([]answer, len(batch))
 	for i, x := range batch {
@@ -118,9 +124,10 @@ func (v gateView) decide(batch []*call) []answer {
 	return answers
 }
 
-// readTrip opens a transaction, locks the recipients and the verifications that calls name, and reads what the gate decides by. If holders
-// have verifications that calls may join, a second trip locks all candidates in one order, and reads again what decides on their calls: a
-// check may have ended a verification, and locked out its recipient, before the lock was free.
+// readTrip opens a transaction, locks the recipients and the verifications that calls name, and
+// reads what the gate decides by. If holders have verifications that calls may join, a second trip
+// locks all candidates in one order, and reads again what decides on their calls: a check may have
+// ended a verification, and locked out its recipient, before the lock was free.
 func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
 	named := candidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
@@ -158,8 +165,10 @@ func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b 
 	return v, nil
 }
 
-// readFacts makes a trip: it runs the queued statements, which return nothing, locks the candidates and reads the gate's facts on the calls.
-func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate, b bounds) (v gateView, err error) {
+// readFacts makes a trip: it runs the queued statements, which return nothing, locks the candidates
+// and reads the gate's facts on the calls.
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate,
+	b bounds) (v gateView, err error) {
 	queued := trip.Len()
 	if len(list) > 0 {
 		trip.Queue(p.text[stmtCandidates], candidateParameters(list)...)
@@ -187,7 +196,8 @@ func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch,
 	return v, err
 }
 
-// writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that nothing was committed.
+// writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that
+// nothing was committed.
 func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer) (sure bool, err error) {
 	var trip pgx.Batch
 	n := p.queueRows(&trip, answers)
@@ -201,22 +211,25 @@ func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer
 	})
 }
 
-// commitTrip sends the queued statements and a COMMIT; read reads the results of the statements. sure means, with an error, that nothing
-// was committed.
-func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, read func(pgx.BatchResults) error) (sure bool, err error) {
+// commitTrip sends the queued statements and a COMMIT; read reads the results of the statements.
+// sure means, with an error, that nothing was committed.
+func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch,
+	read func(pgx.BatchResults) error) (sure bool, err error) {
 	n := trip.Len()
 	trip.Queue(p.text[stmtCommit])
 	results := conn.SendBatch(ctx, trip)
 	defer results.Close()
-	// The server answers in order. If it reports an error before the COMMIT, nothing was committed. If the connection ends without an
-	// answer, that is not known, since all statements were already sent.
+	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.
+	// If the connection ends without an answer, that is not known, since all statements were
+	// already sent.
 	if err := read(results); err != nil {
 		return serverAnswered(err), err
 	}
 	tag, err := results.Exec()
 	switch {
 	case err != nil:
-		// Only an ERROR means that the transaction was rolled back; a FATAL may come after a commit.
+		// Only an ERROR means that the transaction was rolled back; a FATAL may come after a
+		// commit.
 		return n == 0 || rolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
 		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
@@ -224,7 +237,8 @@ func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch
 	return false, nil
 }
 
-// queueRows queues the statements that write the rows of all admitted sends, and returns how many statements these are.
+// queueRows queues the statements that write the rows of all admitted sends, and returns how many
+// statements these are.
 func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
 	var admitted []*answer
@@ -258,7 +272,10 @@ func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 func joinSQLArgs(joined []*store.Verification) []any {
 	p := columns.NewArrays(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
-	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte { return columns.AppendInteger(buf, v.Sends) })
+	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
+		return columns.AppendInteger(buf,
+			v.Sends)
+	})
 	return p.Args()
 }
 
@@ -268,8 +285,14 @@ func outboxParameters(admitted []*answer) []any {
 	p.Add(columns.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
-	p.Add(columns.Flag, func(buf []byte, a *answer) []byte { return columns.AppendFlag(buf, a.Verification.Class.IsStranger()) })
-	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Verification.ExpiresAt) })
+	p.Add(columns.Flag, func(buf []byte, a *answer) []byte {
+		return columns.AppendFlag(buf,
+			a.Verification.Class.IsStranger())
+	})
+	p.Add(columns.Instant, func(buf []byte, a *answer) []byte {
+		return columns.AppendInstant(buf,
+			a.Verification.ExpiresAt)
+	})
 	p.Add(columns.Bytes, func(buf []byte, a *answer) []byte {
 		if a.Code == nil {
 			return nil // NULL

@@ -15,7 +15,8 @@ import (
 	"sendcode/migrations"
 )
 
-// postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is why it can't write.
+// postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is
+// why it can't write.
 func postgresCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
@@ -24,7 +25,8 @@ func postgresCause(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if ok && e.Code == "23514" && e.ConstraintName == "" { // no partition for the row; a CHECK of the schema would have a name
+	// no partition for the row; a CHECK of the schema would have a name
+	if ok && e.Code == "23514" && e.ConstraintName == "" {
 		return fmt.Errorf("%w: %w", store.ErrNoPartition, err)
 	}
 	return err
@@ -33,8 +35,9 @@ func postgresCause(err error) error {
 // roomFor is how long one look for room holds for all replicas.
 const roomFor = time.Minute
 
-// pingSQL locks one row, which is a small write. If no replica looked for room within roomFor, or @anyway, it also writes as many pages as a
-// few sends need: a full disk may still have room for the small write. It returns whether there is a partition for the present time, and the
+// pingSQL locks one row, which is a small write. If no replica looked for room within roomFor, or
+// @anyway, it also writes as many pages as a few sends need: a full disk may still have room for
+// the small write. It returns whether there is a partition for the present time, and the
 // fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
 const pingSQL = `
 WITH turn AS (
@@ -46,15 +49,16 @@ WITH turn AS (
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// emptySQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM gives all its pages back, and the next look for
-// room needs new ones.
+// emptySQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM gives
+// all its pages back, and the next look for room needs new ones.
 const emptySQL = `DELETE FROM write_probe`
 
 // noRoomSQL has each replica look for room at its next Ping.
 const noRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
-// Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost connection. It looks for room once in roomFor for all
-// replicas, and also as long as the last send or Ping of this process failed.
+// Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
+// connection. It looks for room once in roomFor for all replicas, and also as long as the last send
+// or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {

@@ -24,15 +24,18 @@ WHERE name = @name RETURNING role`
 
 var accountSQL = `SELECT ` + accountTable.SelectList() + ` FROM accounts a`
 
-// identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account has the identity; else err.
+// identityTakenOr returns ErrIdentityTaken if err says, in either database, that another account
+// has the identity; else err.
 func identityTakenOr(err error) error {
-	if err != nil && (strings.Contains(err.Error(), "accounts_identity") || strings.Contains(err.Error(), "accounts.identity")) {
+	if err != nil && (strings.Contains(err.Error(), "accounts_identity") ||
+		strings.Contains(err.Error(), "accounts.identity")) {
 		return store.ErrIdentityTaken
 	}
 	return err
 }
 
-// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken, ErrIdentityTaken.
+// AddAccount adds an account and its audit entry. It sets MadeAt. Errors: ErrNameTaken,
+// ErrIdentityTaken.
 func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error {
 	act, err := a.Validated(act)
 	if err != nil {
@@ -52,8 +55,8 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 	})
 }
 
-// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail becomes the account's role after
-// the change. Errors: fault.NotFound, ErrIdentityTaken.
+// ChangeAccount sets the fields of c in the account and adds the audit entry. The entry's Detail
+// becomes the account's role after the change. Errors: fault.NotFound, ErrIdentityTaken.
 func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error {
 	act, err := c.Validated(name, act)
 	if err != nil {
@@ -95,9 +98,10 @@ func (db *DB) Accounts(ctx context.Context) ([]store.Account, error) {
 	return rows, err
 }
 
-// BeginSession adds a session that starts now and the audit entry of the login, and returns the session with its instants set. It
-// deletes sessions that started longer than life ago.
-func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error) {
+// BeginSession adds a session that starts now and the audit entry of the login, and returns the
+// session with its instants set. It deletes sessions that started longer than life ago.
+func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Duration,
+	act store.AuditEntry) (store.Session, error) {
 	act, err := s.Validated(act)
 	if err != nil {
 		return s, err
@@ -129,7 +133,8 @@ func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, 
 		return nil, nil
 	}
 	return ReadAll(ctx, db, sessionTable.Destinations,
-		`SELECT `+sessionTable.SelectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`, Args{"account": account})
+		`SELECT `+sessionTable.SelectList()+sessionFromSQL+`s.account = @account ORDER BY s.seen_at DESC, s.id`,
+		Args{"account": account})
 }
 
 // TouchSession sets the session's SeenAt to now.
@@ -144,9 +149,10 @@ func (db *DB) EndSession(ctx context.Context, id [32]byte) error {
 	return err
 }
 
-// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the audit entry, whose Detail becomes
-// their number. False: there is none, and nothing was changed.
-func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool, err error) {
+// EndSessions deletes the account's session with this ID, or all of them if id is nil, and adds the
+// audit entry, whose Detail becomes their number. False: there is none, and nothing was changed.
+func (db *DB) EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (ended bool,
+	err error) {
 	act, err = store.Session{Account: account}.Validated(act)
 	if err != nil {
 		return false, err

@@ -30,8 +30,9 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
 
-// ExpiredSQL returns the statement that selects verifications of apps that expired from an instant on and before another; none that ended
-// otherwise, or that the caller checks. @after is the ID of the last one of that first instant that was read before.
+// ExpiredSQL returns the statement that selects verifications of apps that expired from an instant
+// on and before another; none that ended otherwise, or that the caller checks. @after is the ID of
+// the last one of that first instant that was read before.
 func (d Dialect) ExpiredSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -50,8 +51,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL returns the statement that starts the next attempt of events that are due, as many of each app as its share allows.
-// It adds the shares to args.
+// takeEventsSQL returns the statement that starts the next attempt of events that are due, as many
+// of each app as its share allows. It adds the shares to args.
 func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -65,8 +66,9 @@ func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
 UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// nothingDue reports whether no event of the apps is due (idle), and returns the database's time. It takes no lock. Usually none is due,
-// and then no transaction is needed. If the read fails, idle is false: the caller's transaction will return the error.
+// nothingDue reports whether no event of the apps is due (idle), and returns the database's time.
+// It takes no lock. Usually none is due, and then no transaction is needed. If the read fails, idle
+// is false: the caller's transaction will return the error.
 func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := columns.MapSlice(shares, func(s store.Share) string { return s.App })
 	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), `
@@ -75,8 +77,9 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.in("ap
 	return now, err == nil && !due
 }
 
-// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app it takes at most Share.Limit events,
-// those that are longest overdue. It returns all of them sorted by ID, and the time on the database's clock.
+// AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app
+// it takes at most Share.Limit events, those that are longest overdue. It returns all of them
+// sorted by ID, and the time on the database's clock.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.nothingDue(ctx, shares); idle {
@@ -97,13 +100,15 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	return events, now, err
 }
 
-// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at most limit pending events that
-// happened longer than keep ago: their app has no webhook any more, so they are never delivered. It returns both numbers.
+// ForgetAppEvents deletes up to limit events that ended longer than keep ago. It also gives up at
+// most limit pending events that happened longer than keep ago: their app has no webhook any more,
+// so they are never delivered. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.among(db.Dialect.locked(endedEventsSQL)), db.Dialect.among(db.Dialect.locked(oldEventsSQL))
 	forget := &Step{Statement: `DELETE FROM app_events WHERE id ` + ended, Args: args}
-	giveUp := &Step{Statement: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` + old, Args: args}
+	giveUp := &Step{Statement: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
+		old, Args: args}
 	if err := db.Run(ctx, forget, giveUp); err != nil {
 		return 0, 0, err
 	}
@@ -149,10 +154,11 @@ func (q Tx) Tell(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// TellExpired writes the events of verifications of the apps that expired after the one of from, oldest first, up to limit of them. It
-// returns where to go on, and how many were read: limit, if more may be left. Each verification has one event, whatever is called how
-// often: its ID is store.ExpiryEventID. Those that expired within the last two times of a call are left out, since a check of them may be
-// about to commit, and those of longer than an hour ago.
+// TellExpired writes the events of verifications of the apps that expired after the one of from,
+// oldest first, up to limit of them. It returns where to go on, and how many were read: limit, if
+// more may be left. Each verification has one event, whatever is called how often: its ID is
+// store.ExpiryEventID. Those that expired within the last two times of a call are left out, since a
+// check of them may be about to commit, and those of longer than an hour ago.
 func (db *DB) TellExpired(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
 	to, err = Writing(ctx, db, func(q Tx) (store.ExpiryMark, error) {

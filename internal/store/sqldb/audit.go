@@ -14,9 +14,11 @@ import (
 const addAuditRecipientSQL = `INSERT INTO audit_recipients (entry, recipient, masked)
 VALUES (@id, @recipient, @masked) ON CONFLICT (entry) DO NOTHING`
 
-var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() + ` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
+var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
+	` FROM audit_entries a LEFT JOIN audit_recipients p ON p.entry = a.id`
 
-// addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with this ID exists, nothing is changed.
+// addAuditEntry adds a validated audit entry in the transaction of the action. If an entry with
+// this ID exists, nothing is changed.
 func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = q.Now
 	insert, args := auditEntryTable.Insert(store.Added, &a)
@@ -46,11 +48,13 @@ func (db *DB) Write(ctx context.Context, f func(q Tx) error) error {
 	return nil
 }
 
-// logAction logs an action without its recipient, and without its reason, which an administrator typed.
+// logAction logs an action without its recipient, and without its reason, which an administrator
+// typed.
 func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	fields := []slog.Attr{slog.String("event", "action"), slog.String("id", a.ID.String())}
 	for _, f := range []struct{ name, value string }{
-		{"who", a.Who}, {"role", a.Role}, {"network", a.Network}, {"action", a.What}, {"app", a.App}, {"channel", string(a.Channel)},
+		{"who", a.Who}, {"role", a.Role}, {"network", a.Network}, {"action", a.What}, {"app", a.App},
+		{"channel", string(a.Channel)},
 		{"purpose", a.Purpose}, {"target", a.Target}, {"outcome", string(a.Outcome)}, {"detail", a.Detail},
 	} {
 		if f.value != "" {
@@ -63,7 +67,8 @@ func logAction(ctx context.Context, logger *slog.Logger, a store.AuditEntry) {
 	logger.LogAttrs(ctx, slog.LevelInfo, "administrator's action", fields...)
 }
 
-// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors: ErrBadRequest, fault.Unavailable.
+// AddAuditEntry adds an entry. If an entry with the same ID exists, it changes nothing. Errors:
+// ErrBadRequest, fault.Unavailable.
 func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 	a, err := act.Validated()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind them. IDs sort as texts as they do as
-// values.
+// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind
+// them. IDs sort as texts as they do as values.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
@@ -22,7 +22,8 @@ FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`
 var anyWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklog)
 
-// AnyWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels, waits for its next attempt.
+// AnyWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels, waits
+// for its next attempt.
 func (db *DB) AnyWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, OneColumn[bool], anyWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err

@@ -9,9 +9,10 @@ const (
 	SQLite
 )
 
-// Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the statement does not name are ignored.
-// Without a value, @now is the database's time. A time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs,
-// takes such an interval as a number. A list is for Dialect.in.
+// Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the
+// statement does not name are ignored. Without a value, @now is the database's time. A
+// time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs, takes
+// such an interval as a number. A list is for Dialect.in.
 type Args map[string]any
 
 // dialectSQL is a statement, or a part of one, that differs between the databases.
@@ -29,19 +30,21 @@ func (d Dialect) in(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
-// among returns the condition that the expression before it is in the result of a subquery. With ARRAY, Postgres's planner always reads the
-// subquery once and first, and then looks the rows up by their key.
+// among returns the condition that the expression before it is in the result of a subquery. With
+// ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows up by
+// their key.
 func (d Dialect) among(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
-// locked returns a query that locks its rows, and skips those that another transaction has locked. SQLite has only one writer.
+// locked returns a query that locks its rows, and skips those that another transaction has locked.
+// SQLite has only one writer.
 func (d Dialect) locked(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// since returns a condition on the IDs of sends s that holds for all that were logged at the instant (SQL) or later. It lets Postgres skip
-// earlier partitions.
+// since returns a condition on the IDs of sends s that holds for all that were logged at the
+// instant (SQL) or later. It lets Postgres skip earlier partitions.
 func (d Dialect) since(at string) string { return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"}) }
 
 // failuresFrom is the FROM list of failures f, joined with their sends s.
@@ -50,13 +53,14 @@ var failuresFrom = dialectSQL{
 	SQLite:   "failures f CROSS JOIN sends s ON s.id = f.id",
 }
 
-// lockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the checks of the codes of @recipient. SQLite has only
-// one writer.
+// lockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the checks of
+// the codes of @recipient. SQLite has only one writer.
 var (
 	lockSQL       = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
 	checksLockSQL = dialectSQL{Postgres: `
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
-// PatientSQL allows statements to take longer, since a recipient that was attacked may have many rows.
+// PatientSQL allows statements to take longer, since a recipient that was attacked may have many
+// rows.
 var PatientSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

@@ -9,15 +9,18 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// personalTable is a table with data about recipients, with the statements that Erase and Forget run on it; "": none.
+// personalTable is a table with data about recipients, with the statements that Erase and Forget
+// run on it; "": none.
 type personalTable struct{ Table, Erase, Forget string }
 
-// PersonalTables are the tables with data about recipients. Erase removes the data about @recipient except the hash; Forget removes the
-// hash. If a new table is missing here, TestEveryColumnIsErased fails.
+// PersonalTables are the tables with data about recipients. Erase removes the data about @recipient
+// except the hash; Forget removes the hash. If a new table is missing here, TestEveryColumnIsErased
+// fails.
 func (d Dialect) PersonalTables() []personalTable {
 	return []personalTable{
 		{
-			// A send that waits for its next attempt ends now. An attempt under way goes on to its outcome.
+			// A send that waits for its next attempt ends now. An attempt under way goes on to its
+			// outcome.
 			Table: "outbox",
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
@@ -70,7 +73,8 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
-			// A suppression in force needs its hash to stop messages. So the hash is removed after the suppression has ended.
+			// A suppression in force needs its hash to stop messages. So the hash is removed after
+			// the suppression has ended.
 			Table: "suppressions",
 			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
@@ -93,7 +97,8 @@ func forgetRowsSQL(table string) string {
 }
 
 const (
-	// If a recipient is erased again, forget_at is set anew, also for the rows that the first erasure changed.
+	// If a recipient is erased again, forget_at is set anew, also for the rows that the first
+	// erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @until)
 ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`
@@ -107,7 +112,8 @@ WHERE recipient = @recipient AND EXISTS (SELECT 1 FROM suppressions x WHERE x.re
 	endErasureSQL = `DELETE FROM erasures WHERE recipient = @recipient AND forget_at <= @now`
 )
 
-// ExecAll runs the statements that are not empty, one after the other, and stops at the first error.
+// ExecAll runs the statements that are not empty, one after the other, and stops at the first
+// error.
 func (q Tx) ExecAll(args Args, statements ...string) error {
 	for _, statement := range statements {
 		if statement == "" {
@@ -120,9 +126,10 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase removes all data about the recipient from every row, except the keyed hash, which Forget deletes after keep. It cancels the
-// recipient's codes. It ends the sends that wait for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes
-// on to its outcome. The audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
+// Erase removes all data about the recipient from every row, except the keyed hash, which Forget
+// deletes after keep. It cancels the recipient's codes. It ends the sends that wait for their next
+// attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its outcome. The
+// audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -137,7 +144,8 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 			return err
 		}
 		statements := columns.MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Erase })
-		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)), "empty": []byte{}}
+		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)),
+			"empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
 			return err
 		}
@@ -149,14 +157,16 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.RemoveTraces(ctx)
 }
 
-// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the recipient is in force, the hash stays
-// in the suppression until that ends. It returns the number of recipients that were due, at most 100 in one call.
+// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the
+// recipient is in force, the hash stays in the suppression until that ends. It returns the number
+// of recipients that were due, at most 100 in one call.
 func (db *DB) Forget(ctx context.Context) (int, error) {
 	n, err := Writing(ctx, db, func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(PatientSQL)); err != nil {
 			return 0, err
 		}
-		due, err := All(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} }, q.Dialect.locked(dueErasuresSQL), nil)
+		due, err := All(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} },
+			q.Dialect.locked(dueErasuresSQL), nil)
 		if err != nil {
 			return 0, err
 		}

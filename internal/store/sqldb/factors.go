@@ -24,25 +24,33 @@ func factorFields(f *store.SecondFactor) []any {
 	return []any{&f.Account, &f.Sealed, &f.Step, columns.Into(&f.MadeAt), &f.Codes}
 }
 
-// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes. False: the account has a second factor
-// already, and nothing was changed.
-func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error) {
-	return db.changeFactor(ctx, act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step}, codes)
+// AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes.
+// False: the account has a second factor already, and nothing was changed.
+func (db *DB) AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte,
+	act store.AuditEntry) (bool, error) {
+	return db.changeFactor(ctx, act, addFactorSQL, Args{"account": f.Account, "sealed": f.Sealed, "step": f.Step},
+		codes)
 }
 
-// PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the account has no second factor.
-func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error) {
+// PutRecoveryCodes replaces all recovery codes of the account; codes are the hashes. False: the
+// account has no second factor.
+func (db *DB) PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte,
+	act store.AuditEntry) (bool, error) {
 	return db.changeFactor(ctx, act, lockFactorSQL, Args{"account": account}, codes)
 }
 
-// DropSecondFactor deletes the account's second factor and recovery codes. False: the account has none.
+// DropSecondFactor deletes the account's second factor and recovery codes. False: the account has
+// none.
 func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error) {
-	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`, Args{"account": account}, nil)
+	return db.changeFactor(ctx, act, `DELETE FROM second_factors WHERE account = @account`,
+		Args{"account": account}, nil)
 }
 
-// changeFactor runs a statement on an account's second factor and, if it changed a row, replaces all recovery codes by codes and
-// writes act. It reports whether a row was changed. The row lock makes two such calls run one after the other.
-func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args, codes [][32]byte) (bool, error) {
+// changeFactor runs a statement on an account's second factor and, if it changed a row, replaces
+// all recovery codes by codes and writes act. It reports whether a row was changed. The row lock
+// makes two such calls run one after the other.
+func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args,
+	codes [][32]byte) (bool, error) {
 	return db.changeWithAct(ctx, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
 			return err
@@ -58,8 +66,8 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 	})
 }
 
-// changeWithAct runs a statement and, if it changed a row, the function and the audit entry, in one transaction. It reports whether
-// a row was changed.
+// changeWithAct runs a statement and, if it changed a row, the function and the audit entry, in one
+// transaction. It reports whether a row was changed.
 func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
 	act, err := act.Validated()
@@ -86,14 +94,17 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirstRow(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by to. False: the code of this or of a
-// later step was used before, or Sealed is not from; nothing was changed. Of parallel calls on all replicas one returns true.
+// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by
+// to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
+// was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
-	return db.runOne(ctx, `UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
+	return db.runOne(ctx,
+		`UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
 		Args{"account": account, "step": step, "from": from, "to": to})
 }
 
-// TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel calls on all replicas one returns true.
+// TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel
+// calls on all replicas one returns true.
 func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error) {
 	return db.changeWithAct(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
 		Args{"account": account, "hash": hash}, func(Tx) error { return nil })

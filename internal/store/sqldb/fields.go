@@ -7,18 +7,21 @@ import (
 
 // The tables, by Columns of the types in package store.
 var (
-	SendTable = columns.New("sends", "s", (*store.Send).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-		"status": statusColumn})
-	rowTable = columns.New("sends", "s", (*store.Row).Columns, map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-		"status": statusColumn, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
+	SendTable = columns.New("sends", "s", (*store.Send).Columns,
+		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
+			"status": statusColumn})
+	rowTable = columns.New("sends", "s", (*store.Row).Columns,
+		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
+			"status": statusColumn, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
 	RefusalTable      = rowTable.Refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
-	suppressionTable    = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
-	prefixPauseTable    = columns.New("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
-	providerEventTable  = columns.New("provider_events", "e", (*store.ProviderEvent).Columns, nil)
-	accountTable        = columns.New("accounts", "a", (*store.Account).Columns, nil)
-	sessionTable        = columns.New("sessions", "s", (*store.Session).Columns, map[string]string{"factor_at": "f.created_at"})
+	suppressionTable   = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
+	prefixPauseTable   = columns.New("prefix_pauses", "p", (*store.PrefixPause).Columns, nil)
+	providerEventTable = columns.New("provider_events", "e", (*store.ProviderEvent).Columns, nil)
+	accountTable       = columns.New("accounts", "a", (*store.Account).Columns, nil)
+	sessionTable       = columns.New("sessions", "s", (*store.Session).Columns,
+		map[string]string{"factor_at": "f.created_at"})
 	pendingReceiptTable = columns.New("pending_receipts", "pending_receipts", (*store.PendingReceipt).Columns, nil)
 	auditEntryTable     = columns.New("audit_entries", "a", (*store.AuditEntry).Columns, map[string]string{
 		"recipient": "p.recipient", "masked": "coalesce(p.masked, '')",
@@ -29,18 +32,19 @@ var (
 	})
 )
 
-// Fields of a send that are not columns of sends: they are read from the small tables refunds and outbox, by their keys. EXISTS would let
-// Postgres read the whole table once.
+// Fields of a send that are not columns of sends: they are read from the small tables refunds and
+// outbox, by their keys. EXISTS would let Postgres read the whole table once.
 const (
 	refundDueSQL = `CASE WHEN s.status = 'failed' THEN (SELECT true FROM refunds r WHERE r.id = s.id) IS NOT NULL ELSE false END`
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusColumn is the send's status: the receipt if there is one and the message went out, or may have. A receipt that comes before the
-// outcome is shown only after it.
+// statusColumn is the send's status: the receipt if there is one and the message went out, or may
+// have. A receipt that comes before the outcome is shown only after it.
 const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
-// SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications v.
+// SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications
+// v.
 var (
 	SendColumns         = SendTable.SelectList()
 	RowColumns          = rowTable.SelectList()
@@ -62,5 +66,6 @@ func WorkFields(w *store.Work) []any {
 	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
 
-// FlightFields returns the destinations to scan outbox.sealed, SendColumns and VerificationColumns into.
+// FlightFields returns the destinations to scan outbox.sealed, SendColumns and VerificationColumns
+// into.
 func FlightFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }

@@ -9,7 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Conditions collects the conditions of a WHERE clause. Their parameters are named a0, a1 and so on.
+// Conditions collects the conditions of a WHERE clause. Their parameters are named a0, a1 and so
+// on.
 type Conditions struct {
 	texts []string
 	Args  Args // nil: none yet
@@ -31,7 +32,8 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 	}
 }
 
-// addBefore appends the condition that a row is older than the mark; without a mark it does nothing. columns are the row's time and ID.
+// addBefore appends the condition that a row is older than the mark; without a mark it does
+// nothing. columns are the row's time and ID.
 func (c *Conditions) addBefore(columns string, mark *store.Mark) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
@@ -51,7 +53,8 @@ func (c *Conditions) addArg(value any) string {
 // ofSends is the text for AddKind for rows s of sends or of counted hours.
 const ofSends = "s.%s = ?"
 
-// AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is the column's name and ? its value.
+// AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is
+// the column's name and ? its value.
 func (c *Conditions) AddKind(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
@@ -81,8 +84,9 @@ const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 // SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
 
-// Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds them), app, channel, purpose, provider and
-// the support reference. Some conditions seem redundant; they let the planner use a partial index. New parameters are added to args.
+// Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds
+// them), app, channel, purpose, provider and the support reference. Some conditions seem redundant;
+// they let the planner use a partial index. New parameters are added to args.
 func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
@@ -113,8 +117,9 @@ func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 	return c
 }
 
-// AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds already, for the index that it should use:
-// the conditions are then written in a form for which Postgres can use no index, so that the planner does not choose another one.
+// AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds
+// already, for the index that it should use: the conditions are then written in a form for which
+// Postgres can use no index, so that the planner does not choose another one.
 func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, from Source, sought bool) {
 	partitioned := d == Postgres && from == Sends
 	add := func(text string, args ...any) {
@@ -140,8 +145,8 @@ func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, from Source, sought b
 	}
 }
 
-// PageSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID: newest first, or oldest first if After is
-// set.
+// PageSQL returns ORDER BY and LIMIT of a page. Rows are sorted by columns, then by time and ID:
+// newest first, or oldest first if After is set.
 func (f SendFilter) PageSQL(columns ...string) string {
 	order := " DESC"
 	if f.After != nil {
@@ -153,7 +158,8 @@ func (f SendFilter) PageSQL(columns ...string) string {
 
 // ReadsFailures reports whether the filter's rows are best found through the table failures.
 func (f SendFilter) ReadsFailures() bool {
-	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) && f.Recipient == nil &&
+	return (f.Status == store.Failed || f.Status == store.Unknown || f.Status == store.Undelivered) &&
+		f.Recipient == nil &&
 		f.Reference+f.Support == ""
 }
 
@@ -179,8 +185,8 @@ func (f SendFilter) Query(d Dialect) (string, Args) {
 	return f.Union(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
 }
 
-// Union returns the statement that merges the pages of the tables that can have rows of the filter. page returns the statement for one of
-// them, and its arguments added to args.
+// Union returns the statement that merges the pages of the tables that can have rows of the filter.
+// page returns the statement for one of them, and its arguments added to args.
 func (f SendFilter) Union(page func(from Source, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayBeRefusal():
@@ -190,7 +196,8 @@ func (f SendFilter) Union(page func(from Source, args Args) (string, Args)) (str
 	}
 	sends, args := page(Sends, nil)
 	refusals, args := page(Refusals, args)
-	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" + f.PageSQL(), args
+	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" +
+		f.PageSQL(), args
 }
 
 // queryOf returns the statement for the rows of one table, and its arguments added to args.
@@ -211,8 +218,8 @@ func (f SendFilter) queryOf(d Dialect, from Source, args Args) (string, Args) {
 	return "SELECT " + from.Columns + " FROM " + table + c.Where() + f.PageSQL(), c.Args
 }
 
-// failureQuery reads the table failures in the order of the page and looks up the send of each row. The filter's other conditions are
-// checked on the send.
+// failureQuery reads the table failures in the order of the page and looks up the send of each row.
+// The filter's other conditions are checked on the send.
 func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
@@ -225,12 +232,13 @@ func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
 		order = " ASC"
 		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
-	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d", RowColumns,
+	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d",
+		RowColumns,
 		d.pick(failuresFrom), c.Where(), order, f.Limit), c.Args
 }
 
-// supportReferenceSubquery returns a subquery s with the rows of a table that have a support reference. OFFSET 0 makes the planner find
-// them by their IDs, whatever else the filter has.
+// supportReferenceSubquery returns a subquery s with the rows of a table that have a support
+// reference. OFFSET 0 makes the planner find them by their IDs, whatever else the filter has.
 func supportReferenceSubquery(source Source, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
@@ -239,12 +247,14 @@ func supportReferenceSubquery(source Source, r store.SupportRange, c *Conditions
 	}
 	return fmt.Sprintf(`(SELECT * FROM %s s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
  AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
-		source.Table, c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity, store.MaxReferenced)
+		source.Table, c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity,
+		store.MaxReferenced)
 }
 
-// LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL), written as a range of IDs so that
-// earlier partitions are left out. Each side of the OR is the whole condition. No index can be used for an OR, so the planner does
-// not read all rows of the time range instead of one recipient's.
+// LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL),
+// written as a range of IDs so that earlier partitions are left out. Each side of the OR is the
+// whole condition. No index can be used for an OR, so the planner does not read all rows of the
+// time range instead of one recipient's.
 func LoggedSinceSQL(at string) string {
 	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
@@ -253,8 +263,8 @@ func LoggedSinceSQL(at string) string {
 // ClockStep is how far the database's clock may be set back at once.
 const ClockStep = time.Hour
 
-// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a zero time means no bound at that end.
-// Without partitions it adds nothing.
+// addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a
+// zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
 		lowest := store.LowestID(from.Add(-store.MaxDrift))

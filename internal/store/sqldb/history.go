@@ -20,9 +20,10 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 	return rows, err
 }
 
-// CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after. It is written so that only the index by
-// recipient and time can be used. IS TRUE keeps the planner from an index on app, channel and purpose, which would read the rows of all
-// recipients. Postgres has lookSQL and gateSQL.
+// CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after.
+// It is written so that only the index by recipient and time can be used. IS TRUE keeps the planner
+// from an index on app, channel and purpose, which would read the rows of all recipients. Postgres
+// has lookSQL and gateSQL.
 var CountedInBucketSQL = `
 SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
@@ -51,8 +52,8 @@ func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, e
 	return All(q, pastFields, CountedInBucketSQL, args)
 }
 
-// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less than within ago; store.Outcome.BadAddress
-// says which those are.
+// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less
+// than within ago; store.Outcome.BadAddress says which those are.
 func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
@@ -75,7 +76,8 @@ func (db *DB) LookAlone(ctx context.Context, l gate.Look) (seen gate.History, er
 }
 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
-func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []store.FailedSend, now time.Time, err error) {
+func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []store.FailedSend, now time.Time,
+	err error) {
 	now, err = db.readAt(ctx, func(tx Tx, now time.Time) error {
 		failed, err = All(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.Into(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
@@ -95,8 +97,8 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 	return failed, now, err
 }
 
-// AllRejected calls yield for every rejected send that ended less than within ago, oldest first; Event.At is the send's end. It stops
-// at the first error of yield and returns that error.
+// AllRejected calls yield for every rejected send that ended less than within ago, oldest first;
+// Event.At is the send's end. It stops at the first error of yield and returns that error.
 func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, err := readSince(ctx, db, within, sendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = true AND f.finished_at > @after
@@ -114,8 +116,8 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = t
 	return nil
 }
 
-// HeavySQL returns the statement that finds recipients with many counted sends after @after. Its last column is the number of all such
-// recipients, without the limit.
+// HeavySQL returns the statement that finds recipients with many counted sends after @after. Its
+// last column is the number of all such recipients, without the limit.
 func (d Dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
@@ -123,11 +125,13 @@ FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
-// HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and the number of all such recipients.
+// HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and
+// the number of all such recipients.
 func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
 	rows, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
-		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends, columns.Into(&c.Newest), &all}
+		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
+			columns.Into(&c.Newest), &all}
 	}, db.Dialect.HeavySQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

@@ -29,9 +29,10 @@ func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
 	return Reading(ctx, db, readKeyChecks)
 }
 
-// EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It writes nothing if it lacks none. Of
-// processes that enter different values of one name at once, one succeeds. The others, and all later ones, get *store.OtherKeysError, and
-// nothing of theirs is entered.
+// EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It
+// writes nothing if it lacks none. Of processes that enter different values of one name at once,
+// one succeeds. The others, and all later ones, get *store.OtherKeysError, and nothing of theirs is
+// entered.
 func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.KeyChecks, error) {
 	all, err := db.KeyChecks(ctx)
 	if err != nil {
@@ -46,7 +47,8 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	}
 	return Writing(ctx, db, func(q Tx) (store.KeyChecks, error) {
 		for _, name := range names { // sorted: two processes wait for each other in one order
-			if err := q.exec(`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
+			if err := q.exec(
+				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
 				Args{"name": name, "value": own[name]}); err != nil {
 				return nil, err
 			}
@@ -59,8 +61,9 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	})
 }
 
-// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit that expire first, and of the limit that expire last.
-// Keys change seldom, so that most others have one of these.
+// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit that expire
+// first, and of the limit that expire last. Keys change seldom, so that most others have one of
+// these.
 func (db *DB) KeysOfCodes(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, OneColumn[string], `
 SELECT DISTINCT key_id FROM (

@@ -12,16 +12,18 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [Observed] tells apart: the methods of PerDatabase and the shared reads by themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew", "finish", "postpone", "take_over", "refunds_due",
+// Kinds lists what [Observed] tells apart: the methods of PerDatabase and the shared reads by
+// themselves, and all others as read and write.
+var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
+	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
 // Observer is told of each call of the database. Its methods must not block.
 type Observer interface {
 	// Began is called with the kind of a call, and returns the context in which the call goes on.
 	Began(ctx context.Context, kind string) context.Context
-	// Ended is called with that context and how long the call took, its wait for a connection included. name returns what to call it, during
-	// Ended alone.
+	// Ended is called with that context and how long the call took, its wait for a connection
+	// included. name returns what to call it, during Ended alone.
 	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
 }
 
@@ -46,7 +48,8 @@ func (o observer) end(ctx context.Context, began time.Time, kind string) {
 	}, time.Since(began))
 }
 
-// callerName returns the method of the store that is being called, such as SendsByID: the outermost caller that is in this package.
+// callerName returns the method of the store that is being called, such as SendsByID: the outermost
+// caller that is in this package.
 func callerName() string {
 	pcs := make([]uintptr, 32)
 	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""
@@ -95,7 +98,8 @@ func (e observedEngine) Look(ctx context.Context, l gate.Look) (gate.History, er
 }
 
 // Verification implements Engine.
-func (e observedEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+func (e observedEngine) Verification(ctx context.Context, id string) (store.Verification, store.Send,
+	time.Time, error) {
 	ctx, began := e.begin(ctx, "verification")
 	defer e.end(ctx, began, "verification")
 	return e.Engine.Verification(ctx, id)
@@ -170,14 +174,16 @@ func (n observedPerDatabase) Postpone(ctx context.Context, p store.Postponement)
 }
 
 // TakeOver implements PerDatabase.
-func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+func (n observedPerDatabase) TakeOver(ctx context.Context, q store.Queue, lease time.Duration,
+	limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
 	return n.PerDatabase.TakeOver(ctx, q, lease, limit)
 }
 
 // TakeOverExpired implements PerDatabase.
-func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
+func (n observedPerDatabase) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration,
+	limit int) ([]store.Work, error) {
 	ctx, began := n.begin(ctx, "take_over")
 	defer n.end(ctx, began, "take_over")
 	return n.PerDatabase.TakeOverExpired(ctx, q, lease, limit)

@@ -15,8 +15,9 @@ import (
 var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_pauses p`
 
 const (
-	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It excludes test recipients, to whom nothing is
-	// sent. Codes that their callers check are left out too: they are never approved here.
+	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It
+	// excludes test recipients, to whom nothing is sent. Codes that their callers check are left
+	// out too: they are never approved here.
 	wentOutSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
@@ -42,7 +43,8 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pausedThenSQL selects the newest pause of a verification's class that was in force at @at, the end of its send.
+	// pausedThenSQL selects the newest pause of a verification's class that was in force at @at,
+	// the end of its send.
 	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
@@ -74,7 +76,8 @@ func conversionFields(c *conversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
-// pausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved elsewhere too, and returns the pauses.
+// pausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved
+// elsewhere too, and returns the pauses.
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
@@ -103,13 +106,15 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes approved outside the prefix, in its country or in all, whichever is higher; NoUsual if
-// there were too few sends. It looks at the week before, so that an attack on a whole country does not lower it.
+// usualPercent returns the percentage of the class's codes approved outside the prefix, in its
+// country or in all, whichever is higher; NoUsual if there were too few sends. It looks at the week
+// before, so that an attack on a whole country does not lower it.
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
 	most := store.NoUsual
 	for _, country := range []string{c.country, ""} {
-		s, err := firstRow(q, conversionFields, conversionElsewhereSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
-			"from": before.Add(-usualSpan), "to": before, "most": usualSends})
+		s, err := firstRow(q, conversionFields, conversionElsewhereSQL,
+			Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
+				"from": before.Add(-usualSpan), "to": before, "most": usualSends})
 		if err != nil {
 			return 0, err
 		}
@@ -120,8 +125,8 @@ func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (i
 	return most, nil
 }
 
-// startPause pauses a prefix for a class and returns the pause. It lasts twice as long for each earlier pause of the last week that was not
-// lifted, up to maxPause.
+// startPause pauses a prefix for a class and returns the pause. It lasts twice as long for each
+// earlier pause of the last week that was not lifted, up to maxPause.
 func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
 	earlier, err := firstRow(q, OneColumn[int], pausedSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
 		"after": q.Now.Add(-usualSpan)})
@@ -133,8 +138,10 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		lasts *= 2
 	}
 	p := store.PrefixPause{
-		ID:  uuid.NewSHA1(prefixPauses, []byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
-		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now, Until: q.Now.Add(min(lasts, maxPause)),
+		ID: uuid.NewSHA1(prefixPauses,
+			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
+		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now,
+		Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
 	return p, q.exec(prefixPauseTable.Insert(store.Added, &p))
@@ -146,12 +153,15 @@ var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 // watchLock is the key of the lock under which one replica watches.
 const watchLock = 0x7761746368
 
-// PausePrefixes pauses the prefixes with too few approved codes, each for the class of callers whose codes they are, unless few codes of the
-// class are approved at other prefixes either. It returns the new pauses. Sends that were logged before a pause of their prefix ended do not count, so no send leads to two pauses. Several
-// replicas may call it at once; a prefix is paused once for a class.
+// PausePrefixes pauses the prefixes with too few approved codes, each for the class of callers
+// whose codes they are, unless few codes of the class are approved at other prefixes either. It
+// returns the new pauses. Sends that were logged before a pause of their prefix ended do not count,
+// so no send leads to two pauses. Several replicas may call it at once; a prefix is paused once for
+// a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
-		// The lock is a separate statement, so that the next statement sees what the last holder of the lock committed.
+		// The lock is a separate statement, so that the next statement sees what the last holder of
+		// the lock committed.
 		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.pick(lockSQL)); err != nil {
 			return nil, err
 		}
@@ -159,8 +169,10 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause of an app's prefix for a class that is in force now. False: there is none.
-func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause, paused bool, err error) {
+// PrefixPaused returns the pause of an app's prefix for a class that is in force now. False: there
+// is none.
+func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
+	paused bool, err error) {
 	p, err = readFirstRow(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+pausesNowSQL,
 		Args{"app": app, "prefix": prefix, "class": class})
 	if errors.Is(err, fault.NotFound) {
@@ -169,8 +181,10 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 	return p, err == nil, err
 }
 
-// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's clock.
-func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time, err error) {
+// PrefixPauses returns pauses, newest first, by Since and then ID, and the time on the database's
+// clock.
+func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time,
+	err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
@@ -184,8 +198,8 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 	return list, now, err
 }
 
-// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the pause had ended before; nothing was
-// written. Error: fault.NotFound.
+// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the
+// pause had ended before; nothing was written. Error: fault.NotFound.
 func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Validated(act); err != nil {
@@ -204,8 +218,8 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 	return lifted, done && err == nil, err
 }
 
-// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of an earlier call, of any replica, has
-// not ended. Nothing releases it early.
+// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of
+// an earlier call, of any replica, has not ended. Nothing releases it early.
 func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
 	return db.runOne(ctx, acquireLeaseSQL, Args{"name": name, "lasts": lasts})
 }

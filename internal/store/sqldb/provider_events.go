@@ -13,35 +13,42 @@ const (
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// lostSQL adds a row to failures for a message whose receipt says that it was lost, even if its send has no outcome yet.
+	// lostSQL adds a row to failures for a message whose receipt says that it was lost, even if its
+	// send has no outcome yet.
 	lostSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
-// deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres finds such messages.
+// deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres
+// finds such messages.
 var deliveredSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
 
 var (
-	afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` + rankSQL("@kind")
-	bouncedSQL    = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
+	afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` +
+		rankSQL("@kind")
+	bouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
 )
 
 // rankSQL returns the SQL for the rank of a kind of provider event.
 func rankSQL(of string) string {
-	return `CASE ` + of + ` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
+	return `CASE ` + of +
+		` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
 
-var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() + ` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
+var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
+	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression if suppress.For > 0, in one
-// transaction with the event tell. A hard bounce marks the send; its status stays. False: an event of the kind was recorded before, and no
-// other is. Errors: fault.NotFound, fault.Unavailable.
-func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs, tell ...store.NewEvent) (bool, error) {
+// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression
+// if suppress.For > 0, in one transaction with the event tell. A hard bounce marks the send; its
+// status stays. False: an event of the kind was recorded before, and no other is. Errors:
+// fault.NotFound, fault.Unavailable.
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs,
+	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return Writing(ctx, db, func(q Tx) (bool, error) {
 		row, err := firstRow(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
@@ -50,7 +57,8 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
-		if err := q.exec(bouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil { // also after a bounce that may have passed
+		// also after a bounce that may have passed
+		if err := q.exec(bouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}
 		insert, args := providerEventTable.Insert(store.Added, &e)
@@ -69,9 +77,11 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 	})
 }
 
-// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False: nothing was changed, since the send
-// did not go out or has a receipt already. Undelivered may still become Delivered.
-func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error) {
+// RecordReceipt records the receipt of a text message; status is Delivered or Undelivered. False:
+// nothing was changed, since the send did not go out or has a receipt already. Undelivered may
+// still become Delivered.
+func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
+	tell ...store.NewEvent) (bool, error) {
 	statement := db.Dialect.pick(deliveredSQL)
 	if status == store.Undelivered {
 		statement = lostSQL

@@ -74,8 +74,8 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, erro
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
-// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The time is on the database's clock; zero if
-// no verification was found.
+// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The
+// time is on the database's clock; zero if no verification was found.
 func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, nil
@@ -87,20 +87,21 @@ func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verificati
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL makes Postgres look up each recipient in
-// the index, and the conditions match no other one.
+// latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL
+// makes Postgres look up each recipient in the index, and the conditions match no other one.
 var latestSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
 		Sends.rows(newestOfSQL) + `) UNION ALL (` + Refusals.rows(newestOfSQL) + `)) s`,
-	SQLite: eitherSQL(`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
+	SQLite: eitherSQL(
+		`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
 }
 
 const newestOfSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
 ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
-// Latest returns the newest row of each recipient that was logged less than within ago, newest first. Recipients without such a row are
-// left out. It takes up to 5,000 hashes.
+// Latest returns the newest row of each recipient that was logged less than within ago, newest
+// first. Recipients without such a row are left out. It takes up to 5,000 hashes.
 func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error) {
 	if len(hs) == 0 {
 		return nil, nil
@@ -109,14 +110,16 @@ func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Durat
 	return store.LatestPerRecipient(rows), err
 }
 
-// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text is not a reference.
+// SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text
+// is not a reference.
 func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, rowFields, `SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
+	rows, err := ReadAll(ctx, db, rowFields,
+		`SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.Filter(rows), err
 }
@@ -127,7 +130,8 @@ func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = firstRow(q, withNow(&story.Now, rowFields), `SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
+	story.Send, err = firstRow(q, withNow(&story.Now, rowFields),
+		`SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
@@ -136,7 +140,8 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	}
 	if story.Send.StoppedByPause() {
 		pauses, err := All(q, prefixPauseTable.Destinations, prefixPauseSQL+pausedThenSQL,
-			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt, "verification": story.Send.VerificationID})
+			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
+				"verification": story.Send.VerificationID})
 		if err != nil {
 			return story, err
 		}
@@ -160,8 +165,9 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	return story, err
 }
 
-// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient and the time @since, before the
-// verification existed, let the planner use an index, and no other one (see CountedInBucketSQL).
+// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient
+// and the time @since, before the verification existed, let the planner use an index, and no other
+// one (see CountedInBucketSQL).
 const SentOfSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
@@ -170,12 +176,13 @@ func (q Tx) related(v store.Verification) ([]store.Row, error) {
 UNION ALL `+Refusals.rows(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),
-		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift), "recipient": refusalHash(v.Recipient),
-			"app": v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift),
+			"recipient": refusalHash(v.Recipient),
+			"app":       v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusalHash returns the hash for a search of refusals. For the zero hash, which all forgotten recipients have, it returns an empty value,
-// which matches no row.
+// refusalHash returns the hash for a search of refusals. For the zero hash, which all forgotten
+// recipients have, it returns an empty value, which matches no row.
 func refusalHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
@@ -183,12 +190,15 @@ func refusalHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// CountingPage is how many rows CountedSends reads in one statement, so that no statement takes long.
+// CountingPage is how many rows CountedSends reads in one statement, so that no statement takes
+// long.
 const CountingPage = 2000
 
-// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest first. Event.At is on the named clock
-// if the row has an instant on it, else on the database's. It stops at the first error of yield and returns that error.
-func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error {
+// CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest
+// first. Event.At is on the named clock if the row has an instant on it, else on the database's. It
+// stops at the first error of yield and returns that error.
+func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration,
+	yield func(store.CountedSend) error) error {
 	mark := store.Mark{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
@@ -213,9 +223,11 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.sinc
 	return err
 }
 
-// countedSendOn converts a row to a CountedSend. Its instant is TakenAt if the row has the named clock, else LoggedAt.
+// countedSendOn converts a row to a CountedSend. Its instant is TakenAt if the row has the named
+// clock, else LoggedAt.
 func countedSendOn(s store.Send, clock string) store.CountedSend {
-	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, Clock: store.DatabaseClock}
+	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
+		Clock: store.DatabaseClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	if s.Clock == clock {
 		c.Event.At, c.Clock = s.TakenAt, clock
@@ -225,11 +237,13 @@ func countedSendOn(s store.Send, clock string) store.CountedSend {
 
 // Refunded confirms that the limiter has made a refund.
 func (db *DB) Refunded(ctx context.Context, held store.Held) error {
-	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`, Args{"id": held.ID, "attempt": held.Attempt})
+	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
+		Args{"id": held.ID, "attempt": held.Attempt})
 	return err
 }
 
-// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that row.
+// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that
+// row.
 const AddRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

@@ -17,8 +17,8 @@ INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
-// duePollsSQL returns the messages that are due, and schedules the next poll of each: after FirstPollPause, doubled with each poll, and
-// after PollDoublings polls LastPollPause.
+// duePollsSQL returns the messages that are due, and schedules the next poll of each: after
+// FirstPollPause, doubled with each poll, and after PollDoublings polls LastPollPause.
 func (d Dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
@@ -29,34 +29,40 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + pendingReceiptTable.SelectList()
 }
 
-// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after ask; 0: it is never polled, and only
-// SendByMessageID finds it. If the message was added before, nothing is changed.
+// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after
+// ask; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
+// nothing is changed.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
 	// NULL: never polled
-	_, err := db.runOne(ctx, awaitSQL, Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(ask)})
+	_, err := db.runOne(ctx, awaitSQL,
+		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(ask)})
 	return err
 }
 
-// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or fault.NotFound if none is awaited.
+// SendByMessageID returns the ID of the send whose message has this ID at the carrier, or
+// fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
 	a, err := readFirstRow(ctx, db, pendingReceiptTable.Destinations,
-		`SELECT `+pendingReceiptTable.SelectList()+` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
+		`SELECT `+pendingReceiptTable.SelectList()+
+			` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})
 	return a.Send, err
 }
 
-// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in the order in which carriers took
-// them. It schedules the next poll of each, after a pause that doubles up to six hours. So no other replica polls them now, and
-// they are polled again if the caller dies. It gives up messages that have waited for three days.
+// DuePolls takes the up to limit messages that are longest overdue for a poll, and returns them in
+// the order in which carriers took them. It schedules the next poll of each, after a pause that
+// doubles up to six hours. So no other replica polls them now, and they are polled again if the
+// caller dies. It gives up messages that have waited for three days.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
 		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
 			Args: Args{"await": store.AwaitReceiptFor}},
 		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
-			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings, "limit": limit,
+			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings,
+			"limit": limit,
 		}})
 	if err != nil {
 		return nil, err

@@ -19,9 +19,11 @@ const sealedHead = 2 + 16
 
 func sealedFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
-// Reseal replaces what is sealed in the rows with these keys by what seal returns, in one transaction. It skips rows that another
-// transaction has locked, so that it waits for none, and rows for which seal returns nil. It returns the number of rows that it changed.
-func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string, seal func(store.SealedRow) []byte) (int, error) {
+// Reseal replaces what is sealed in the rows with these keys by what seal returns, in one
+// transaction. It skips rows that another transaction has locked, so that it waits for none, and
+// rows for which seal returns nil. It returns the number of rows that it changed.
+func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
+	seal func(store.SealedRow) []byte) (int, error) {
 	return Writing(ctx, db, func(q Tx) (int, error) {
 		keys, err := keysOf(t, rows)
 		if err != nil {
@@ -73,8 +75,8 @@ func keysOf(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealed calls page for all rows of the sealed tables, up to limit at a time, without those that were erased. Of Sealed the rows have
-// only the first bytes.
+// EachSealed calls page for all rows of the sealed tables, up to limit at a time, without those
+// that were erased. Of Sealed the rows have only the first bytes.
 func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -91,9 +93,10 @@ func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedT
 	return nil
 }
 
-// SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after, and the last of their keys; "" if no
-// more rows follow. Of Sealed they have only the first bytes.
-func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow, next string, err error) {
+// SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after,
+// and the last of their keys; "" if no more rows follow. Of Sealed they have only the first bytes.
+func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
+	next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	if t.UUID {

@@ -16,16 +16,19 @@ const (
 	// settledSQL is the condition that a send s is not in flight and has no refund due.
 	settledSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
-	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL + ` ORDER BY s.logged_at, s.id LIMIT @limit`
+	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
+		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledCodeSQL is that condition for the sends of a verification o that expired before @before.
+	// settledCodeSQL is that condition for the sends of a verification o that expired before
+	// @before.
 	settledCodeSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// aged are the tables whose rows o are deleted by their own age. SQLite, without partitions, deletes verifications and failures together
-// with their sends; in Postgres a send in flight or with a refund due keeps its own. A partition takes a week of sends at once, so their
+// aged are the tables whose rows o are deleted by their own age. SQLite, without partitions,
+// deletes verifications and failures together with their sends; in Postgres a send in flight or
+// with a refund due keeps its own. A partition takes a week of sends at once, so their
 // verifications go in larger steps than other rows: 24,000 take 100 ms.
 var aged = [...]struct {
 	table, due, order string
@@ -33,7 +36,8 @@ var aged = [...]struct {
 	partitioned       bool // only where sends have partitions
 }{
 	{"verifications", `o.expires_at < @before AND ` + settledCodeSQL, "o.expires_at", 12, true},
-	{"failures", `o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
+	{"failures",
+		`o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
 		"o.status, o.logged_at, o.id", 1, true},
 	{"provider_events", `o.send_id < @lowest`, "o.send_id, o.kind", 1, false},
 	{"suppressions", `o.since < @before AND o.until < @before`, "o.since, o.id", 1, false},
@@ -41,14 +45,17 @@ var aged = [...]struct {
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
-// rowPlace is the column with a row's place, by which the row is deleted without another look into an index.
+// rowPlace is the column with a row's place, by which the row is deleted without another look into
+// an index.
 var rowPlace = dialectSQL{"ctid", "rowid"}
 
-// deleteAged returns the statement that deletes the due rows of a table; those that another replica has locked it skips.
+// deleteAged returns the statement that deletes the due rows of a table; those that another replica
+// has locked it skips.
 func (d Dialect) deleteAged(table, due, order string, times int) string {
 	place := d.pick(rowPlace)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
-		d.among(d.locked(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due, order, times))))
+		d.among(d.locked(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due,
+			order, times))))
 }
 
 // withSendsSQL deletes what belongs to the sends @ids where these have no partitions.
@@ -58,7 +65,8 @@ var withSendsSQL = []string{
   AND id IN (SELECT value FROM json_each(@ids))`,
 }
 
-// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows are due; see store.DueBefore.
+// storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows
+// are due; see store.DueBefore.
 func (d Dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
@@ -101,15 +109,19 @@ func (e storageStatus) total() store.StorageStatus {
 	return e.StorageStatus
 }
 
-// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest first, and of each table of aged. A send in
-// flight or with a refund due stays until that is done, and its verification too. With partitions, it first drops the oldest partition if
-// no row in it has to stay. Several replicas may call it at once.
+// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
+// first, and of each table of aged. A send in flight or with a refund due stays until that is done,
+// and its verification too. With partitions, it first drops the oldest partition if no row in it
+// has to stay. Several replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
 	}
-	gone, err = Writing(ctx, db, func(q Tx) (store.Expired, error) { return q.expire(store.DueBefore(q.Now, age), limit) })
+	gone, err = Writing(ctx, db, func(q Tx) (store.Expired,
+		error) {
+		return q.expire(store.DueBefore(q.Now, age), limit)
+	})
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
@@ -139,10 +151,12 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 		first = withSendsSQL
 	}
 	among := q.Dialect.in("ids")
-	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among, `DELETE FROM sends WHERE id `+among)...)
+	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among,
+		`DELETE FROM sends WHERE id `+among)...)
 }
 
-// StorageStatus returns the age of the oldest row, the size of the database, and how much Expire and Forget still have to do.
+// StorageStatus returns the age of the oldest row, the size of the database, and how much Expire
+// and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		before := store.DueBefore(now, age)
@@ -174,7 +188,8 @@ func (db *DB) bytes(ctx context.Context) (int64, error) {
 	return sizes[0], nil
 }
 
-var sizeSQL = dialectSQL{"SELECT pg_database_size(current_database())", "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
+var sizeSQL = dialectSQL{"SELECT pg_database_size(current_database())",
+	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
 
 // Partitions returns the partitions of sends, oldest first; none in SQLite.
 func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of two at once, the second waits for the
-	// row lock and then sees the sum of the first.
+	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of
+	// two at once, the second waits for the row lock and then sees the sum of the first.
 	spendSQL = `
 INSERT INTO spending AS s (account, period, used) SELECT @account, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
 ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
@@ -32,8 +32,9 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 	holdSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
-// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that charge's account, else "". Parallel
-// calls never exceed a limit together. After an error nothing was charged, unless it is fault.Uncertain.
+// Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
+// charge's account, else "". Parallel calls never exceed a limit together. After an error nothing
+// was charged, unless it is fault.Uncertain.
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
@@ -62,7 +63,8 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
-			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account, "period": x.Period}); err != nil {
+			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account,
+				"period": x.Period}); err != nil {
 				return err
 			}
 		}
@@ -70,19 +72,22 @@ func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	})
 }
 
-// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it changes nothing.
+// AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it
+// changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
 	_, err := db.runOne(ctx, addHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
 // CarrierHold returns the present hold on a recipient; zero if there is none.
-func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold, err error) {
-	err = db.ReadStep(ctx, &Step{Statement: holdSQL, Args: Args{"channel": ch, "recipient": h}, Each: func(read Scan) error {
-		var since, until, now time.Time
-		err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
-		hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
-		return err
-	}})
+func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
+	err error) {
+	err = db.ReadStep(ctx, &Step{Statement: holdSQL, Args: Args{"channel": ch, "recipient": h},
+		Each: func(read Scan) error {
+			var since, until, now time.Time
+			err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
+			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
+			return err
+		}})
 	return hold, err
 }

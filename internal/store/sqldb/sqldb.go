@@ -1,5 +1,6 @@
-// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One that differs stands twice, as a Twin. The
-// statements of each send are in the packages postgres and sqlite; see docs/decisions/0007-storage.md.
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One
+// that differs stands twice, as a Twin. The statements of each send are in the packages postgres
+// and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -16,7 +17,8 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// DB is the store: the methods here, which are the same in both databases, and those of PerDatabase. postgres.DB and sqlite.DB embed it.
+// DB is the store: the methods here, which are the same in both databases, and those of
+// PerDatabase. postgres.DB and sqlite.DB embed it.
 type DB struct {
 	Dialect Dialect
 	Engine
@@ -39,79 +41,99 @@ type Engine interface {
 	Read(ctx context.Context, f func(q Tx) error) error
 	// Write runs f once in a transaction (in Postgres READ COMMITTED), and rolls back if f fails.
 	Write(ctx context.Context, f func(q Tx) error) error
-	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of each.
+	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of
+	// each.
 	Run(ctx context.Context, steps ...*Step) error
 	// Look reads what the database counts of a recipient, without a lock.
 	Look(ctx context.Context, l gate.Look) (gate.History, error)
-	// Verification returns a verification with its newest send, and the time on the database's clock. Error: fault.NotFound.
+	// Verification returns a verification with its newest send, and the time on the database's
+	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	// ReadStep runs a statement that only reads, of which sends and checks wait for the answer. In Postgres it shares a trip with others.
+	// ReadStep runs a statement that only reads, of which sends and checks wait for the answer. In
+	// Postgres it shares a trip with others.
 	ReadStep(ctx context.Context, s *Step) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
-	// DropPartition drops the oldest partition whose rows are all older than age, if none of them has to stay. It returns its name; "": it
-	// dropped nothing.
+	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
+	// has to stay. It returns its name; "": it dropped nothing.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion is committed all the same.
+	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion
+	// is committed all the same.
 	RemoveTraces(ctx context.Context) error
-	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or in SQLite.
+	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or
+	// in SQLite.
 	LastCommit() *Commit
 	// Pools returns the state of each pool of connections.
 	Pools() []store.Pool
 	Close() error
 }
 
-// PerDatabase has the methods that each database implements by statements of its own: those of each send and check, and maintenance.
+// PerDatabase has the methods that each database implements by statements of its own: those of each
+// send and check, and maintenance.
 type PerDatabase interface {
-	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks, is a value and writes nothing. With an
-	// error, nothing was written unless the error is fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call
-	// wrote it, and writes no second one.
+	// Begin decides and writes one send. A refusal, by the rules or by the bounds on failed checks,
+	// is a value and writes nothing. With an error, nothing was written unless the error is
+	// fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call wrote
+	// it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
-	// Claim claims an idempotency key for a request; see the type Claim. While another request holds the claim, the answer is ClaimBusy. If
-	// its lease has ended and there is no send, the next request with the same fingerprint gets the claim.
+	// Claim claims an idempotency key for a request; see the type Claim. While another request
+	// holds the claim, the answer is ClaimBusy. If its lease has ended and there is no send, the
+	// next request with the same fingerprint gets the claim.
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
-	// Release ends the lease of a claim that led to no send, so that the next request can get the claim at once. With forget it deletes the
-	// claim, so that the key can also be used for a different request. It changes nothing if the claim has another SendID than id.
+	// Release ends the lease of a claim that led to no send, so that the next request can get the
+	// claim at once. With forget it deletes the claim, so that the key can also be used for a
+	// different request. It changes nothing if the claim has another SendID than id.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row: Count is added, RetryAfter replaced, and
-	// the larger Recipients kept.
+	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row:
+	// Count is added, RetryAfter replaced, and the larger Recipients kept.
 	Refused(ctx context.Context, refusals []store.Row) error
-	// Check checks a code: it counts the check, and approves the verification if Judge finds the code right, in one transaction, which is
-	// committed when it returns. Of several right checks exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing
-	// was written.
+	// Check checks a code: it counts the check, and approves the verification if Judge finds the
+	// code right, in one transaction, which is committed when it returns. Of several right checks
+	// exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing was
+	// written.
 	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
-	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and those with another current attempt.
+	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and
+	// those with another current attempt.
 	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
-	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended; nothing was changed.
+	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended;
+	// nothing was changed.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
-	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for Finish.
+	// Postpone sets a send back to Queued; its next attempt is due after p.After. False: as for
+	// Finish.
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
-	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease ran out, those first whose code expires
-	// first. With more than 10,000 such rows, Postgres chooses among the longest overdue. A row whose lease ran out is InDoubt from then
-	// on.
+	// TakeOver starts the next attempt of up to limit rows of a queue that are due or whose lease
+	// ran out, those first whose code expires first. With more than 10,000 such rows, Postgres
+	// chooses among the longest overdue. A row whose lease ran out is InDoubt from then on.
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	// TakeOverExpired is TakeOver for the rows alone whose code has expired.
 	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
-	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no other call returns them for that time.
-	// A refund is due one lease after Finish and after each time that it was leased.
+	// RefundsDue returns up to limit unconfirmed refunds, oldest first, and leases them, so that no
+	// other call returns them for that time. A refund is due one lease after Finish and after each
+	// time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has ended; nothing was changed.
+	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has
+	// ended; nothing was changed.
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
-	// CountHours stores the counts of up to limit past hours, newest first: those without counts and without a send in flight, whose codes
-	// have ended; each code lives at most life. It returns the number of these hours. It deletes the counts of hours that began longer than
-	// keep, or 62 days, ago. If several replicas call it at once, one counts. SQLite stores no counts and returns 0.
+	// CountHours stores the counts of up to limit past hours, newest first: those without counts
+	// and without a send in flight, whose codes have ended; each code lives at most life. It
+	// returns the number of these hours. It deletes the counts of hours that began longer than
+	// keep, or 62 days, ago. If several replicas call it at once, one counts. SQLite stores no
+	// counts and returns 0.
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
-	// EnsurePartitions creates the missing partitions of this week and the next four. It returns the end of the last partition; the zero
-	// time means that there are no partitions, and none are needed. Several replicas may call it at once.
+	// EnsurePartitions creates the missing partitions of this week and the next four. It returns
+	// the end of the last partition; the zero time means that there are no partitions, and none are
+	// needed. Several replicas may call it at once.
 	EnsurePartitions(ctx context.Context) (until time.Time, err error)
-	// Ping writes a little, and returns an error if the database cannot take a send now. With SQLite, after a Ping without error, no earlier
-	// write with fault.Uncertain can still take effect; see commitUndone in package sqlite.
+	// Ping writes a little, and returns an error if the database cannot take a send now. With
+	// SQLite, after a Ping without error, no earlier write with fault.Uncertain can still take
+	// effect; see commitUndone in package sqlite.
 	Ping(ctx context.Context) error
 }
 
-// Conn runs a statement. It calls each, if not nil, for every row. It returns how many rows were changed or read.
+// Conn runs a statement. It calls each, if not nil, for every row. It returns how many rows were
+// changed or read.
 type Conn interface {
 	Run(statement string, args Args, each func(Scan) error) (changed int64, err error)
 }
@@ -123,11 +145,14 @@ type Scan = func(dest ...any) error
 type Tx struct {
 	Conn
 	Dialect Dialect
-	Now     time.Time           // the database's time at the start of a transaction; zero in a read of Postgres, where Clock returns the time
+	// the database's time at the start of a transaction; zero in a read of Postgres, where Clock
+	// returns the time
+	Now     time.Time
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: nobody asks
 }
 
-// Step is a statement that does not depend on the results of the ones before it, so that all can be sent in one trip.
+// Step is a statement that does not depend on the results of the ones before it, so that all can be
+// sent in one trip.
 type Step struct {
 	Statement string
 	Args      Args
@@ -155,7 +180,8 @@ func (q Tx) Change(statement string, args Args) (bool, error) {
 	return n > 0, err
 }
 
-// Clock returns the time on the database's clock: Now if it is set, else the time that the database reports.
+// Clock returns the time on the database's clock: Now if it is set, else the time that the database
+// reports.
 func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
@@ -164,7 +190,8 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readAt is Read for a function that needs the time on the database's clock. It also returns that time; zero with an error.
+// readAt is Read for a function that needs the time on the database's clock. It also returns that
+// time; zero with an error.
 func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
@@ -221,7 +248,8 @@ func Writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, er
 }
 
 // runWithResult runs f by run (Read or Write) and returns f's result, or zero with an error.
-func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error, f func(q Tx) (T, error)) (T, error) {
+func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error,
+	f func(q Tx) (T, error)) (T, error) {
 	var x, none T
 	err := run(ctx, func(q Tx) (err error) {
 		x, err = f(q)
@@ -239,7 +267,8 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 }
 
 // readShared is ReadAll by a ReadStep.
-func readShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
+func readShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
+	err error) {
 	s := Step{Statement: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
 	if err = db.ReadStep(ctx, &s); err != nil {
 		return nil, err

@@ -20,8 +20,9 @@ type part struct {
 	counted bool // whole hours whose counts are stored; else the part is read from rows
 }
 
-// parts divides the time range of q into hours whose counts are stored, and the time before and after them. If no counts are stored, or if
-// they have a gap, there is one part, which is read from rows.
+// parts divides the time range of q into hours whose counts are stored, and the time before and
+// after them. If no counts are stored, or if they have a gap, there is one part, which is read from
+// rows.
 func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	if tx.Dialect == SQLite || q.Each%time.Hour != 0 {
 		return []part{{q, false}}, nil
@@ -29,7 +30,8 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	var first, last time.Time
 	var n int
 	_, err := tx.Run(`SELECT min(hour), max(hour), count(*) FROM counted_hours WHERE hour >= @from AND hour <= @to`,
-		Args{"from": q.From, "to": q.To.Add(-time.Hour)}, func(read Scan) error { return read(columns.Into(&first), columns.Into(&last), &n) })
+		Args{"from": q.From, "to": q.To.Add(-time.Hour)},
+		func(read Scan) error { return read(columns.Into(&first), columns.Into(&last), &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
 		return []part{{q, false}}, err
 	}
@@ -39,8 +41,9 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 	return slices.DeleteFunc([]part{hours, before, after}, func(p part) bool { return !p.From.Before(p.To) }), nil
 }
 
-// union returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for counted parts, from a table s of stored
-// counts; rows is the SELECT for other parts, from sends s. In both, "%s" is replaced by the WHERE clause.
+// union returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for
+// counted parts, from a table s of stored counts; rows is the SELECT for other parts, from sends s.
+// In both, "%s" is replaced by the WHERE clause.
 func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -56,8 +59,8 @@ func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args
 	return "(" + strings.Join(texts, " UNION ALL ") + ") part", args
 }
 
-// StatsConditions returns the conditions that select the rows of a query: time range, app, channel and purpose. New parameters are
-// added to args.
+// StatsConditions returns the conditions that select the rows of a query: time range, app, channel
+// and purpose. New parameters are added to args.
 func StatsConditions(q store.StatsQuery, d Dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
@@ -103,8 +106,8 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	return s, err
 }
 
-// tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and approved verifications to by, the
-// measures of each interval.
+// tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
+// approved verifications to by, the measures of each interval.
 func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally
@@ -121,7 +124,8 @@ UNION ALL
 SELECT `+tx.Dialect.interval("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := All(tx, func(r *row) []any {
-		return []any{intervalField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened, &r.approved}
+		return []any{intervalField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
+			&r.approved}
 	}, `SELECT interval_no, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.Tally
@@ -145,9 +149,10 @@ type delivered struct {
 	n    int
 }
 
-// deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in by, and returns those of the whole time
-// range.
-func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median, p95 time.Duration, err error) {
+// deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
+// by, and returns those of the whole time range.
+func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median,
+	p95 time.Duration, err error) {
 	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
 SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
@@ -165,8 +170,8 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 	return tx.percentile(all, 50), tx.percentile(all, 95), err
 }
 
-// percentile returns the time within which percent of the messages were delivered, by the nearest rank; 0 if there are none. list must be
-// sorted, shortest time first.
+// percentile returns the time within which percent of the messages were delivered, by the nearest
+// rank; 0 if there are none. list must be sorted, shortest time first.
 func (tx Tx) percentile(list []delivered, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
@@ -194,12 +199,14 @@ func (f intervalField) Scan(src any) error {
 	return nil
 }
 
-// interval returns the SQL for the number of the interval that contains the column's time. It handles changes of the zone's offset.
+// interval returns the SQL for the number of the interval that contains the column's time. It
+// handles changes of the zone's offset.
 func (d Dialect) interval(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
-		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From), d.intervalNumber(column, s.Offset, q.Each))
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From),
+			d.intervalNumber(column, s.Offset, q.Each))
 	}
 	last := d.intervalNumber(column, all[len(all)-1].Offset, q.Each)
 	if b.Len() == 0 {
@@ -208,13 +215,14 @@ func (d Dialect) interval(column string, q store.StatsQuery) string {
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// intervalNumber returns the SQL for the number of the interval that contains the column's time. Intervals have the length each, and are
-// numbered from 1970 in a zone with this offset.
+// intervalNumber returns the SQL for the number of the interval that contains the column's time.
+// Intervals have the length each, and are numbered from 1970 in a zone with this offset.
 func (d Dialect) intervalNumber(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
 	}
-	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second, each/time.Second)
+	return fmt.Sprintf("floor((extract(epoch FROM %s) + %d) / %d)::bigint", column, offset/time.Second,
+		each/time.Second)
 }
 
 // instant returns the literal of an instant.
@@ -222,16 +230,18 @@ func (d Dialect) instant(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
-// tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts it.
+// tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts
+// it.
 var tookSQL = dialectSQL{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
 
-// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time is shown as the middle of its bucket,
-// at most 2 % off.
+// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time
+// is shown as the middle of its bucket, at most 2 % off.
 const bucketBase = 1.04
 
 // BucketSQL returns the SQL for the bucket of an interval.
 func BucketSQL(interval string) string {
-	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval, bucketBase)
+	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval,
+		bucketBase)
 }
 
 func (d Dialect) deliveryTime(took int64) time.Duration {
@@ -247,7 +257,8 @@ const (
 	maxApprovals = 20
 )
 
-// Domains returns the mail domains with the most failed sends in that time, at most ten, the one with the most first.
+// Domains returns the mail domains with the most failed sends in that time, at most ten, the one
+// with the most first.
 func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {
@@ -264,7 +275,8 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
   CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END AS rejected
 FROM sends s%s AND s.domain <> ''`)
-			query = fmt.Sprintf(`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
+			query = fmt.Sprintf(
+				`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
 				sums("sends", "failed", "rejected"), query, maxDomains)
 		}
 		fields := func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
@@ -272,8 +284,9 @@ FROM sends s%s AND s.domain <> ''`)
 	})
 }
 
-// failedDomains returns the statement that counts mails by domain from the rows, and its arguments. It first finds the domains with the
-// most failures, by the index of failures, and then counts all mails of only these domains.
+// failedDomains returns the statement that counts mails by domain from the rows, and its arguments.
+// It first finds the domains with the most failures, by the index of failures, and then counts all
+// mails of only these domains.
 func failedDomains(q store.StatsQuery, d Dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
@@ -289,11 +302,12 @@ FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
 // Dimensions are the columns of sends s by which codes can be grouped.
-var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app", store.ByCountry: "s.country",
+var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app",
+	store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
-// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most 20 values, the one with the most
-// codes first.
+// ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most
+// 20 values, the one with the most codes first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := Dimensions[by]
@@ -313,7 +327,8 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
 		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
 			sums("opened", "approved"), subquery, maxApprovals)
-		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} }, query, args)
+		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
+			query, args)
 	})
 }
 

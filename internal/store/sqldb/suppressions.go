@@ -29,11 +29,12 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 
 // suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`, Args{"ids": ids})
+	return All(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`,
+		Args{"ids": ids})
 }
 
-// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID exists, perhaps a lifted one; it is
-// returned unchanged. The audit entry is written in both cases.
+// Suppress adds a suppression that begins now, and returns it. False: a suppression with this ID
+// exists, perhaps a lifted one; it is returned unchanged. The audit entry is written in both cases.
 func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Duration,
 	act *store.AuditEntry) (out store.Suppression, added bool, err error) {
 	x, act, err = x.Validated(act)
@@ -63,8 +64,10 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 	return out, added, nil
 }
 
-// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the database's clock.
-func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time, err error) {
+// Suppressions returns suppressions, newest first, by Since and then ID, and the time on the
+// database's clock.
+func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
+	err error) {
 	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
@@ -81,9 +84,11 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// Lift ends all suppressions of an address that are in force now, and returns them, oldest first. The audit entry is written even if
-// there were none. Its Detail becomes their number, and its recipient, if it has none, that of the first.
-func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) (lifted []store.Suppression, err error) {
+// Lift ends all suppressions of an address that are in force now, and returns them, oldest first.
+// The audit entry is written even if there were none. Its Detail becomes their number, and its
+// recipient, if it has none, that of the first.
+func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) (lifted []store.Suppression,
+	err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
 	}
@@ -95,6 +100,9 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		}
 		return list, q.addAuditEntry(act.WithLifted(list))
 	})
-	slices.SortFunc(lifted, func(a, b store.Suppression) int { return cmp.Or(a.Since.Compare(b.Since), compareIDs(a.ID, b.ID)) })
+	slices.SortFunc(lifted, func(a, b store.Suppression) int {
+		return cmp.Or(a.Since.Compare(b.Since),
+			compareIDs(a.ID, b.ID))
+	})
 	return lifted, err
 }

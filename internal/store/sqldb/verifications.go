@@ -13,8 +13,8 @@ const cancelSQL = `
 UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
-// Cancel cancels a verification unless it is approved, canceled or expired, and then writes the event tell in the same transaction. False:
-// nothing was changed, or there is none.
+// Cancel cancels a verification unless it is approved, canceled or expired, and then writes the
+// event tell in the same transaction. False: nothing was changed, or there is none.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.ValidTexts(id) {
 		return false, nil
@@ -34,8 +34,9 @@ const redeemSQL = `
 UPDATE verifications SET redeemed_at = @now, redeemed_by = @by
 WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 
-// Redeem records that the proof of an approved verification was redeemed, with the hash of the request's Idempotency-Key, or nil.
-// False: nothing was changed, since the proof was redeemed before or there is no such approved verification.
+// Redeem records that the proof of an approved verification was redeemed, with the hash of the
+// request's Idempotency-Key, or nil. False: nothing was changed, since the proof was redeemed
+// before or there is no such approved verification.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 	if !store.ValidTexts(id) {
 		return false, nil
@@ -43,7 +44,8 @@ func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
 	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
 }
 
-// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it returns false.
+// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it
+// returns false.
 func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
 	if err != nil || !store.ValidTexts(id) {
@@ -61,7 +63,8 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 	})
 }
 
-// newestSQL selects the newest pending verification of a holder, among those whose codes were sent to the recipient lately.
+// newestSQL selects the newest pending verification of a holder, among those whose codes were sent
+// to the recipient lately.
 func (d Dialect) newestSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -74,13 +77,15 @@ WHERE v.id ` + d.among(`
 ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 }
 
-// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or fault.NotFound.
+// NewestPending returns the newest pending verification of a holder for a recipient and purpose, or
+// fault.NotFound.
 func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
 	found, err := readShared(ctx, db, VerificationFields, db.Dialect.newestSQL(),
-		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder, "life": gate.ResendWithin})
+		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
+			"life": gate.ResendWithin})
 	if err != nil {
 		return store.Verification{}, err
 	}
@@ -90,8 +95,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	return found[0], nil
 }
 
-// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and did not expire longer than
-// gate.RowWindow before now, of all classes of callers.
+// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and
+// did not expire longer than gate.RowWindow before now, of all classes of callers.
 func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return All(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
@@ -99,7 +104,8 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of caller that opened v.
+// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of
+// caller that opened v.
 func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		list, err := q.TriedOfRecipient(v, now)

@@ -21,8 +21,9 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
 }
 
-// begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row already, it decides nothing and
-// returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest if that row is another recipient's.
+// begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row
+// already, it decides nothing and returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest
+// if that row is another recipient's.
 func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -75,8 +76,9 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verification with the ID that the intent names, or, if it has a HolderToJoin, those of the recipient's recent
-// sends, also of other holders. The gate chooses among them. It returns nil if the intent has neither, or if there is none.
+// candidates returns the verification with the ID that the intent names, or, if it has a
+// HolderToJoin, those of the recipient's recent sends, also of other holders. The gate chooses
+// among them. It returns nil if the intent has neither, or if there is none.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -87,7 +89,8 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 		return []store.Verification{v}, err
 	case in.HolderToJoin() != "":
 		return sqldb.All(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
-			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel, "purpose": s.Purpose,
+			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel,
+			"purpose": s.Purpose,
 		})
 	}
 	return nil, nil
@@ -97,8 +100,8 @@ var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHE
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
-// writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the send joined a verification, it updates
-// that verification's number of sends instead.
+// writeAdmitted inserts an admitted send, its row in the table outbox, and its verification. If the
+// send joined a verification, it updates that verification's number of sends instead.
 func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	if r.Joined {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
@@ -118,8 +121,9 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 	}
 	_, err = q.Change(`INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
 VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
-		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel, "stranger": r.Verification.Class.IsStranger(),
-			"expires": r.Verification.ExpiresAt, "sealed": sealed})
+		sqldb.Args{"id": r.Send.ID, "due": r.Send.DueAt, "channel": r.Send.Channel,
+			"stranger": r.Verification.Class.IsStranger(),
+			"expires":  r.Verification.ExpiresAt, "sealed": sealed})
 	return err
 }
 

@@ -35,7 +35,8 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 			return d, err
 		}
 		err = q.ExecAll(sqldb.Args{
-			"id": c.ID, "approves": d.Approved, "entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
+			"id": c.ID, "approves": d.Approved,
+			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
 		}, countSQL)
 		if err != nil {
 			return d, err

@@ -56,7 +56,8 @@ func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan)
 	return n, rows.Err()
 }
 
-// named returns the parameters as the driver takes them, with now for @now: instants and durations as numbers of µs, lists as JSON.
+// named returns the parameters as the driver takes them, with now for @now: instants and durations
+// as numbers of µs, lists as JSON.
 func named(params sqldb.Args, now time.Time) []any {
 	args := append(make([]any, 0, len(params)+1), sql.Named("now", now.UnixMicro()))
 	for name, v := range params {

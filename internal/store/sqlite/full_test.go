@@ -23,11 +23,13 @@ func TestSQLiteMayNotGrow(t *testing.T) {
 	f.Admit(t, f.Intent(5000))
 }
 
-// An error after which the commit may be in the file is not certain: a sync, or anything that came after it.
+// An error after which the commit may be in the file is not certain: a sync, or anything that came
+// after it.
 func TestSQLiteUndone(t *testing.T) {
 	for code, want := range map[int]bool{
 		13: true, 7: true, 8: true, 14: true, 5: true, 19: true, 787: true, 10 | 3<<8: true, // FULL … IOERR_WRITE
-		10: false, 10 | 4<<8: false, 10 | 5<<8: false, 10 | 19<<8: false, 11: false, // IOERR_FSYNC, _DIR_FSYNC, _SHMSIZE, CORRUPT
+		// IOERR_FSYNC, _DIR_FSYNC, _SHMSIZE, CORRUPT
+		10: false, 10 | 4<<8: false, 10 | 5<<8: false, 10 | 19<<8: false, 11: false,
 	} {
 		if commitUndoneCode(code) != want {
 			t.Errorf("code %d: %v", code, !want)

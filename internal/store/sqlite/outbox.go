@@ -12,7 +12,8 @@ import (
 func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
-			if _, err := q.Change(`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
+			if _, err := q.Change(
+				`UPDATE outbox SET due_at = @now + @lease WHERE id = @id AND attempt = @attempt AND NOT queued`,
 				sqldb.Args{"lease": lease, "id": h.ID, "attempt": h.Attempt}); err != nil {
 				return err
 			}
@@ -25,7 +26,8 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`, sqldb.Args{"id": o.ID, "attempt": o.Attempt})
+		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
+			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
 			return false, err
 		}
@@ -33,7 +35,8 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	})
 }
 
-// finish writes the outcome of a send: its row, and the failure, refund, suppression and event that follow from it.
+// finish writes the outcome of a send: its row, and the failure, refund, suppression and event that
+// follow from it.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	statements := []string{endSendSQL}
 	if o.Status != store.Sent {
@@ -45,7 +48,8 @@ func finish(q sqldb.Tx, o store.Outcome) error {
 	if o.Event.Type != "" {
 		statements = append(statements, tellSQL)
 	}
-	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider, "code": o.ProviderCode, "took": o.Took,
+	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider,
+		"code": o.ProviderCode, "took": o.Took,
 		"refund": o.Refund, "event": o.Event.ID, "type": o.Event.Type, "test": o.Event.Test,
 		"bad": o.BadAddress}
 	if err := q.ExecAll(args, statements...); err != nil || o.Suppress.For <= 0 {
@@ -84,7 +88,8 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode}
 	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
-		held, err := q.Change(`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
+		held, err := q.Change(
+			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
 			return false, err
 		}
@@ -103,7 +108,8 @@ func (s *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Dura
 	return s.takeOver(ctx, q, lease, limit, `f.due_at <= @now AND f.expires_at <= @now`)
 }
 
-func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duration, limit int, which string) ([]store.Work, error) {
+func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duration, limit int,
+	which string) ([]store.Work, error) {
 	which += ` AND f.channel = @channel AND f.stranger = @stranger`
 	args := sqldb.Args{"channel": queue.Channel, "stranger": queue.Strangers, "limit": limit}
 	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM outbox f WHERE `+which+`)`, args)
@@ -118,7 +124,8 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 		for i := 0; i < len(work) && err == nil; i++ {
 			row := &work[i].Send
 			row.InDoubt = row.InDoubt || row.Status == store.Sending
-			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1, q.Now.Add(lease.Truncate(time.Microsecond))
+			row.Status, row.Attempt, row.DueAt = store.Sending, row.Attempt+1,
+				q.Now.Add(lease.Truncate(time.Microsecond))
 			err = q.ExecAll(sqldb.Args{"id": row.ID, "attempt": row.Attempt, "due": row.DueAt, "doubt": row.InDoubt},
 				`UPDATE outbox SET attempt = @attempt, queued = 0, due_at = @due WHERE id = @id`,
 				`UPDATE sends SET status = 'sending', attempt = @attempt, in_doubt = @doubt WHERE id = @id`)
@@ -127,7 +134,8 @@ WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
 	})
 }
 
-// anyDue reports whether the query finds a row. Most calls find none, and then no write transaction has to begin.
+// anyDue reports whether the query finds a row. Most calls find none, and then no write transaction
+// has to begin.
 func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, error) {
 	found, err := sqldb.ReadAll(ctx, &s.DB, sqldb.OneColumn[bool], query, args)
 	return err == nil && found[0], err
@@ -135,7 +143,8 @@ func (s *DB) anyDue(ctx context.Context, query string, args sqldb.Args) (bool, e
 
 // RefundsDue implements sqldb.PerDatabase.
 func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`, sqldb.Args{"lease": lease})
+	due, err := s.anyDue(ctx, `SELECT EXISTS (SELECT 1 FROM refunds WHERE since <= @now - @lease)`,
+		sqldb.Args{"lease": lease})
 	if err != nil || !due {
 		return nil, err
 	}

@@ -27,9 +27,10 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
 
-// DB is the database in one file, for one process; the default if no Postgres is configured. One connection writes, one transaction after the
-// other, and a commit returns after the data is on the disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other
-// connections read meanwhile (WAL). The database's clock is that of the program. Safe for concurrent use.
+// DB is the database in one file, for one process; the default if no Postgres is configured. One
+// connection writes, one transaction after the other, and a commit returns after the data is on the
+// disk (synchronous=FULL). All writes that wait share a transaction; see Write. Other connections
+// read meanwhile (WAL). The database's clock is that of the program. Safe for concurrent use.
 type DB struct {
 	sqldb.DB
 
@@ -43,13 +44,14 @@ type DB struct {
 // Pragmas of each connection. https://www.sqlite.org/pragma.html
 const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
-	writerPragmas = commonPragmas + "&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
+	writerPragmas = commonPragmas +
+		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
 	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
 	readers       = 4
 )
 
-// Open opens the store in the file at path and migrates its schema. The directory must exist; only the file's owner may read it.
-// now is the database's clock.
+// Open opens the store in the file at path and migrates its schema. The directory must exist; only
+// the file's owner may read it. now is the database's clock.
 func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("store: database file: %w", err)
@@ -68,8 +70,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return New(writer, reader, now), nil
 }
 
-// New returns the store on two pools with its schema, which may be the same one. writer has one connection, whose transactions are
-// IMMEDIATE. now is the store's clock.
+// New returns the store on two pools with its schema, which may be the same one. writer has one
+// connection, whose transactions are IMMEDIATE. now is the store's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -78,8 +80,8 @@ func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	return s
 }
 
-// makePrivate creates the file if it is missing, and lets only its owner read and write it. SQLite gives its -wal and -shm files the
-// same mode.
+// makePrivate creates the file if it is missing, and lets only its owner read and write it. SQLite
+// gives its -wal and -shm files the same mode.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -115,10 +117,11 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its end, which takes milliseconds, so that
-// its outcome is known. Writes that come while a transaction is under way share the next one, in the order of their arrival: each sees the
-// rows of those before it, and has its own time. If f fails, only its own changes are undone. A method needs nothing but Write, or
-// sqldb.Writing, to share commits with all others.
+// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its
+// end, which takes milliseconds, so that its outcome is known. Writes that come while a transaction
+// is under way share the next one, in the order of their arrival: each sees the rows of those
+// before it, and has its own time. If f fails, only its own changes are undone. A method needs
+// nothing but Write, or sqldb.Writing, to share commits with all others.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
 	return err
@@ -138,7 +141,8 @@ func (s *DB) writeBatch(writes []*write) {
 	}
 }
 
-// transaction runs writes in a transaction and commits it. failures are those of single writes, err is that of all others.
+// transaction runs writes in a transaction and commits it. failures are those of single writes, err
+// is that of all others.
 func (s *DB) transaction(writes []*write) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
@@ -161,8 +165,9 @@ func (s *DB) transaction(writes []*write) (failures []error, err error) {
 	return failures, commitError(tx.Commit())
 }
 
-// writeShared runs a write within a transaction with others. failure is that of the write, whose changes are undone. err means that the
-// whole transaction is lost: SQLite itself rolls it back if the disk is full or fails.
+// writeShared runs a write within a transaction with others. failure is that of the write, whose
+// changes are undone. err means that the whole transaction is lost: SQLite itself rolls it back if
+// the disk is full or fails.
 func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error) (failure, err error) {
 	q := s.tx(ctx, tx)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -177,7 +182,8 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	return failure, nil
 }
 
-// commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless it surely was not committed.
+// commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless
+// it surely was not committed.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
 		return store.Unavailable(sqliteCause(err))
@@ -188,7 +194,8 @@ func commitError(err error) error {
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.PerDatabase. SQLite stores no counts; the empty transaction only reports whether the store can write.
+// CountHours implements sqldb.PerDatabase. SQLite stores no counts; the empty transaction only
+// reports whether the store can write.
 func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
 	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }
@@ -211,8 +218,8 @@ func (s *DB) Pools() (all []store.Pool) {
 // BeforeErase implements sqldb.Engine.
 func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
-// RemoveTraces implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only copies the write-ahead log into the
-// database file and empties it, unless a reader still needs it.
+// RemoveTraces implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
+// copies the write-ahead log into the database file and empties it, unless a reader still needs it.
 func (s *DB) RemoveTraces(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.Unavailable(sqliteCause(err))

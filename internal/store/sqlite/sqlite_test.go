@@ -21,7 +21,8 @@ import (
 	"sendcode/internal/store/storetest"
 )
 
-// Migrating a file costs more than most of these tests do with it, so it is done once, and each has a copy.
+// Migrating a file costs more than most of these tests do with it, so it is done once, and each has
+// a copy.
 func TestSQLite(t *testing.T) {
 	path := storetest.TempFile(t)
 	storetest.OK(t, openSQLite(t, path, &storetest.TestClock{At: storetest.Epoch}).Close())
@@ -45,10 +46,12 @@ func sqliteFixture(t *testing.T, path string) *storetest.Fixture {
 	return storetest.NewFixture(db).Beside(db).Clocked(storetest.Epoch, clock.Step)
 }
 
-// The data directory is locked against a second process; but if there were one, the gate would hold all the same.
+// The data directory is locked against a second process; but if there were one, the gate would hold
+// all the same.
 func TestSQLiteTwice(t *testing.T) {
 	clock, path := &storetest.TestClock{At: storetest.Epoch}, storetest.TempFile(t)
-	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch, nil)
+	f := storetest.NewFixture(openSQLite(t, path, clock)).Beside(openSQLite(t, path, clock)).Clocked(storetest.Epoch,
+		nil)
 	f.BeginAll(t, 24, func(int) store.Intent { return f.Intent(1, storetest.WithRules(storetest.Rule(7, time.Hour))) })
 	storetest.Equal(t, "rows", len(f.All(t)), 7)
 }
@@ -134,8 +137,8 @@ func TestSQLiteWaitForTheWriter(t *testing.T) {
 	f.Admit(t, in)
 }
 
-// A commit that fails before it is written is known to have failed, and the writer works on. A deferred foreign key fails at
-// the commit.
+// A commit that fails before it is written is known to have failed, and the writer works on. A
+// deferred foreign key fails at the commit.
 func TestSQLiteFailedCommit(t *testing.T) {
 	f := newSQLiteFixture(t)
 	db := f.Engine.(*DB)
@@ -155,8 +158,9 @@ INSERT INTO b VALUES (1)`)
 	storetest.Equal(t, "rows", len(f.All(t)), 1)
 }
 
-// Writes that come while one is under way share one transaction, in their order. One that fails undoes only its own changes. If the
-// transaction is lost, as on a full disk, none of them wrote anything.
+// Writes that come while one is under way share one transaction, in their order. One that fails
+// undoes only its own changes. If the transaction is lost, as on a full disk, none of them wrote
+// anything.
 func TestSQLiteSharesCommits(t *testing.T) {
 	refused := errors.New("refused")
 	for name, c := range map[string]struct {
@@ -207,7 +211,8 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			}
 			storetest.Equal(t, name+": transactions", len(used), 2)
 			storetest.Equal(t, name+": rows seen by the first three", seen[:4], []int{0, 1, 2, 3})
-			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil))(t)
+			rows := storetest.Must(sqldb.ReadAll(t.Context(), &db.DB, sqldb.OneColumn[int],
+				`SELECT count(*) FROM write_probe`, nil))(t)
 			storetest.Equal(t, name+": rows", rows[0], c.rows)
 		})
 	}
@@ -225,10 +230,13 @@ func TestSQLitePlans(t *testing.T) {
 		return query
 	}
 	for name, c := range map[string]struct{ query, index string }{
-		"gate":      {sqldb.CountedInBucketSQL, "sends_recipient"},
-		"holder":    {heldSQL, "sends_recipient"},
-		"in flight": {`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`, "outbox_due"},
-		"refunds":   {`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
+		"gate":   {sqldb.CountedInBucketSQL, "sends_recipient"},
+		"holder": {heldSQL, "sends_recipient"},
+		"in flight": {
+			`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`,
+			"outbox_due"},
+		"refunds": {
+			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "refusals_logged"},
@@ -240,10 +248,13 @@ func TestSQLitePlans(t *testing.T) {
 		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Mark{}}), "sends_recipient"},
 		"reference": {filter(store.Filter{Reference: "x", Before: &store.Mark{}}), "sends_reference"},
 		"expired":   {sqldb.SQLite.ExpiredSQL(), "verifications_expires"},
-		"counting":  {`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
+		"counting": {
+			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {
 		plan := sqlitePlan(t, db, c.query)
-		if !strings.Contains(plan, c.index) || strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") { // that merges two
+		// that merges two
+		if !strings.Contains(plan, c.index) ||
+			strings.Count(plan, "TEMP B-TREE FOR ORDER") > strings.Count(plan, "COMPOUND QUERY") {
 			t.Errorf("%s: %s", name, plan)
 		}
 	}
@@ -275,11 +286,14 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 	before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
 	replace := `REPLACE INTO audit_entries SELECT id, at, 'other', role, network, action, app, channel, purpose, target, reason, outcome, detail, completes FROM audit_entries`
 	for _, statement := range append([]string{
-		replace, `UPDATE OR REPLACE audit_entries SET actor = 'other'`, `INSERT OR REPLACE INTO audit_recipients SELECT entry, recipient, 'x' FROM audit_recipients`,
+		replace, `UPDATE OR REPLACE audit_entries SET actor = 'other'`,
+		`INSERT OR REPLACE INTO audit_recipients SELECT entry, recipient, 'x' FROM audit_recipients`,
 	}, storetest.OnActs...) {
-		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`, `x'02020202020202020202020202020202'`)
+		statement = strings.ReplaceAll(statement, `decode(repeat('02', 16), 'hex')`,
+			`x'02020202020202020202020202020202'`)
 		if strings.Contains(statement, "ON CONFLICT") {
-			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1) // else it is taken for a join
+			// else it is taken for a join
+			statement = strings.Replace(statement, " ON CONFLICT", " WHERE true ON CONFLICT", 1)
 		}
 		_, err := db.writer.Exec(statement)
 		t.Logf("%s: %v", statement, err)

@@ -12,8 +12,8 @@ import (
 // keptStatements is how many prepared statements a connection keeps.
 const keptStatements = 256
 
-// OpenPool opens a pool of at most so many connections. They keep their statements prepared, since SQLite takes longer to compile a
-// statement than to run it.
+// OpenPool opens a pool of at most so many connections. They keep their statements prepared, since
+// SQLite takes longer to compile a statement than to run it.
 func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -25,8 +25,8 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter when it plans, and so compiles the
-// statement again each time that a value is bound.
+// limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter
+// when it plans, and so compiles the statement again each time that a value is bound.
 var limits = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
 
 type stmtCachingConnector struct{ driver.Connector }
@@ -60,7 +60,8 @@ type preparedStmt interface {
 	driver.StmtQueryContext
 }
 
-// stmtCachingConn keeps statements prepared. database/sql uses a connection from one goroutine at a time.
+// stmtCachingConn keeps statements prepared. database/sql uses a connection from one goroutine at a
+// time.
 type stmtCachingConn struct {
 	sqliteConn
 	idle map[string]preparedStmt // by text; without statements that are running
@@ -79,7 +80,8 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement keeps a statement that has run for its next use. If there is no room, it closes any other one.
+// putStatement keeps a statement that has run for its next use. If there is no room, it closes any
+// other one.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -97,13 +99,15 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mayBeScript reports whether a text may hold several statements, or a PRAGMA, which can take effect when it is prepared.
+// mayBeScript reports whether a text may hold several statements, or a PRAGMA, which can take
+// effect when it is prepared.
 func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runKept takes a statement, prepared before or now, and calls run. It returns the result and the statement, which the caller must pass to
-// putStatement after use. If run fails, it closes the statement.
+// runKept takes a statement, prepared before or now, and calls run. It returns the result and the
+// statement, which the caller must pass to putStatement after use. If run fails, it closes the
+// statement.
 func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
@@ -116,11 +120,13 @@ func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *stmtCachingConn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
+func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
+	args []driver.NamedValue) (driver.Result, error) {
 	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
-	result, stmt, err := runKept(ctx, c, text, func(s preparedStmt) (driver.Result, error) { return s.ExecContext(ctx, args) })
+	result, stmt, err := runKept(ctx, c, text,
+		func(s preparedStmt) (driver.Result, error) { return s.ExecContext(ctx, args) })
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +134,13 @@ func (c *stmtCachingConn) ExecContext(ctx context.Context, text string, args []d
 }
 
 // QueryContext implements driver.QueryerContext.
-func (c *stmtCachingConn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
+func (c *stmtCachingConn) QueryContext(ctx context.Context, text string,
+	args []driver.NamedValue) (driver.Rows, error) {
 	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
-	rows, stmt, err := runKept(ctx, c, text, func(s preparedStmt) (driver.Rows, error) { return s.QueryContext(ctx, args) })
+	rows, stmt, err := runKept(ctx, c, text,
+		func(s preparedStmt) (driver.Rows, error) { return s.QueryContext(ctx, args) })
 	if err != nil {
 		return nil, err
 	}

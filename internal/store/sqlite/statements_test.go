@@ -20,7 +20,8 @@ func onePool(t *testing.T) (*sql.DB, func(func(*stmtCachingConn))) {
 	}
 }
 
-// A statement is compiled once, whatever runs in between; one that failed, and a script, are not kept.
+// A statement is compiled once, whatever runs in between; one that failed, and a script, are not
+// kept.
 func TestStatementsAreKept(t *testing.T) {
 	db, conn := onePool(t)
 	storetest.Must(db.Exec(`CREATE TABLE t (n INTEGER PRIMARY KEY); CREATE TABLE u (n INTEGER)`))(t)
@@ -46,12 +47,14 @@ func TestStatementsAreKept(t *testing.T) {
 	storetest.Equal(t, "rows", n, 4)
 	conn(func(c *stmtCachingConn) {
 		if c.idle[`SELECT count(*) FROM t`] != before || len(c.idle) != 2 {
-			t.Errorf("%d statements are kept, and the SELECT was compiled again: %v", len(c.idle), c.idle[`SELECT count(*) FROM t`] != before)
+			t.Errorf("%d statements are kept, and the SELECT was compiled again: %v", len(c.idle),
+				c.idle[`SELECT count(*) FROM t`] != before)
 		}
 	})
 }
 
-// One statement may run inside itself: each of its runs has a statement of its own, and one of them is kept.
+// One statement may run inside itself: each of its runs has a statement of its own, and one of them
+// is kept.
 func TestStatementWithinItself(t *testing.T) {
 	db, conn := onePool(t)
 	const three = `SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3`

@@ -22,9 +22,10 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// commitUndone reports whether a failed COMMIT certainly committed nothing: SQLite could not write the last frame of the write-ahead log,
-// or did not begin to write, and SQLite or the driver has rolled back. After another error, such as a failed sync, the last frame may be in
-// the file; then the transaction may take effect after a crash, until a later commit overwrites the frame.
+// commitUndone reports whether a failed COMMIT certainly committed nothing: SQLite could not write
+// the last frame of the write-ahead log, or did not begin to write, and SQLite or the driver has
+// rolled back. After another error, such as a failed sync, the last frame may be in the file; then
+// the transaction may take effect after a crash, until a later commit overwrites the frame.
 // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
@@ -59,8 +60,9 @@ func sqliteCause(err error) error {
 // LastCommit implements sqldb.Engine: a Ping of a file is cheap.
 func (s *DB) LastCommit() *sqldb.Commit { return nil }
 
-// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It allocates more pages than a send needs and frees
-// them before the commit, so that the file has free pages for the next send.
+// Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It
+// allocates more pages than a send needs and frees them before the commit, so that the file has
+// free pages for the next send.
 func (s *DB) Ping(ctx context.Context) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		return q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (zeroblob(65536))`, `DELETE FROM write_probe`)

@@ -1,5 +1,5 @@
-// Package storetest is the contract of a store, as a kit: Run holds a database against it, RunGateSchedule holds its gate against a
-// naive one.
+// Package storetest is the contract of a store, as a kit: Run holds a database against it,
+// RunGateSchedule holds its gate against a naive one.
 package storetest
 
 import (
@@ -10,17 +10,22 @@ import (
 	"testing"
 )
 
-// contract is what every database must do, by group. A case is named after its function, and gets an empty database.
+// contract is what every database must do, by group. A case is named after its function, and gets
+// an empty database.
 var contract = map[string][]func(t *testing.T, f *Fixture){
-	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents, rejectionsOfARecipient, onlyRecipientsRejectionsCount,
+	"begin": {beginWrites, onlyBucketsSendsCount, youngerByTheLimiter, repeatedBegin, badIntents,
+		rejectionsOfARecipient, onlyRecipientsRejectionsCount,
 		sixtyCallers, MixedRecipients},
 	"join": {joins, strangersJoinNone},
-	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow, failuresAtOnce,
+	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
+		failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
-	"claim":   {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
-	"flight":  {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverExpired, callersCode, refundsAreLeased, takenOnce},
+	"claim": {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
+	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverExpired, callersCode,
+		refundsAreLeased, takenOnce},
 	"refused": {refusalsAddUp, manyRefusals},
-	"read": {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections, readFailedSends, heavyRecipients,
+	"read": {story, countingSends, historyOfVerifications, findBySupportReference, readMailServerRejections,
+		readFailedSends, heavyRecipients,
 		hostileTexts, codeStates},
 	"acts":       {acts, actsOnce, cancelsBy},
 	"suppressed": {bounceSuppresses, suppressionList, suppressionActs},
@@ -35,14 +40,16 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"spending":   {spendTogether, spendPeriods, spendInParallel, carrierHolds},
 	"heard":      {providerEvents, providerEventsAtOnce, providerEventsExpire},
 	"receipts":   {receipts, pollsBackOffAndEnd, duePollsShared, receiptFirst},
-	"watch":      {watchPauses, watchLeavesCallersCodesOut, watchJudgesByClass, watchCounts, watchKnowsWhatIsUsual, watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
+	"watch": {watchPauses, watchLeavesCallersCodesOut, watchJudgesByClass, watchCounts, watchKnowsWhatIsUsual,
+		watchGrowsStricter, watchLifted, watchedAtOnce, storyNamesThePause},
 	"observe":    {backlog, waiting, observed},
 	"turn":       {leaseOfOneReplica},
 	"partitions": {driftedIDs, windowOverMonths, pagesOverMonths, idleReplicaSeesOthers, storageStatus},
 	"end":        {callsAfterCancelAndClose},
 }
 
-// Run holds a database against the groups of cases that are named; against all, where none is. open gives each case an empty one.
+// Run holds a database against the groups of cases that are named; against all, where none is. open
+// gives each case an empty one.
 func Run(t *testing.T, open func(t *testing.T) *Fixture, groups ...string) {
 	for group, cases := range contract {
 		if len(groups) > 0 && !slices.Contains(groups, group) {

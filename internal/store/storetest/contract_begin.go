@@ -20,24 +20,29 @@ func beginWrites(t *testing.T, f *Fixture) {
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
 	// A send and a verification begin anew, whatever the caller says of them.
-	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored", "ignored", 3, 3
+	in.Verification.Locale, in.Verification.App, in.Verification.Attempts, in.Verification.Sends = "ignored",
+		"ignored", 3, 3
 	in.Verification.ApprovedAt, in.Verification.CanceledAt, in.Verification.Forgiven = f.Now, f.Now, 3
 	in.Send.Status, in.Send.Attempt, in.Send.Reason = store.Failed, 7, "ignored"
 	got := f.Admit(t, in)
 
 	v := store.Verification{
 		ID: in.Verification.ID, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: in.Send.Recipient,
-		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"), KeyID: "k1",
-		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Reference: "order 7", CreatedAt: f.Now, ExpiresAt: f.Now.Add(10 * time.Minute),
+		To: "a•••@example.com", Sealed: []byte{0, 1, 255}, Holder: "s:1", Nonce: []byte("0123456789abcdef"),
+		KeyID:      "k1",
+		CodeLength: 6, Alphabet: "unambiguous", Locale: "en", Reference: "order 7", CreatedAt: f.Now,
+		ExpiresAt:   f.Now.Add(10 * time.Minute),
 		MaxAttempts: 5, Sends: 1,
 	}
 	s := store.Send{
 		ID: in.Send.ID, VerificationID: v.ID, Number: 1, App: "shop", Channel: recipient.Email, Purpose: "login",
 		Recipient: in.Send.Recipient, To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
-		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis", LoggedAt: f.Now,
-		DueAt: f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
+		Status: store.Sending, Attempt: 1, Counts: true, TakenAt: Epoch.Add(-7 * time.Hour), Clock: "redis",
+		LoggedAt: f.Now,
+		DueAt:    f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
-	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now, NowClock: store.DatabaseClock})
+	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now,
+		NowClock: store.DatabaseClock})
 	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
 	Equal(t, "verification", read, v)
@@ -54,12 +59,16 @@ func onlyBucketsSendsCount(t *testing.T, f *Fixture) {
 	other(func(in *store.Intent) { in.Send.Recipient[0] = 1 })
 	other(func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift", "gifts", "log"} })
 	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose = "signup" })) // shares login's policy
-	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"gift", "new"} }))
+	f.Refuse(t, f.Intent(1, one, func(in *store.Intent) {
+		in.Send.Purpose, in.Purposes = "new",
+			[]string{"gift", "new"}
+	}))
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "new", []string{"new"} }))
 }
 
-// A send counts for as long as it is younger than the window on the limiter's clock, although its row is older: of a browser, and of a
-// back end, whose rows of the last day are read for another reason too.
+// A send counts for as long as it is younger than the window on the limiter's clock, although its
+// row is older: of a browser, and of a back end, whose rows of the last day are read for another
+// reason too.
 func youngerByTheLimiter(t *testing.T, f *Fixture) {
 	for n, window := range []time.Duration{time.Hour, 24 * time.Hour, 30 * time.Hour} {
 		for i, holder := range []string{"", "s:1"} {
@@ -86,22 +95,30 @@ func repeatedBegin(t *testing.T, f *Fixture) {
 	Equal(t, "repeated", again, first)
 	Equal(t, "rows", len(f.All(t)), 1)
 
-	f.End(t, in.Send.ID, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550", Refund: true})
+	f.End(t, in.Send.ID, store.Outcome{Status: store.Failed, Reason: "rejected", Provider: "mx", ProviderCode: "550",
+		Refund: true})
 	Equal(t, "repeated after its end", f.MustBegin(t, in).Send, first.Send)
 
 	in.Send.Recipient[0] ^= 1
 	Is(t, Err(f.Begin(t.Context(), in)), store.ErrBadRequest)
 }
 
-// badIntents are texts and purposes that a request could bring along, and that a database cannot hold or would take for others.
+// badIntents are texts and purposes that a request could bring along, and that a database cannot
+// hold or would take for others.
 func badIntents(t *testing.T, f *Fixture) {
 	for name, change := range map[string]func(*store.Intent){
-		"foreign purpose":  func(in *store.Intent) { in.Send.Purpose = "gift" },
-		"NUL":              func(in *store.Intent) { in.Send.Reference = "a\x00b" },
-		"not UTF-8":        func(in *store.Intent) { in.Send.Locale = "\xff" },
-		"joined purposes":  func(in *store.Intent) { in.Purposes = append(in.Purposes, "a"+store.PurposeSeparator+"b") },
+		"foreign purpose": func(in *store.Intent) { in.Send.Purpose = "gift" },
+		"NUL":             func(in *store.Intent) { in.Send.Reference = "a\x00b" },
+		"not UTF-8":       func(in *store.Intent) { in.Send.Locale = "\xff" },
+		"joined purposes": func(in *store.Intent) {
+			in.Purposes = append(in.Purposes,
+				"a"+store.PurposeSeparator+"b")
+		},
 		"NUL in a purpose": func(in *store.Intent) { in.Purposes = append(in.Purposes, "a\x00") },
-		"browser's holder": func(in *store.Intent) { in.Verification.Class, in.Verification.Holder = store.KnownBrowser, "s:1" },
+		"browser's holder": func(in *store.Intent) {
+			in.Verification.Class,
+				in.Verification.Holder = store.KnownBrowser, "s:1"
+		},
 		"code of nobody":   func(in *store.Intent) { in.Code = []byte("sealed") },
 		"caller's no code": func(in *store.Intent) { in.Verification.CallerChecks = true },
 		"code of another": func(in *store.Intent) {
@@ -125,7 +142,8 @@ func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%
 
 func sixtyCallers(t *testing.T, f *Fixture) {
 	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {
-		return f.Intent(1, TakenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))), WithRules(Rule(7, time.Hour)))
+		return f.Intent(1, TakenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))),
+			WithRules(Rule(7, time.Hour)))
 	})
 	Equal(t, "admitted", admitted, 7)
 	for _, b := range begun {
@@ -159,7 +177,8 @@ func MixedRecipients(t *testing.T, f *Fixture) {
 	}
 }
 
-// joinRows are the conditions of a resend, one each, on top of a verification of recipient 1 that holder s:1 may resend.
+// joinRows are the conditions of a resend, one each, on top of a verification of recipient 1 that
+// holder s:1 may resend.
 var joinRows = []struct {
 	name   string
 	before func(t *testing.T, f *Fixture, v store.Verification)
@@ -175,11 +194,14 @@ var joinRows = []struct {
 		f.approve(t, v.ID)
 	}},
 	{name: "canceled", before: func(t *testing.T, f *Fixture, v store.Verification) { cancel(t, f, v.ID) }},
-	{name: "one try left", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
+	{name: "one try left", joins: true,
+		before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 4) }},
 	{name: "no try left", before: func(t *testing.T, f *Fixture, v store.Verification) { useTries(t, f, v.ID, 5) }},
-	{name: "just enough life", joins: true, before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
+	{name: "just enough life", joins: true,
+		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8 * time.Minute) }},
 	{name: "by a rule of more than a day", joins: true, change: WithRules(Rule(2, 30*time.Hour))},
-	{name: "1 µs too little life", before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
+	{name: "1 µs too little life",
+		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(8*time.Minute + time.Microsecond) }},
 	{name: "expired, no life asked for", change: func(in *store.Intent) { in.MinLife = 0 },
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10 * time.Minute) }},
 	{name: "last instant, no life asked for", joins: true, change: func(in *store.Intent) { in.MinLife = 0 },
@@ -194,7 +216,8 @@ func heldBy(holder string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.Holder = holder }
 }
 
-// strangersJoinNone wants a verification of its own for each send of a back end's stranger, unless it names another.
+// strangersJoinNone wants a verification of its own for each send of a back end's stranger, unless
+// it names another.
 func strangersJoinNone(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1, heldBy("s:1"), byBrowser))
 	for _, change := range []func(*store.Intent){byBrowser, heldBy("s:2")} {
@@ -218,7 +241,8 @@ func useTries(t *testing.T, f *Fixture, id string, n int) {
 	}
 }
 
-// joins wants the same code and life as the first send's, or a verification of its own, by the ID that is named and by the holder.
+// joins wants the same code and life as the first send's, or a verification of its own, by the ID
+// that is named and by the holder.
 func joins(t *testing.T, f *Fixture) {
 	held := heldBy("s:1")
 	for n, c := range append(joinRows, joinRows...) {
@@ -237,7 +261,8 @@ func joins(t *testing.T, f *Fixture) {
 		v, id, number := got.Verification, in.Verification.ID, 1
 		if c.joins {
 			id, number = first.Verification.ID, 2
-			Equal(t, c.name+": life and code", []any{v.ExpiresAt, v.Nonce}, []any{first.Verification.ExpiresAt, first.Verification.Nonce})
+			Equal(t, c.name+": life and code", []any{v.ExpiresAt, v.Nonce},
+				[]any{first.Verification.ExpiresAt, first.Verification.Nonce})
 		}
 		Equal(t, c.name+": joined", []any{v.ID, got.Send.VerificationID, got.Send.Number, v.Sends, v.App},
 			[]any{id, id, number, number, in.Send.App})

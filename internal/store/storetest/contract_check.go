@@ -43,9 +43,10 @@ func checksAreKept(t *testing.T, f *Fixture) {
 
 // Wrong is a check of a wrong code.
 func Wrong(id string) store.CheckRequest {
-	return store.CheckRequest{ID: id, Network: "192.0.2.0/24", Judge: func(store.Verification, bool) (bool, store.NewEvent, error) {
-		return false, store.NewEvent{}, nil
-	}}
+	return store.CheckRequest{ID: id, Network: "192.0.2.0/24",
+		Judge: func(store.Verification, bool) (bool, store.NewEvent, error) {
+			return false, store.NewEvent{}, nil
+		}}
 }
 
 // Right is a check of the right code, with the event of its approval, if any.
@@ -75,7 +76,8 @@ func cancelOrApprove(t *testing.T, f *Fixture) {
 		return db.Cancel(t.Context(), v.ID)
 	}), 1)
 	got := f.Code(t, v.ID)
-	Equal(t, "canceled and not approved, or the other way round", got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
+	Equal(t, "canceled and not approved, or the other way round",
+		got.CanceledAt.IsZero() != got.ApprovedAt.IsZero(), true)
 	done := f.Admit(t, f.Intent(1)).Verification
 	f.approve(t, done.ID)
 	Equal(t, "canceled after its approval", Must(f.Cancel(t.Context(), done.ID))(t), false)
@@ -116,7 +118,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	older := f.Admit(t, f.Intent(1, held)).Verification
 	f.Pass(time.Second)
 	newer := f.Admit(t, f.Intent(1, held)).Verification
-	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login", Holder: "s:1"}
+	query := store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: newer.Recipient, Purpose: "login",
+		Holder: "s:1"}
 	Equal(t, "newest", Must(f.NewestPending(t.Context(), query))(t), newer)
 	useTries(t, f, newer.ID, 5)
 	Equal(t, "the one that has tries left", Must(f.NewestPending(t.Context(), query))(t), older)
@@ -124,7 +127,8 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 	Is(t, Err(f.NewestPending(t.Context(), query)), fault.NotFound)
 }
 
-// tryOnce says whether a try was counted; if not, the verification must be told as pending, as the bound alone does it.
+// tryOnce says whether a try was counted; if not, the verification must be told as pending, as the
+// bound alone does it.
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
 	got := Must(f.Check(t.Context(), Wrong(id)))(t)
@@ -157,7 +161,8 @@ func byBrowser(in *store.Intent) { in.Verification.Class = store.UnknownBrowser 
 func byKnown(in *store.Intent) { in.Verification.Class = store.KnownBrowser }
 
 // spendAllTries opens verifications of recipient n, a second apart, and spends all their tries.
-func (f *Fixture) spendAllTries(t *testing.T, n, verifications int, changes ...func(*store.Intent)) (all []store.Verification) {
+func (f *Fixture) spendAllTries(t *testing.T, n, verifications int,
+	changes ...func(*store.Intent)) (all []store.Verification) {
 	t.Helper()
 	for range verifications {
 		v := f.Admit(t, f.Intent(n, changes...)).Verification
@@ -180,7 +185,8 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	end := spent[0].CreatedAt.Add(gate.FailureWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
-	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // the rules refuse first, and how often codes were guessed is not told
+	// the rules refuse first, and how often codes were guessed is not told
+	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
 	resend := f.Intent(1)
 	resend.Join = fresh.ID
@@ -198,12 +204,14 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
 }
 
-// What callers of one class fail at locks out their own codes alone, whichever caller enters or sends them.
+// What callers of one class fail at locks out their own codes alone, whichever caller enters or
+// sends them.
 func failuresByClass(t *testing.T, f *Fixture) {
 	theirs, own := f.Admit(t, f.Intent(1, byBrowser)).Verification, f.Admit(t, f.Intent(1)).Verification
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
-	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class}, []store.Class{store.UnknownBrowser, store.KnownBrowser,
-		store.SecretKey})
+	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class},
+		[]store.Class{store.UnknownBrowser, store.KnownBrowser,
+			store.SecretKey})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
 	wait := spent[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
@@ -212,7 +220,8 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "a browser's code", tryOnce(t, f, theirs.ID), false)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
-	f.refuseLockedOut(t, f.Intent(1, byBrowser), store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, f.Intent(1, byBrowser),
+		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
 	f.Admit(t, f.Intent(1))
 	again := f.Intent(1, byBrowser)
 	again.Join = own.ID // the code that it would carry can be tried
@@ -255,10 +264,12 @@ func failuresApart(t *testing.T, f *Fixture) {
 		Equal(t, what, tryOnce(t, f, apart.ID), true)
 	}
 	Equal(t, "another purpose", tryOnce(t, f, signup.ID), false)
-	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted, false)
+	Equal(t, "its send", f.MustBegin(t, f.Intent(1, func(in *store.Intent) { in.Send.Purpose = "signup" })).Admitted,
+		false)
 }
 
-// A hundred wrong tries in a row are enough for a month, however they are spread over days and classes.
+// A hundred wrong tries in a row are enough for a month, however they are spread over days and
+// classes.
 func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
 	for _, by := range []func(*store.Intent){byBrowser, byKnown, byBrowser, func(*store.Intent) {}} {
@@ -274,7 +285,8 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	wait := first[0].CreatedAt.Add(gate.RowWindow).Sub(f.Now)
 	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
 	f.checkLockedOut(t, almost, wait)
-	f.refuseLockedOut(t, f.Intent(1, byKnown), store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.RowLimit})
+	f.refuseLockedOut(t, f.Intent(1, byKnown),
+		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.RowLimit})
 
 	f.Pass(first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification

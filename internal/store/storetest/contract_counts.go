@@ -19,7 +19,8 @@ func withRejections(limit int, window time.Duration) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rejections = FailedAtMost(limit, window) }
 }
 
-// reject begins a send and has it fail because its address takes no messages: rejected, unless another reason is given.
+// reject begins a send and has it fail because its address takes no messages: rejected, unless
+// another reason is given.
 func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
 	t.Helper()
 	f.fail(t, in, store.Outcome{Reason: append(reason, store.ReasonRejected)[0], BadAddress: true})
@@ -39,15 +40,18 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	two := withRejections(2, time.Hour)
 	f.reject(t, f.Intent(1, two))
 	f.Pass(10 * time.Minute)
-	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonSuppressed) // the first one's place was given back
+	// the first one's place was given back
+	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonSuppressed)
 	f.Pass(time.Minute)
 	in := f.Intent(1, two, TakenAt("redis", Epoch))
 	got := f.Refuse(t, in)
 	Equal(t, "rejected", got.Rejected, []quota.Event{
-		{ID: got.Rejected[0].ID, At: Epoch.Add(-11*time.Minute - time.Second)}, {ID: got.Rejected[1].ID, At: Epoch.Add(-time.Minute)},
+		{ID: got.Rejected[0].ID, At: Epoch.Add(-11*time.Minute - time.Second)},
+		{ID: got.Rejected[1].ID, At: Epoch.Add(-time.Minute)},
 	})
 	Equal(t, "history", len(got.History), 0)
-	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected}, got.Now)
+	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected},
+		got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
 	in = f.Intent(1, withRejections(3, time.Hour), TakenAt("redis", Epoch)) // read with each request
 	let := f.Admit(t, in)
@@ -63,9 +67,12 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 // Of every purpose of the recipient, and of nothing else.
 func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	one := withRejections(1, time.Hour)
-	for _, o := range []store.Outcome{ // nor what was sent, may have been, or does not say that the address takes no messages
-		{Status: store.Sent, Reason: store.ReasonRejected, BadAddress: true}, {Status: store.Unknown, Reason: store.ReasonRejected, BadAddress: true},
-		{Status: store.Failed, Reason: "expired", Refund: true}, {Status: store.Failed, Reason: store.ReasonRejected, Refund: true},
+	// nor what was sent, may have been, or does not say that the address takes no messages
+	for _, o := range []store.Outcome{
+		{Status: store.Sent, Reason: store.ReasonRejected, BadAddress: true},
+		{Status: store.Unknown, Reason: store.ReasonRejected, BadAddress: true},
+		{Status: store.Failed, Reason: "expired", Refund: true},
+		{Status: store.Failed, Reason: store.ReasonRejected, Refund: true},
 		{Status: store.Failed, Reason: store.ReasonPaused, Refund: true},
 	} {
 		f.Ended(t, f.Intent(1, one), o)
@@ -77,14 +84,15 @@ func onlyRecipientsRejectionsCount(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, one, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 }
 
-// FailedSends returns the sends of a class that failed for another reason than their address since the last message that was sent, and says
-// of those that a pause stopped whether one is in force.
+// FailedSends returns the sends of a class that failed for another reason than their address since
+// the last message that was sent, and says of those that a pause stopped whether one is in force.
 func readFailedSends(t *testing.T, f *Fixture) {
 	of := func(class store.Class) func(*store.Intent) {
 		return func(in *store.Intent) { in.Verification.Class = class }
 	}
 	number := text("+49151", "DE")
-	q := store.FailedQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient, Class: store.UnknownBrowser,
+	q := store.FailedQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient,
+		Class:  store.UnknownBrowser,
 		Within: time.Hour}
 	expect := func(what string, want ...store.FailedSend) {
 		t.Helper()
@@ -95,7 +103,8 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	failed := func(out store.Outcome, changes ...func(*store.Intent)) store.FailedSend {
 		t.Helper()
 		begun := f.fail(t, f.Intent(1, append(changes, number)...), out)
-		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose, Paused: out.Reason == store.ReasonPaused}
+		return store.FailedSend{ID: begun.Send.ID, EndedAt: f.Now, Purpose: begun.Send.Purpose,
+			Paused: out.Reason == store.ReasonPaused}
 	}
 	stranger, rejected := of(store.UnknownBrowser), store.Outcome{Reason: store.ReasonRejected}
 	f.fail(t, f.Intent(1, number, stranger), store.Outcome{Reason: store.ReasonEnded})
@@ -147,7 +156,8 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect("after a reset")
 }
 
-// AllRejected returns the sends that the mail server refused for good, by when they ended, oldest first.
+// AllRejected returns the sends that the mail server refused for good, by when they ended, oldest
+// first.
 func readMailServerRejections(t *testing.T, f *Fixture) {
 	one := f.Intent(1)
 	f.reject(t, one)
@@ -156,22 +166,26 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 	f.reject(t, f.Intent(2))
 	f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute - time.Second)
-	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3, 2*time.Minute + time.Second: 2,
-		59 * time.Second: 0} {
+	for within, n := range map[time.Duration]int{2*time.Minute + time.Second + time.Microsecond: 3,
+		2*time.Minute + time.Second: 2,
+		59 * time.Second:            0} {
 		var all []store.CountedSend
 		OK(t, f.AllRejected(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
 		Equal(t, "all", len(all), n)
 		if n == 3 {
 			Equal(t, "the first", all[0], store.CountedSend{
-				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient, Clock: store.DatabaseClock,
+				App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: one.Send.Recipient,
+				Clock: store.DatabaseClock,
 				Event: quota.Event{ID: string(one.Send.ID[:]), At: f.Now.Add(-2*time.Minute - time.Second)},
 			})
 		}
 	}
-	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
+	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }),
+		fault.NotFound)
 }
 
-// A history has the counted sends of a bucket, and those of the verifications that are named, by their age on the clock.
+// A history has the counted sends of a bucket, and those of the verifications that are named, by
+// their age on the clock.
 func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.Bucket {
 		return store.Bucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
@@ -193,7 +207,8 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 		of       []string
 		all, own int
 		within   time.Duration
-	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour}, {v.Chain(), 2, 1, 2 * time.Minute}} {
+	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour},
+		{v.Chain(), 2, 1, 2 * time.Minute}} {
 		h := Must(f.History(t.Context(), bucket(one), time.Hour))(t)
 		all, own := h.Sends(c.within, "redis", at), h.SendsOf(c.of, c.within, "redis", at)
 		Equal(t, "all", len(all), c.all)
@@ -206,7 +221,8 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
 }
 
-// CountedSends tells the sends that count, oldest first, on the clock that is asked for where they were taken on it.
+// CountedSends tells the sends that count, oldest first, on the clock that is asked for where they
+// were taken on it.
 func countingSends(t *testing.T, f *Fixture) {
 	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour)))).Send
 	f.Pass(time.Second)
@@ -228,7 +244,8 @@ func countingSends(t *testing.T, f *Fixture) {
 		{"redis", time.Second, []store.CountedSend{second}},
 	} {
 		var got []store.CountedSend
-		OK(t, f.CountedSends(t.Context(), c.clock, c.within, func(c store.CountedSend) error { got = append(got, c); return nil }))
+		OK(t, f.CountedSends(t.Context(), c.clock, c.within,
+			func(c store.CountedSend) error { got = append(got, c); return nil }))
 		Equal(t, "counted on "+c.clock, got, c.want)
 	}
 }
@@ -247,7 +264,8 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 
 	now := f.Now
 	crowd := func(n byte, sends int, ago time.Duration) store.HeavyRecipient {
-		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n}, To: "a•••@example.com",
+		return store.HeavyRecipient{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: n},
+			To:      "a•••@example.com",
 			Purpose: "login", Sends: sends, Newest: now.Add(-ago)}
 	}
 	login := []string{"signup", "login"}
@@ -257,12 +275,14 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		all  int
 		want []store.HeavyRecipient
 	}{
-		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{one, two}},
+		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2,
+			[]store.HeavyRecipient{one, two}},
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
 		// 5 min ago is out
-		{store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2, []store.HeavyRecipient{crowd(1, 2,
-			time.Minute), two}},
+		{store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2,
+			[]store.HeavyRecipient{crowd(1, 2,
+				time.Minute), two}},
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
 		{store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {

@@ -57,15 +57,18 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: tell}
 		f.MustFinish(t, o, true)
 		want := store.AppEvent{
-			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID, Status: string(status),
+			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID,
+			Status: string(status),
 			Reason: "why", Test: tell.Test, At: f.Now, State: store.EventPending, DueAt: f.Now,
 			Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7",
 		}
 		Equal(t, "event", f.events(t, store.AppEventFilter{})[0], want)
-		// It ended before: nothing more is told, though the caller, who did not hear of it, asks again.
+		// It ended before: nothing more is told, though the caller, who did not hear of it, asks
+		// again.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
-		f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")}, false)
+		f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")},
+			false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
 		Equal(t, "due", f.takeDueEvents(t, "shop"), []store.AppEvent{want})
 		Equal(t, "event, taken", f.events(t, store.AppEventFilter{})[0], want)
@@ -73,7 +76,8 @@ func eventOfASend(t *testing.T, f *Fixture) {
 	}
 }
 
-// An app with many events that are due takes nothing of another's turn, and of one app the longest overdue come first.
+// An app with many events that are due takes nothing of another's turn, and of one app the longest
+// overdue come first.
 func eventShares(t *testing.T, f *Fixture) {
 	tell := func(n int, app string) uuid.UUID {
 		tell := f.Telling("send.sent")
@@ -92,7 +96,8 @@ func eventShares(t *testing.T, f *Fixture) {
 		return eventIDs(events)
 	}
 	Equal(t, "nothing asked for", take(), nil)
-	Equal(t, "a share each", take(store.Share{App: "busy", Limit: 3}, store.Share{App: "quiet", Limit: 3}), append(busy[:3:3], quiet))
+	Equal(t, "a share each", take(store.Share{App: "busy", Limit: 3}, store.Share{App: "quiet", Limit: 3}),
+		append(busy[:3:3], quiet))
 	Equal(t, "the next ones", take(store.Share{App: "quiet", Limit: 3}, store.Share{App: "busy", Limit: 4}), busy[3:7])
 	Equal(t, "the last one", take(store.Share{App: "busy", Limit: 4}), busy[7:])
 	listed := f.events(t, store.AppEventFilter{App: "busy", State: store.EventPending, Before: busy[3]})
@@ -101,14 +106,18 @@ func eventShares(t *testing.T, f *Fixture) {
 
 func eventsOnce(t *testing.T, f *Fixture) {
 	begun := f.AdmitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
-	f.EndAll(t, begun, func(int) store.Outcome { return store.Outcome{Status: store.Sent, Event: f.Telling("send.sent")} })
+	f.EndAll(t, begun, func(int) store.Outcome {
+		return store.Outcome{Status: store.Sent,
+			Event: f.Telling("send.sent")}
+	})
 	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
 		events, _, err := db.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})
 }
 
-// Each code that expires is told once, also those of one instant, however many replicas tell it; of one that ended otherwise nothing is.
+// Each code that expires is told once, also those of one instant, however many replicas tell it; of
+// one that ended otherwise nothing is.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
 	open := f.AdmitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
@@ -119,9 +128,10 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
 	tell := func(db *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
-		return Must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3, func(store.Verification) (store.NewEvent, error) {
-			return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
-		}))(t)
+		return Must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3,
+			func(store.Verification) (store.NewEvent, error) {
+				return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
+			}))(t)
 	}
 	told := func() (ids []string) {
 		for _, e := range f.events(t, store.AppEventFilter{}) {

@@ -50,11 +50,13 @@ func finish(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(3 * time.Second)
-		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff", Provider: "mx.example.com",
+		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff",
+			Provider:     "mx.example.com",
 			ProviderCode: "250 2.0.0", Took: 1500*time.Microsecond + 999}
 		f.MustFinish(t, o, true)
 		want := begun.Send
-		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com", "250 2.0.0"
+		want.Status, want.Reason, want.Provider, want.ProviderCode = status, "why\uFFFD\uFFFD", "mx.example.com",
+			"250 2.0.0"
 		want.Took, want.DueAt, want.FinishedAt = 1500*time.Microsecond, time.Time{}, f.Now
 		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 		found := Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)
@@ -70,10 +72,12 @@ func finish(t *testing.T, f *Fixture) {
 func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	held := Held(begun.Send.ID, 1)
-	p := store.Postponement{Held: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx", ProviderCode: "451"}
+	p := store.Postponement{Held: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx",
+		ProviderCode: "451"}
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
-	want.Status, want.Reason, want.Provider, want.ProviderCode, want.DueAt = store.Queued, "greylisted", "mx", "451", f.Now.Add(5*time.Second)
+	want.Status, want.Reason, want.Provider, want.ProviderCode, want.DueAt = store.Queued, "greylisted", "mx", "451",
+		f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held})) // it waits: there is no lease to renew
@@ -86,11 +90,13 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	OK(t, f.Renew(t.Context(), time.Minute, []store.Held{{ID: held.ID, Attempt: 2}})) // it waits no longer
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
-	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false) // nor can the first attempt do anything else
+	// nor can the first attempt do anything else
+	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
 	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t), false)
 	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held}))
 
-	// Its lease ends without a word: in doubt from then on, also after an attempt that was postponed, and its place stays spent.
+	// Its lease ends without a word: in doubt from then on, also after an attempt that was
+	// postponed, and its place stays spent.
 	f.Pass(time.Microsecond)
 	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 3)}))(t), true)
@@ -98,7 +104,8 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	f.MustFinish(t, store.Outcome{Held: Held(held.ID, 4), Status: store.Failed, Refund: true}, true)
 	row := f.Row(t, held.ID)
 	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
-	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t), false)
+	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t),
+		false)
 }
 
 // withCode gives an intent a caller's code, as it is sealed.
@@ -106,8 +113,8 @@ func withCode(sealed string) func(*store.Intent) {
 	return func(in *store.Intent) { in.Verification.CallerChecks, in.Code = true, []byte(sealed) }
 }
 
-// A caller's code is handed out with each attempt, and with no other send; with the end of its send it is gone. It joins nothing, and
-// nothing joins it.
+// A caller's code is handed out with each attempt, and with no other send; with the end of its send
+// it is gone. It joins nothing, and nothing joins it.
 func callersCode(t *testing.T, f *Fixture) {
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	codes := func(work []store.Work) (codes []string) {
@@ -127,10 +134,12 @@ func callersCode(t *testing.T, f *Fixture) {
 	}
 	first := f.Admit(t, f.Intent(1, held))
 	begun := f.Admit(t, f.Intent(1, held, withCode("sealed\x00\xff")))
-	Equal(t, "opened a verification that the caller checks", []bool{begun.Opened(), f.Code(t, begun.Verification.ID).CallerChecks}, []bool{true, true})
+	Equal(t, "opened a verification that the caller checks",
+		[]bool{begun.Opened(), f.Code(t, begun.Verification.ID).CallerChecks}, []bool{true, true})
 	Equal(t, "code", string(begun.Code), "sealed\x00\xff")
 	Equal(t, "what the next send resends", f.Admit(t, f.Intent(1, held)).Verification.ID, first.Verification.ID)
-	Equal(t, "resent by its ID", f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = begun.Verification.ID })).Opened(), true)
+	Equal(t, "resent by its ID", f.Admit(t,
+		f.Intent(1, func(in *store.Intent) { in.Join = begun.Verification.ID })).Opened(), true)
 	Equal(t, "sealed codes", sealed(), 1)
 	f.Pass(8 * time.Second)
 	Equal(t, "codes", codes(f.MustTakeOver(t, 10)), []string{`""`, `"sealed\x00\xff"`, `""`, `""`})
@@ -141,12 +150,14 @@ func callersCode(t *testing.T, f *Fixture) {
 	Equal(t, "sealed codes while the attempt runs", sealed(), 1)
 	again := f.MustBegin(t, f.Intent(1, held, withCode("other"), func(in *store.Intent) { in.Send.ID = begun.Send.ID }))
 	Equal(t, "repeated, code", []any{again.Repeated, len(again.Code)}, []any{true, 0})
-	f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true}, true)
+	f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true},
+		true)
 	Equal(t, "sealed codes", sealed(), 0)
 
 	// Too many wrong codes lock out what is checked here.
 	f.spendAllTries(t, 2, 4)
-	Equal(t, "admitted in a lockout", []bool{f.MustBegin(t, f.Intent(2)).Admitted, f.MustBegin(t, f.Intent(2, withCode("sealed"))).Admitted},
+	Equal(t, "admitted in a lockout",
+		[]bool{f.MustBegin(t, f.Intent(2)).Admitted, f.MustBegin(t, f.Intent(2, withCode("sealed"))).Admitted},
 		[]bool{false, true})
 	Equal(t, "sealed codes", sealed(), 1)
 	f.erase(t, 2, time.Hour)
@@ -165,7 +176,8 @@ func firstToExpire(t *testing.T, f *Fixture) {
 	Equal(t, "more", len(f.MustTakeOver(t, 1)), 0)
 }
 
-// The sends of a channel, of strangers and of all others wait apart: what one queue takes over, however little it may take, is its own.
+// The sends of a channel, of strangers and of all others wait apart: what one queue takes over,
+// however little it may take, is its own.
 func queuesApart(t *testing.T, f *Fixture) {
 	want, n := map[store.Queue][]uuid.UUID{}, 0
 	for range 2 {
@@ -180,8 +192,10 @@ func queuesApart(t *testing.T, f *Fixture) {
 			}
 		}
 	}
-	take := func(q store.Queue, from func(context.Context, store.Queue, time.Duration, int) ([]store.Work, error)) (ids []uuid.UUID) {
-		for work := Must(from(t.Context(), q, 8*time.Second, 1))(t); len(work) > 0; work = Must(from(t.Context(), q, 8*time.Second, 1))(t) {
+	take := func(q store.Queue, from func(context.Context, store.Queue, time.Duration, int) ([]store.Work, error)) (
+		ids []uuid.UUID) {
+		for work := Must(from(t.Context(), q, 8*time.Second, 1))(t); len(work) > 0; work = Must(from(t.Context(), q,
+			8*time.Second, 1))(t) {
 			ids = append(ids, work[0].Send.ID)
 			Equal(t, "the queue", work[0].Queue(), q)
 		}
@@ -201,7 +215,8 @@ func queuesApart(t *testing.T, f *Fixture) {
 func takeOverExpired(t *testing.T, f *Fixture) {
 	expired := func() (ids []uuid.UUID) {
 		t.Helper()
-		for _, w := range Must(f.TakeOverExpired(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, 10))(t) {
+		for _, w := range Must(f.TakeOverExpired(t.Context(), store.Queue{Channel: recipient.Email},
+			8*time.Second, 10))(t) {
 			ids = append(ids, w.Send.ID)
 		}
 		return ids
@@ -252,8 +267,8 @@ func takenOnce(t *testing.T, f *Fixture) {
 	})
 }
 
-// Outcomes and postponements that come all at once share round trips where the database makes them: each is told its own answer and changes
-// its own row, with an event and a suppression of its own.
+// Outcomes and postponements that come all at once share round trips where the database makes them:
+// each is told its own answer and changes its own row, with an event and a suppression of its own.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
 	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })
@@ -267,7 +282,8 @@ func endTogether(t *testing.T, f *Fixture) {
 	changed := f.atOnce(t, n, func(_ *sqldb.DB, i int) (bool, error) {
 		switch h := Held(begun[i].Send.ID, 1); i % 4 {
 		case 0:
-			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i), Event: events[i]})
+			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i),
+				Event: events[i]})
 		case 1:
 			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true,
 				Suppress: store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i)), For: time.Hour}})
@@ -281,7 +297,8 @@ func endTogether(t *testing.T, f *Fixture) {
 	for i, b := range begun {
 		row := f.Row(t, b.Send.ID)
 		Equal(t, "row", []any{row.Status, row.Counts, row.Reason, row.Took, row.DueAt}, [][]any{
-			{store.Sent, true, "", took(i), time.Time{}}, {store.Failed, false, "rejected", time.Duration(0), time.Time{}},
+			{store.Sent, true, "", took(i), time.Time{}},
+			{store.Failed, false, "rejected", time.Duration(0), time.Time{}},
 			{store.Queued, true, "temporary_rcpt", time.Duration(0), f.Now.Add(took(i))},
 			{store.Sending, true, "", time.Duration(0), f.Now.Add(7 * time.Second)},
 		}[i%4])
@@ -295,13 +312,15 @@ func endTogether(t *testing.T, f *Fixture) {
 	Equal(t, "suppressions", len(suppressed), n/4)
 	for _, s := range suppressed {
 		n := s.Recipient[15]
-		Equal(t, "suppression", []any{s.ID, s.Address, n % 4}, []any{store.SuppressionID(s.Send, store.OptOut), Address(n), 1})
+		Equal(t, "suppression", []any{s.ID, s.Address, n % 4},
+			[]any{store.SuppressionID(s.Send, store.OptOut), Address(n), 1})
 	}
 }
 
 // claim is one with key n for the send of an intent.
 func claim(n byte, in store.Intent) store.Claim {
-	return store.Claim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second, Life: 24 * time.Hour}
+	return store.Claim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
+		Life: 24 * time.Hour}
 }
 
 func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.Claimed {

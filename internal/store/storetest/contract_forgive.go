@@ -17,7 +17,8 @@ import (
 )
 
 // ana is the bucket of recipient 1.
-var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1}, Purposes: []string{"login", "signup"}}
+var ana = store.Bucket{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
+	Purposes: []string{"login", "signup"}}
 
 func (f *Fixture) forgive(t *testing.T, buckets ...store.Bucket) {
 	t.Helper()
@@ -41,7 +42,8 @@ func forgives(t *testing.T, f *Fixture) {
 	act.At = f.Now
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act})
 	Equal(t, "rows", len(f.All(t)), before)
-	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
+	f.End(t, failing.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
+		BadAddress: true})
 	f.End(t, sent.Send.ID, Sent) // both were under way
 	events := Must(f.History(t.Context(), ana, 24*time.Hour))(t).Past
 	Equal(t, "history", len(events), 0)
@@ -51,7 +53,8 @@ func forgives(t *testing.T, f *Fixture) {
 	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, 24*time.Hour, none))
 	OK(t, f.AllRejected(t.Context(), 24*time.Hour, none))
 	row := f.Row(t, sent.Send.ID)
-	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To}, []any{store.Sent, false, true, "a•••@example.com"})
+	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To},
+		[]any{store.Sent, false, true, "a•••@example.com"})
 	f.checkLockedOut(t, fresh, 0)
 	Equal(t, "a try", tryOnce(t, f, fresh.ID), true)
 	Equal(t, "tries of a code that was spent", f.Code(t, spent[3].ID).Attempts, 5)
@@ -107,7 +110,8 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, change["another app"], one))
 	f.Refuse(t, f.Intent(1, change["another channel"], one))
 	before := len(f.ListActs(t, store.AuditFilter{}))
-	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })), store.ErrBadRequest)
+	Is(t, f.ResetCounters(t.Context(), []store.Bucket{ana}, f.Act(func(a *store.AuditEntry) { a.Who = "" })),
+		store.ErrBadRequest)
 	f.Refuse(t, f.Intent(1, one)) // and nothing was forgiven
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), before)
 }
@@ -212,7 +216,8 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _ := Must2(f.Suppress(t.Context(), store.Suppression{
-		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com", Cause: store.Complaint,
+		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com",
+		Cause:  store.Complaint,
 		Detail: "550 5.7.1",
 	}, 3*time.Hour, nil))(t)
 	f.erase(t, 1, time.Hour)
@@ -239,7 +244,8 @@ func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want in
 	Equal(t, "expired", Must(f.Expire(t.Context(), age, limit))(t), store.Expired{Rows: want, More: want == limit})
 }
 
-// Sends and refusals go in the order in which they came; what is under way or has a refund due waits.
+// Sends and refusals go in the order in which they came; what is under way or has a refund due
+// waits.
 func expires(t *testing.T, f *Fixture) {
 	flying := f.Admit(t, f.Intent(1)).Send.ID
 	f.Ended(t, f.Intent(2), Sent)
@@ -266,7 +272,8 @@ func expires(t *testing.T, f *Fixture) {
 	Equal(t, "left", len(f.All(t)), 0)
 }
 
-// Expire deletes a verification together with the send that opened it, once the verification is old enough; tries of others still count.
+// Expire deletes a verification together with the send that opened it, once the verification is old
+// enough; tries of others still count.
 func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Minute)
@@ -281,7 +288,8 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 
 // Eight calls at the same time, on two replicas, delete every row, and none is counted twice.
 func expiresAtOnce(t *testing.T, f *Fixture) {
-	f.EndAll(t, f.AdmitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }), func(int) store.Outcome { return Sent })
+	f.EndAll(t, f.AdmitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }),
+		func(int) store.Outcome { return Sent })
 	f.Pass(time.Hour + store.MaxLife + time.Second)
 	var gone atomic.Int32
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {

@@ -40,7 +40,8 @@ func keysAreChecked(t *testing.T, f *Fixture) {
 	Equal(t, "an older ring", Must(enter(first))(t), both)
 }
 
-// Of processes that come to an empty database at once with different keys, one enters all of its own, and each of the others nothing.
+// Of processes that come to an empty database at once with different keys, one enters all of its
+// own, and each of the others nothing.
 func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	const all = 8
 	var wg sync.WaitGroup

@@ -19,10 +19,12 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 	}
 }
 
-// A send whose ID does not begin with about the database's time is refused, and nothing is left of it: reads that leave other times out
-// would miss it. One that is there already is answered, however much later.
+// A send whose ID does not begin with about the database's time is refused, and nothing is left of
+// it: reads that leave other times out would miss it. One that is there already is answered,
+// however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
-	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond, -60 * 24 * time.Hour,
+	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond,
+		-60 * 24 * time.Hour,
 		60 * 24 * time.Hour} {
 		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
 		Certain(t, err)
@@ -39,7 +41,8 @@ func driftedIDs(t *testing.T, f *Fixture) {
 	Equal(t, "send", again.Send, begun.Send)
 }
 
-// A window of a month counts to the microsecond what lies in several partitions, whatever clock made the IDs.
+// A window of a month counts to the microsecond what lies in several partitions, whatever clock
+// made the IDs.
 func windowOverMonths(t *testing.T, f *Fixture) {
 	const day, month = 24 * time.Hour, 30 * 24 * time.Hour
 	rules := WithRules(Rule(4, month))
@@ -64,8 +67,10 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	seen := 0
 	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, month, func(store.CountedSend) error { seen++; return nil }))
 	Equal(t, "counting", seen, 4)
-	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return fault.NotFound }), fault.NotFound)
-	crowd, _, err := f.HeavyRecipients(t.Context(), store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
+	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return fault.NotFound }),
+		fault.NotFound)
+	crowd, _, err := f.HeavyRecipients(t.Context(),
+		store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
 }
@@ -84,7 +89,8 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
 		Equal(t, "up", reversed(IDs(f.pages(t, filter, true))), want)
 	}
-	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(t).Opened, 30)
+	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(
+		t).Opened, 30)
 }
 
 // StorageStatus reports the oldest row, and the rows that are due for deletion.
@@ -112,7 +118,8 @@ func storageStatus(t *testing.T, f *Fixture) {
 	Equal(t, "due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused, Due: 1, Forgetting: 1})
 	f.Pass(time.Minute)
 	f.expireAndCheck(t, time.Hour, 10, 2)
-	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt, Forgetting: 1, Late: 1})
+	Equal(t, "expired", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: flying.Send.LoggedAt,
+		Forgetting: 1, Late: 1})
 	Equal(t, "kept for ever", Must(f.StorageStatus(t.Context(), 0))(t).Due, 0)
 	until := Must(f.EnsurePartitions(t.Context()))(t)
 	if !until.IsZero() && until.Before(time.Now().Add(60*24*time.Hour)) {
@@ -120,7 +127,8 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 }
 
-// A replica that was idle for weeks, or whose database's clock was set back for weeks, counts what others sent meanwhile.
+// A replica that was idle for weeks, or whose database's clock was set back for weeks, counts what
+// others sent meanwhile.
 func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(1, time.Hour))
 	f.Admit(t, f.Intent(1, rules))
@@ -129,7 +137,8 @@ func idleReplicaSeesOthers(t *testing.T, f *Fixture) {
 	f.Refuse(t, f.Intent(1, rules))
 	f.Pass(-29 * 24 * time.Hour)
 	for i := range 2 {
-		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted, false)
+		Equal(t, "admitted before what was sent", Must(f.Both(i).Begin(t.Context(), f.Intent(1, rules)))(t).Admitted,
+			false)
 	}
 	f.Pass(29*24*time.Hour + time.Hour)
 	f.Admit(t, f.Intent(1, rules))

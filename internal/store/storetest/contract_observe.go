@@ -13,7 +13,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// A send waits for its next attempt while it is postponed: not while an attempt holds it, and not in the other channel.
+// A send waits for its next attempt while it is postponed: not while an attempt holds it, and not
+// in the other channel.
 func waiting(t *testing.T, f *Fixture) {
 	check := func(mails, texts bool) {
 		t.Helper()
@@ -25,7 +26,8 @@ func waiting(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, bySMS))
 	id := f.Admit(t, f.Intent(2)).Send.ID
 	check(false, false)
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, 1), After: time.Minute}))(t), true)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, 1), After: time.Minute}))(t),
+		true)
 	check(true, false)
 	f.Pass(time.Minute)
 	f.MustTakeOver(t, 10)
@@ -42,11 +44,16 @@ func backlog(t *testing.T, f *Fixture) {
 	first := f.Admit(t, f.Intent(1))
 	f.Pass(time.Minute)
 	second := f.Admit(t, f.Intent(2))
-	text := f.Admit(t, f.Intent(3, func(in *store.Intent) { in.Send.Channel, in.Verification.Channel = recipient.SMS, recipient.SMS }))
+	text := f.Admit(t, f.Intent(3, func(in *store.Intent) {
+		in.Send.Channel, in.Verification.Channel = recipient.SMS,
+			recipient.SMS
+	}))
 	f.Pass(time.Second)
-	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 2, Age: 61 * time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
+	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 2, Age: 61 * time.Second},
+		recipient.SMS: {Sends: 1, Age: time.Second}})
 	f.End(t, first.Send.ID, Sent)
-	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second}, recipient.SMS: {Sends: 1, Age: time.Second}})
+	check(map[recipient.Channel]store.Backlog{recipient.Email: {Sends: 1, Age: time.Second},
+		recipient.SMS: {Sends: 1, Age: time.Second}})
 	f.End(t, second.Send.ID, Sent)
 	f.End(t, text.Send.ID, Sent)
 	check(nil)
@@ -67,7 +74,8 @@ func (n noting) Ended(ctx context.Context, kind string, name func() string, took
 	n.ended(ctx, kind, name, took)
 }
 
-// Each call is observed once, with its kind and the method's name; there are no other kinds, and a pool says what is in use.
+// Each call is observed once, with its kind and the method's name; there are no other kinds, and a
+// pool says what is in use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
 	db := sqldb.Observed(f.DB, noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
@@ -81,7 +89,8 @@ func observed(t *testing.T, f *Fixture) {
 	Must(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
 	OK(t, db.AddAuditEntry(t.Context(), f.Act()))
 	OK(t, db.Ping(t.Context()))
-	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry", "ping ping"})
+	Equal(t, "calls", got, []string{"begin begin", "finish finish", "read SendsByID", "write AddAuditEntry",
+		"ping ping"})
 	OK(t, db.Read(t.Context(), func(sqldb.Tx) error {
 		inUse := 0
 		for _, p := range db.Pools() {

@@ -22,7 +22,8 @@ import (
 
 // Refusal is one of recipient n.
 func (f *Fixture) Refusal(n int, change func(*store.Row)) store.Row {
-	s := store.Row{Send: f.Intent(n).Send, Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
+	s := store.Row{Send: f.Intent(n).Send,
+		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
 	s.Status = store.Refused
 	if change != nil {
 		change(&s)
@@ -33,7 +34,8 @@ func (f *Fixture) Refusal(n int, change func(*store.Row)) store.Row {
 func refusalsAddUp(t *testing.T, f *Fixture) {
 	a := f.Refusal(1, func(s *store.Row) {
 		s.Clock, s.TakenAt, s.VerificationID = "redis", Epoch.Add(-time.Hour), "v-named"
-		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent // none of it belongs on a refusal
+		// none of it belongs on a refusal
+		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent
 	})
 	b := f.Refusal(2, func(s *store.Row) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
 	OK(t, f.Refused(t.Context(), []store.Row{b, a, a}))
@@ -45,21 +47,25 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 
 	want := store.Row{
 		Send: store.Send{
-			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: a.Recipient,
-			To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24", Status: store.Refused,
+			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: a.Recipient,
+			To:        "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+			Status:  store.Refused,
 			TakenAt: Epoch.Add(-time.Hour), Clock: "redis", LoggedAt: first, FinishedAt: first,
 		},
 		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 30 * time.Second, Count: 7},
 	}
 	Equal(t, "row", f.Row(t, a.ID), want)
 	row := f.Row(t, b.ID)
-	Equal(t, "row of the database's instant", []any{row.Clock, row.TakenAt, row.Count}, []any{store.DatabaseClock, first, 1})
+	Equal(t, "row of the database's instant", []any{row.Clock, row.TakenAt, row.Count},
+		[]any{store.DatabaseClock, first, 1})
 	f.Admit(t, f.Intent(1, WithRules(Rule(1, time.Hour)))) // refusals take no place
 }
 
 // Sends are found by what became of their codes, and by the network and the request of the client.
 func codeStates(t *testing.T, f *Fixture) {
-	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired, store.CodeOfCaller, store.CodeWaiting}
+	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired,
+		store.CodeOfCaller, store.CodeWaiting}
 	var sends []uuid.UUID
 	codes := []string{"unknown"}
 	for n, state := range states {
@@ -67,7 +73,8 @@ func codeStates(t *testing.T, f *Fixture) {
 			f.Pass(10 * time.Minute) // to the instant at which the others expire
 		}
 		b := f.Admit(t, f.Intent(n, func(in *store.Intent) {
-			in.Verification.MaxAttempts, in.Send.IP, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n), fmt.Sprint("request", n)
+			in.Verification.MaxAttempts, in.Send.IP, in.Send.RequestID = 1, fmt.Sprintf("192.0.2.%d/32", n),
+				fmt.Sprint("request", n)
 			if state == store.CodeOfCaller {
 				withCode("sealed")(in)
 			}
@@ -84,7 +91,8 @@ func codeStates(t *testing.T, f *Fixture) {
 	}
 	late := f.Admit(t, f.Intent(9, withCode("sealed"))).Send.ID // a caller's code does not wait for its entry either
 	for n, state := range states {
-		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)}, {Request: fmt.Sprint("request", n)}} {
+		for _, filter := range []store.Filter{{Outcome: state}, {Network: fmt.Sprintf("192.0.2.%d/32", n)},
+			{Request: fmt.Sprint("request", n)}} {
 			filter.From, filter.Limit = Epoch.Add(-time.Hour), 10
 			want := sends[n : n+1]
 			if filter.Outcome == store.CodeOfCaller {
@@ -166,7 +174,8 @@ func hostileTexts(t *testing.T, f *Fixture) {
 			_, _ = rand.Read(b)
 			return base64.StdEncoding.EncodeToString(b)
 		}
-		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()), text(), text()
+		in.Send.App, in.Send.Channel, in.Send.Purpose, in.Send.Reference = text(), recipient.Channel(text()),
+			text(), text()
 		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
 	}
 	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
@@ -177,7 +186,8 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	Equal(t, "mended refusals found", len(got), 1)
 
 	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
-	Equal(t, "recipients that there are not", len(Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
+	Equal(t, "recipients that there are not",
+		len(Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.Intent(1, func(in *store.Intent) {
@@ -219,7 +229,8 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 	}
 }
 
-// findBySupportReference: sends and refusals of one second and reference are found, oldest first, and no others.
+// findBySupportReference: sends and refusals of one second and reference are found, oldest first,
+// and no others.
 func findBySupportReference(t *testing.T, f *Fixture) {
 	at := func(ms int64, tail byte) func(*store.Intent) {
 		return func(in *store.Intent) {

@@ -56,7 +56,8 @@ func receipts(t *testing.T, f *Fixture) {
 	for _, none := range []uuid.UUID{f.finishedText(t, 8, store.Failed), f.Ended(t, f.Intent(9), Sent).Send.ID, {1}} {
 		f.receiveReceipt(t, none, store.Delivered, false)
 	}
-	for status, want := range map[store.Status]int{store.Delivered: 3, store.Undelivered: 2, store.Sent: 1, store.Unknown: 0} {
+	for status, want := range map[store.Status]int{store.Delivered: 3, store.Undelivered: 2, store.Sent: 1,
+		store.Unknown: 0} {
 		Equal(t, string(status), len(Must(f.Sends(t.Context(), store.Filter{Status: status, Limit: 10}))(t)), want)
 	}
 }
@@ -85,13 +86,15 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 	return ids
 }
 
-// A message is asked about at its time, then after 30 s and twice as long each time, at most 6 hours, until there is an answer or three
-// days are over.
+// A message is asked about at its time, then after 30 s and twice as long each time, at most 6
+// hours, until there is an answer or three days are over.
 func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
 	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
-	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}}, time.Second)) // twice is once
+	// twice is once
+	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}},
+		time.Second))
 	OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.duePolls(t, 9), nil)
@@ -139,17 +142,20 @@ func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppres
 	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0]))(t), want)
 }
 
-// Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves, and nothing is given back.
+// Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves,
+// and nothing is given back.
 func providerEvents(t *testing.T, f *Fixture) {
 	begun := f.Ended(t, f.Intent(1), store.Outcome{Status: store.Sent, Provider: "mx", ProviderCode: "250"})
 	before := f.Row(t, begun.Send.ID)
 	f.Pass(time.Hour - time.Second)
 	event := func(kind store.ProviderEventKind, at time.Time) store.ProviderEvent {
-		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark", Detail: "550 5.1.1\x00"}
+		return store.ProviderEvent{Send: begun.Send.ID, Kind: kind, At: at, Provider: "postmark",
+			Detail: "550 5.1.1\x00"}
 	}
 	events := []store.ProviderEvent{event(store.ProviderDelivered, Epoch.Add(time.Second)), event(store.ProviderBounced,
 		Epoch.Add(time.Minute+7)),
-		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{})} // a wrong clock, and none
+		// a wrong clock, and none
+		event(store.ProviderComplained, f.Now.Add(time.Hour)), event(store.ProviderOptedOut, time.Time{})}
 	for _, i := range []int{1, 2, 0, 3} {
 		f.ingest(t, true, events[i])
 		f.ingest(t, false, events[i])
@@ -174,14 +180,16 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	id := f.Admit(t, f.Intent(1, to(1))).Send.ID
 	kinds := store.ProviderEventKinds[1:]
 	Equal(t, "recorded", f.atOnce(t, 24, func(db *sqldb.DB, i int) (bool, error) {
-		return db.IngestProviderEvent(t.Context(), store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
+		return db.IngestProviderEvent(t.Context(),
+			store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
 			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))
 	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }
 
-// providerEventsExpire tests that provider events expire with their send, and suppressions once they have been over for the same time.
+// providerEventsExpire tests that provider events expire with their send, and suppressions once
+// they have been over for the same time.
 func providerEventsExpire(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},

@@ -15,7 +15,8 @@ import (
 func reseals(t *testing.T, f *Fixture) {
 	for n := range 5 {
 		Must(f.Begin(t.Context(), f.Intent(n+1, func(in *store.Intent) {
-			in.Verification.ID, in.Verification.Sealed = fmt.Sprintf("v%d", n), fmt.Appendf(nil, "old %d, and so many bytes more", n)
+			in.Verification.ID, in.Verification.Sealed = fmt.Sprintf("v%d", n),
+				fmt.Appendf(nil, "old %d, and so many bytes more", n)
 		})))(t)
 	}
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: 4}, time.Hour, f.Act()))

@@ -19,7 +19,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		return begun
 	}
 	first := end(1, time.Second, Sent)
-	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Join = first.Verification.ID }), Sent) // at once, and of the same code
+	// at once, and of the same code
+	f.Ended(t, f.Intent(1, func(in *store.Intent) { in.Join = first.Verification.ID }), Sent)
 	end(2, 3*time.Second, Sent, inApp("desk"))
 	end(3, 2*time.Second, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true})
 	f.approve(t, first.Verification.ID)
@@ -50,15 +51,19 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 			{At: begin, Status: store.Failed, Reason: store.ReasonRejected, Rows: 1, Requests: 1},
 			{At: begin, Status: store.Refused, BlockedBy: "minute", Rows: 2, Requests: 6},
 			{At: begin, Status: store.Sent, Rows: 4, Requests: 4},
-			{At: next, Status: store.Sending, Rows: 1, Requests: 1}, {At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
+			{At: next, Status: store.Sending, Rows: 1, Requests: 1},
+			{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Intervals: []store.Interval{{At: begin, Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
+		Intervals: []store.Interval{{At: begin,
+			Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
 			{At: next, Measures: store.Measures{Opened: 2}}},
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}, Undelivered: 1,
 	})
-	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: time.Second, P95: 3 * time.Second}, store.Measures{Opened: 1}
-	ask(store.StatsQuery{App: "desk"}, store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
-		Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
+	desk, texts := store.Measures{Opened: 1, Approved: 0, Median: time.Second, P95: 3 * time.Second},
+		store.Measures{Opened: 1}
+	ask(store.StatsQuery{App: "desk"},
+		store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
+			Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
 		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
 		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
@@ -66,7 +71,8 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
 	for by, want := range map[store.Dimension][]store.ApprovalTally{
 		store.ByApp:     {{Value: "shop", Opened: 4, Approved: 1}, {Value: "desk", Opened: 1}},
-		store.ByPurpose: {{Value: "login", Opened: 5, Approved: 1}}, store.ByDomain: {{Value: "example.com", Opened: 5, Approved: 1}},
+		store.ByPurpose: {{Value: "login", Opened: 5, Approved: 1}},
+		store.ByDomain:  {{Value: "example.com", Opened: 5, Approved: 1}},
 		store.ByCountry: nil, store.ByCarrier: nil,
 	} {
 		q := store.StatsQuery{From: begin, To: begin.Add(2 * time.Hour), Each: time.Hour}
@@ -75,15 +81,18 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		Equal(t, "of one app by "+string(by), len(Must(f.ApprovalsBy(t.Context(), q, by))(t)), min(1, len(want)))
 	}
 	for n, to := range []string{"b•••@example.org", "+49 151•••021"} {
-		f.Ended(t, f.Intent(7+n, func(in *store.Intent) { in.Send.To = to }), store.Outcome{Status: store.Failed, Reason: "expired"})
+		f.Ended(t, f.Intent(7+n, func(in *store.Intent) { in.Send.To = to }),
+			store.Outcome{Status: store.Failed, Reason: "expired"})
 	}
 	for _, c := range []struct {
 		q    store.StatsQuery
 		want []store.DomainTally
 	}{
-		{store.StatsQuery{To: begin.Add(2 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1}}},
-		{store.StatsQuery{To: begin.Add(3 * time.Hour)}, []store.DomainTally{{Domain: "example.com", Sends: 8, Failed: 1, Rejected: 1},
-			{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
+		{store.StatsQuery{To: begin.Add(2 * time.Hour)},
+			[]store.DomainTally{{Domain: "example.com", Sends: 7, Failed: 1, Rejected: 1}}},
+		{store.StatsQuery{To: begin.Add(3 * time.Hour)},
+			[]store.DomainTally{{Domain: "example.com", Sends: 8, Failed: 1, Rejected: 1},
+				{Domain: "example.org", Sends: 1, Failed: 1, Rejected: 0}}},
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
 		c.q.From, c.q.Each = begin, time.Hour
@@ -107,7 +116,8 @@ func daysOfZone(t *testing.T, f *Fixture) {
 	zone := Must(time.LoadLocation("America/New_York"))(t)
 	midnight := func(day int) time.Time { return time.Date(2030, 3, day, 0, 0, 0, 0, zone).UTC() }
 	var want []time.Time
-	for n, at := range []time.Time{midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second), midnight(10), midnight(11).Add(-time.Second),
+	for n, at := range []time.Time{midnight(9).Add(-time.Second), midnight(9), midnight(10).Add(-time.Second),
+		midnight(10), midnight(11).Add(-time.Second),
 		midnight(11)} {
 		f.Pass(at.Sub(f.Now))
 		f.Ended(t, f.Intent(n), Sent)

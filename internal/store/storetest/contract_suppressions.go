@@ -16,12 +16,14 @@ func Address(n byte) recipient.Hash { return recipient.Hash{0: 0xad, 15: n} }
 func to(n byte) func(*store.Intent) { return func(in *store.Intent) { in.Address = Address(n) } }
 
 // suppress adds a suppression by hand.
-func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration, changes ...func(*store.Suppression)) store.Suppression {
+func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration,
+	changes ...func(*store.Suppression)) store.Suppression {
 	t.Helper()
 	f.Serial++
 	s := store.Suppression{
-		ID: uuid.UUID{5: byte(f.Serial), 6: 0x70, 8: 0x80}, Channel: recipient.Email, Address: Address(n), Recipient: recipient.Hash{15: n},
-		To: "a•••@example.com", Cause: store.Manual, Detail: "asked by telephone", By: "ops",
+		ID: uuid.UUID{5: byte(f.Serial), 6: 0x70, 8: 0x80}, Channel: recipient.Email, Address: Address(n),
+		Recipient: recipient.Hash{15: n},
+		To:        "a•••@example.com", Cause: store.Manual, Detail: "asked by telephone", By: "ops",
 	}
 	for _, change := range changes {
 		change(&s)
@@ -52,7 +54,8 @@ func (f *Fixture) admitSuppressed(t *testing.T, want uuid.UUID, changes ...func(
 	return begun.Send
 }
 
-// A failure that shows that there is no such mailbox suppresses, in the statement that ends the send.
+// A failure that shows that there is no such mailbox suppresses, in the statement that ends the
+// send.
 func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
@@ -66,7 +69,8 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	o.Attempt = 1
 	f.MustFinish(t, o, true)
 	want := store.Suppression{
-		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email, Address: Address(1),
+		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email,
+		Address:   Address(1),
 		Recipient: begun.Send.Recipient,
 		To:        "a•••@example.com", Cause: store.HardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now,
 		Until: f.Now.Add(2 * time.Hour),
@@ -79,9 +83,11 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
-	lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
-	got, added := Must2(f.Suppress(t.Context(), store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
-		Cause: store.HardBounce}, time.Hour, nil))(t)
+	lifted := Must(f.Lift(t.Context(),
+		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
+	got, added := Must2(f.Suppress(t.Context(),
+		store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
+			Cause: store.HardBounce}, time.Hour, nil))(t)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
 	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
@@ -99,12 +105,14 @@ func suppressionList(t *testing.T, f *Fixture) {
 		"all":           {store.SuppressionFilter{}, []store.Suppression{b, a, old}},
 		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{b, a}},
 		"one recipient": {store.SuppressionFilter{Recipient: &recipient.Hash{15: 1}}, []store.Suppression{a, old}},
-		"second page":   {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}}, []store.Suppression{a, old}},
+		"second page": {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}},
+			[]store.Suppression{a, old}},
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
 	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
-		lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: a.Address, App: app}, nil))(t)
+		lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: a.Address, App: app},
+			nil))(t)
 		Equal(t, "lifted", len(lifted), map[string]int{"": 1}[app])
 	}
 }
@@ -112,32 +120,39 @@ func suppressionList(t *testing.T, f *Fixture) {
 // An act is written with what it changed, or neither.
 func suppressionActs(t *testing.T, f *Fixture) {
 	act := func(n byte, what string) *store.AuditEntry {
-		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what, Channel: recipient.Email,
-			Reason: "asked", Outcome: store.AuditDone}
+		return &store.AuditEntry{ID: uuid.UUID{1, n, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: what,
+			Channel: recipient.Email,
+			Reason:  "asked", Outcome: store.AuditDone}
 	}
 	add := act(1, "suppression.add")
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
-	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1), Recipient: recipient.Hash{15: 1},
-		To: "a•••@example.com", Cause: store.Manual, By: "mei"}
+	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1),
+		Recipient: recipient.Hash{15: 1},
+		To:        "a•••@example.com", Cause: store.Manual, By: "mei"}
 	Must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
-	lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
+	lifted := Must(f.Lift(t.Context(),
+		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
 		act(2, "suppression.lift")))(t)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
-	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, act(3, "suppression.lift")))(t)
+	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)},
+		act(3, "suppression.lift")))(t)
 
 	list := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
 	none, lift := *act(3, "suppression.lift"), *act(2, "suppression.lift")
 	none.At, none.Detail = f.Now, "0"
-	lift.At, lift.Detail, lift.Recipient, lift.To = f.Now.Add(-time.Second), "1", recipient.Hash{15: 1}, "a•••@example.com"
+	lift.At, lift.Detail, lift.Recipient, lift.To = f.Now.Add(-time.Second), "1", recipient.Hash{15: 1},
+		"a•••@example.com"
 	add.At = f.Now.Add(-2 * time.Second)
 	Equal(t, "acts", list, []store.AuditEntry{none, lift, *add})
 
 	bad := act(4, "")
-	_, _, err := f.Suppress(t.Context(), store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
-		Cause: store.Manual}, time.Hour, bad)
+	_, _, err := f.Suppress(t.Context(),
+		store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
+			Cause: store.Manual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
-	Is(t, Err(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)), store.ErrBadRequest)
+	Is(t, Err(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
+		store.ErrBadRequest)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }

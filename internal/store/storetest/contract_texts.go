@@ -87,7 +87,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.Pass(10*time.Minute - time.Microsecond)
 	Equal(t, "while they may come back", f.pausePrefixes(t, watching), nil)
 	f.Pass(time.Microsecond)
-	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour), Sends: 11, Approved: 1,
+	a := store.PrefixPause{App: "shop", Country: "DE", Prefix: "+49154", Since: f.Now, Until: f.Now.Add(time.Hour),
+		Sends: 11, Approved: 1,
 		Usual: 60}
 	b, c := a, a
 	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.NoUsual
@@ -107,7 +108,8 @@ func watchPauses(t *testing.T, f *Fixture) {
 	f.prefixPaused(t, "shop", "+49151", false)
 }
 
-// Each class is judged and paused by its own figures: what strangers pump pauses strangers alone, for twice as long the second time.
+// Each class is judged and paused by its own figures: what strangers pump pauses strangers alone,
+// for twice as long the second time.
 func watchJudgesByClass(t *testing.T, f *Fixture) {
 	of := func(class store.Class) func(*store.Intent) {
 		return func(in *store.Intent) { in.Verification.Class = class }
@@ -128,7 +130,8 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), of(store.UnknownBrowser))
 	f.Pass(10 * time.Minute)
 	started := f.onePause(t, watching)
-	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.Usual}, []any{store.UnknownBrowser, 20, 1, 90})
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Approved, started.Usual},
+		[]any{store.UnknownBrowser, 20, 1, 90})
 	paused(store.UnknownBrowser)
 
 	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
@@ -144,7 +147,8 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	for _, p := range f.pausePrefixes(t, watching) {
 		lasts[p.Class] = p.Until.Sub(p.Since)
 	}
-	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour, store.UnknownBrowser: 2 * time.Hour})
+	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour,
+		store.UnknownBrowser: 2 * time.Hour})
 	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
 	for _, p := range list {
 		if p.Class == store.KnownBrowser {
@@ -154,10 +158,12 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	paused(store.UnknownBrowser)
 }
 
-// Only what a carrier took, or may have, says something: neither what failed nor what test recipients got, nor exempt prefixes.
+// Only what a carrier took, or may have, says something: neither what failed nor what test
+// recipients got, nor exempt prefixes.
 func watchCounts(t *testing.T, f *Fixture) {
 	for i, o := range []store.Outcome{
-		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"}, {Status: store.Unknown, Provider: "carrier"},
+		{Status: store.Failed, Provider: "carrier"}, {Status: store.Sent, Provider: "test"},
+		{Status: store.Unknown, Provider: "carrier"},
 		{Status: store.Sent, Provider: "carrier"},
 	} {
 		for range 5 {
@@ -180,7 +186,8 @@ func watchCounts(t *testing.T, f *Fixture) {
 	Equal(t, "sends", []any{started.Prefix, started.Sends}, []any{"+49151", 10})
 }
 
-// Codes that their callers check are never approved here: they pause no prefix, and do not make it usual that none is approved.
+// Codes that their callers check are never approved here: they pause no prefix, and do not make it
+// usual that none is approved.
 func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 6, text("+86139", "CN"))
 	f.sendTexts(t, 90, 0, text("+86139", "CN"), withCode("sealed"))
@@ -192,8 +199,8 @@ func watchLeavesCallersCodesOut(t *testing.T, f *Fixture) {
 	Equal(t, "sends, usual", []int{p.Sends, p.Usual}, []int{10, 60})
 }
 
-// Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted before, so that
-// who attacks a whole country at once does not make it usual.
+// Where codes seldom come back from anywhere, it says nothing of a prefix. What is usual is counted
+// before, so that who attacks a whole country at once does not make it usual.
 func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 20, 3, text("+86139", "CN"), inApp("notices"))
 	f.sendTexts(t, 20, 4, text("+86139", "CN"))
@@ -241,7 +248,8 @@ func watchGrowsStricter(t *testing.T, f *Fixture) {
 func watchLifted(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)
-	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift", Reason: "ours",
+	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift",
+		Reason:  "ours",
 		Outcome: store.AuditDone}
 	Is(t, Err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
@@ -257,7 +265,8 @@ func watchLifted(t *testing.T, f *Fixture) {
 	Equal(t, "acts", len(acts), 1)
 	Equal(t, "act", []any{acts[0].Target, acts[0].App, acts[0].Channel}, []any{"+49151", "shop", recipient.SMS})
 
-	// The sends of before do not count again, nor those of the very microsecond of the lifting; ten new ones do, and not for longer.
+	// The sends of before do not count again, nor those of the very microsecond of the lifting; ten
+	// new ones do, and not for longer.
 	for _, n := range []int{9, 1} {
 		f.sendTexts(t, n, 0, text("+49151", "DE"))
 		f.Pass(10 * time.Minute)
@@ -292,17 +301,20 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "run out", len(page), 0)
 }
 
-// A send that was stopped tells of the pause that stopped it, also when that is over; others tell of none.
+// A send that was stopped tells of the pause that stopped it, also when that is over; others tell
+// of none.
 func storyNamesThePause(t *testing.T, f *Fixture) {
 	f.pausesOne(t, "+49151")
 	p := f.prefixPaused(t, "shop", "+49151", true)
 	end := func(reason string, changes ...func(*store.Intent)) uuid.UUID {
-		return f.Ended(t, f.Intent(50, changes...), store.Outcome{Status: store.Failed, Reason: reason, Refund: true}).Send.ID
+		return f.Ended(t, f.Intent(50, changes...),
+			store.Outcome{Status: store.Failed, Reason: reason, Refund: true}).Send.ID
 	}
 	stopped := end(store.ReasonPaused, text("+49151", "DE"))
 	others := []uuid.UUID{end(store.ReasonPaused), end(store.ReasonPaused, text("+49152", "DE")),
 		end(store.ReasonPaused, text("+49151", "DE"), inApp("gym")), end(store.ReasonRejected, text("+49151", "DE")),
-		end(store.ReasonPaused, text("+49151", "DE"), func(in *store.Intent) { in.Verification.Class = store.KnownBrowser })}
+		end(store.ReasonPaused, text("+49151", "DE"),
+			func(in *store.Intent) { in.Verification.Class = store.KnownBrowser })}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
 	Equal(t, "pause", Must(f.Story(t.Context(), stopped))(t).Pause, &p)
@@ -385,14 +397,16 @@ func spendPeriods(t *testing.T, f *Fixture) {
 // Many at once, over two replicas and two accounts each: exactly as many as fit.
 func spendInParallel(t *testing.T, f *Fixture) {
 	Equal(t, "let in", f.atOnce(t, 60, func(db *sqldb.DB, n int) (bool, error) {
-		spent, _, err := db.Spend(t.Context(), []store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
+		spent, _, err := db.Spend(t.Context(),
+			[]store.Charge{charge("all", 7, 100), charge([]string{"app-a", "app-b"}[n/2%2], 7, 63)})
 		return len(spent) > 0, err
 	}), 14)
 	spent, _ := f.spend(t, charge("all", 0, 100))
 	Equal(t, "used", spent[0].Used, int64(98))
 }
 
-// A hold lasts as long as it was first to last, and is one recipient's on one channel; a shorter one does not end it.
+// A hold lasts as long as it was first to last, and is one recipient's on one channel; a shorter
+// one does not end it.
 func carrierHolds(t *testing.T, f *Fixture) {
 	h := recipient.Hash{15: 9}
 	look := func(ch recipient.Channel, h recipient.Hash, want store.CarrierHold) {

@@ -62,7 +62,8 @@ func NewFixture(db database) *Fixture { return &Fixture{DB: db.Store()} }
 // Reopen goes on with another database.
 func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
 
-// History reads the counted sends of a bucket and the rejected ones of its recipient, both of the last time within.
+// History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
+// last time within.
 func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (gate.History, error) {
 	return f.Look(ctx, gate.Look{Bucket: b, Counting: within, Rejected: within})
 }
@@ -108,12 +109,14 @@ func (f *Fixture) Intent(n int, changes ...func(*store.Intent)) store.Intent {
 	id := f.id()
 	in := store.Intent{
 		Send: store.Send{
-			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
-			To: "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+			ID: id, App: "shop", Channel: recipient.Email, Purpose: "login",
+			Recipient: recipient.Hash{15: byte(n), 14: byte(n >> 8)},
+			To:        "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
 		},
 		Purposes: []string{"login", "signup"}, TTL: 10 * time.Minute, MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
-			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1", CodeLength: 6, Alphabet: "digits",
+			ID: "v-" + id.String(), Sealed: []byte{0, 1, 255}, Nonce: []byte("0123456789abcdef"), KeyID: "k1",
+			CodeLength: 6, Alphabet: "digits",
 			MaxAttempts: 5,
 		},
 	}
@@ -166,7 +169,8 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
 	return begun
 }
 
-// BeginAll begins n sends at once, on the database and its replica, so that round trips are shared. It returns how many are admitted.
+// BeginAll begins n sends at once, on the database and its replica, so that round trips are shared.
+// It returns how many are admitted.
 func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.Begun, admitted int) {
 	t.Helper()
 	intents := make([]store.Intent, n)
@@ -196,7 +200,8 @@ func (f *Fixture) EndAll(t *testing.T, sends []store.Begun, outcome func(i int) 
 		outcomes[i] = outcome(i)
 		outcomes[i].Held = Held(sends[i].Send.ID, 1)
 	}
-	Equal(t, "finished", f.atOnce(t, len(sends), func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
+	Equal(t, "finished", f.atOnce(t, len(sends),
+		func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
 		len(sends))
 }
 
@@ -271,7 +276,8 @@ func Is(t *testing.T, err, want error) {
 	}
 }
 
-// Certain ends the test unless the error says that the database failed and that certainly nothing was written.
+// Certain ends the test unless the error says that the database failed and that certainly nothing
+// was written.
 func Certain(t *testing.T, err error) {
 	t.Helper()
 	Is(t, err, fault.Unavailable)
@@ -314,7 +320,8 @@ func Together(n int, f func(i int)) {
 	done.Wait()
 }
 
-// atOnce makes n calls at once, in turn of the database and of its replica, and returns how many said yes.
+// atOnce makes n calls at once, in turn of the database and of its replica, and returns how many
+// said yes.
 func (f *Fixture) atOnce(t *testing.T, n int, call func(db *sqldb.DB, i int) (bool, error)) int {
 	t.Helper()
 	var yes atomic.Int32
@@ -330,7 +337,8 @@ func (f *Fixture) atOnce(t *testing.T, n int, call func(db *sqldb.DB, i int) (bo
 	return int(yes.Load())
 }
 
-// eachOnce has eight callers take what there is, and ends the test unless each of so many was taken, and by one.
+// eachOnce has eight callers take what there is, and ends the test unless each of so many was
+// taken, and by one.
 func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sqldb.DB) ([]K, error)) {
 	t.Helper()
 	var mu sync.Mutex
@@ -388,7 +396,8 @@ func (f *Fixture) Count(t *testing.T) int {
 	return len(rows)
 }
 
-// SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and the requests of all.
+// SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and
+// the requests of all.
 func SumRefusals(rows []store.Row) (own, shared, requests int) {
 	for _, row := range rows {
 		if row.Recipients > 0 {

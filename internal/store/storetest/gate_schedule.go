@@ -14,8 +14,8 @@ import (
 
 var gateSteps = flag.Int("store.steps", 1200, "steps of the gates' random schedule, on each database")
 
-// RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and what quota.Evaluate makes of its
-// refusals.
+// RunGateSchedule holds a database's gate against the naive one, to the µs: what it decides, and
+// what quota.Evaluate makes of its refusals.
 func RunGateSchedule(t *testing.T, f *Fixture) {
 	s := &gateSchedule{T: t, Fixture: f, dice: rand.New(rand.NewPCG(1, 2)).IntN, limiter: Epoch, seen: map[string]int{}}
 	for i := range *gateSteps {
@@ -56,8 +56,8 @@ func (s *gateSchedule) step() {
 	s.compareDecision(s.randomIntent())
 }
 
-// moveClocks goes to where something may just have happened: whole seconds and the ends of waits, give or take a µs. Now and
-// then one clock goes alone.
+// moveClocks goes to where something may just have happened: whole seconds and the ends of waits,
+// give or take a µs. Now and then one clock goes alone.
 func (s *gateSchedule) moveClocks() {
 	jump := []time.Duration{0, 0, 0, 0, time.Microsecond, -time.Microsecond, time.Millisecond}[s.dice(7)]
 	switch n := s.dice(10); {
@@ -99,7 +99,8 @@ func (s *gateSchedule) randomIntent() store.Intent {
 	if s.dice(3) == 0 {
 		in.Rules = append(in.Rules, hourInIndia(1+s.dice(4)))
 	}
-	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other", store.DatabaseClock,
+	in.Send.Clock = []string{"redis", "redis", "redis", "redis", "redis", "redis", "redis", "other",
+		store.DatabaseClock,
 		store.DatabaseClock}[s.dice(10)]
 	if in.Send.Clock != store.DatabaseClock {
 		in.Send.TakenAt = s.limiter
@@ -115,7 +116,8 @@ func (s *gateSchedule) compareDecision(in store.Intent) {
 	room, states := s.naive.decide(in, s.Now)
 	begun := s.MustBegin(s.T, in)
 	if begun.Admitted != room {
-		s.Fatalf("admitted %v, want %v: %s at %v and %v\nby %+v", begun.Admitted, room, in.Send.Clock, in.Send.TakenAt, s.Now, states)
+		s.Fatalf("admitted %v, want %v: %s at %v and %v\nby %+v", begun.Admitted, room, in.Send.Clock, in.Send.TakenAt,
+			s.Now, states)
 	}
 	s.free = nil
 	for _, state := range states {
@@ -138,15 +140,16 @@ func (s *gateSchedule) compareDecision(in store.Intent) {
 func (s *gateSchedule) refund(i int) {
 	s.Helper()
 	id := s.naive.sends[i].intent.Send.ID
-	done, err := s.Finish(s.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
-		Refund: true})
+	done, err := s.Finish(s.Context(),
+		store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+			Refund: true})
 	OK(s.T, err)
 	Equal(s.T, "finished", done, !s.naive.sends[i].refunded)
 	s.naive.sends[i].refunded = true
 }
 
-// naiveGate is the second gate as one would say it: a list, loops and subtraction. It forgets nothing, and shares no
-// line with the gates that it is compared with.
+// naiveGate is the second gate as one would say it: a list, loops and subtraction. It forgets
+// nothing, and shares no line with the gates that it is compared with.
 type naiveGate struct{ sends []naiveSend }
 
 type naiveSend struct {
@@ -158,8 +161,9 @@ type naiveSend struct {
 // oneSecond is by how much a limiter's clock may differ and is believed.
 const oneSecond = time.Second
 
-// elapsed is the time that has passed since a send: what the limiter's clock says, unless the database's differs by more than a
-// second. Sends of another clock are known by the database's alone.
+// elapsed is the time that has passed since a send: what the limiter's clock says, unless the
+// database's differs by more than a second. Sends of another clock are known by the database's
+// alone.
 func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
 	byDatabase := now.Sub(s.logged)
 	if in.Send.Clock != s.intent.Send.Clock || in.Send.Clock == store.DatabaseClock {
@@ -174,7 +178,8 @@ func (s naiveSend) elapsed(in store.Intent, now time.Time) time.Duration {
 
 // hourInIndia is the calendar rule of the schedules: the clock hour, half an hour off that of UTC.
 func hourInIndia(limit int) quota.Rule {
-	return quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: limit, Per: quota.Hour, Zone: time.FixedZone("India", 19800)}
+	return quota.Rule{Name: "hourly", Scope: quota.Recipient, Limit: limit, Per: quota.Hour,
+		Zone: time.FixedZone("India", 19800)}
 }
 
 // at is the limiter's time, where it is not more than a second ahead of the database's.

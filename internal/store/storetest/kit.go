@@ -14,7 +14,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Show writes a value so that values compare as texts: an instant with its zone, a list that is nil as an empty one.
+// Show writes a value so that values compare as texts: an instant with its zone, a list that is nil
+// as an empty one.
 func Show(v any) string { return fmt.Sprintf("%+v", v) }
 
 // IsFull holds err against what a write on a full disk answers: nothing was written, and why.
@@ -37,7 +38,8 @@ func FillWithSends(t *testing.T, f *Fixture, from, most int) (taken int) {
 	return most
 }
 
-// WritableWithRows says that the database takes writes again and has so many rows, none of a Begin that failed.
+// WritableWithRows says that the database takes writes again and has so many rows, none of a Begin
+// that failed.
 func WritableWithRows(t *testing.T, f *Fixture, want int) {
 	t.Helper()
 	OK(t, f.Ping(t.Context()))
@@ -46,9 +48,12 @@ func WritableWithRows(t *testing.T, f *Fixture, want int) {
 
 // Traces are what must not be found of a recipient.
 var Traces = map[string]string{
-	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24", "request": "order-of-quentin", "holder": "s:quentin",
-	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH", "nonce": "nonce of quentin",
-	"caller's code": "code for quentin", "why it was suppressed": "Quentin called", "why that ended": "Quentin called again",
+	"masked": "q•••@unusual.example", "reference": "order of Quentin", "network": "198.51.100.0/24",
+	"request": "order-of-quentin", "holder": "s:quentin",
+	"domain": "unusual.example", "prefix": "+9997771", "address": "quentin.unusual@unusual.example", "locale": "gsw-CH",
+	"nonce":         "nonce of quentin",
+	"caller's code": "code for quentin", "why it was suppressed": "Quentin called",
+	"why that ended": "Quentin called again",
 }
 
 // WriteTraces has a recipient leave what they can, in every table and state.
@@ -56,7 +61,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	t.Helper()
 	f.Serial += 1000
 	mark := func(in *store.Intent) {
-		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		in.Send.To, in.Send.Reference, in.Send.IP, in.Send.Locale = Traces["masked"], Traces["reference"],
+			Traces["network"], Traces["locale"]
 		in.Send.RequestID, in.Send.Prefix, in.Send.Country = Traces["request"], Traces["prefix"], "ZZ"
 		in.Verification.Holder, in.MinLife = Traces["holder"], time.Hour
 		in.Verification.Sealed, in.Verification.Nonce = []byte(Traces["address"]), []byte(Traces["nonce"])
@@ -69,7 +75,8 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		case 2:
 			Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 1), After: time.Second}))(t)
 		case 3:
-			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true, BadAddress: true})
+			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
+				BadAddress: true})
 		}
 	}
 	wrong := Wrong(f.Admit(t, f.Intent(n, mark)).Verification.ID)
@@ -86,8 +93,10 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
 		Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil))(t)
-	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]}, nil))(t)
-	OK(t, f.AddAuditEntry(t.Context(), f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
+	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
+		nil))(t)
+	OK(t, f.AddAuditEntry(t.Context(),
+		f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
 }
 
 // FoundIn names the traces that a dump or a file contains, as text or as the hex of binary columns.
@@ -104,7 +113,8 @@ func FoundIn(content []byte) []string {
 
 // OnActs is what an intruder might try who wants an act not to have been: none may get through.
 var OnActs = []string{
-	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`, `DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,
+	`UPDATE audit_entries SET actor = 'other'`, `UPDATE audit_entries SET reason = '' WHERE false`,
+	`DELETE FROM audit_entries`, `DELETE FROM audit_entries WHERE actor = 'mei'`,
 	`DELETE FROM audit_recipients`, `UPDATE audit_recipients SET masked = 'b•••@example.com'`,
 	`UPDATE audit_recipients SET recipient = decode(repeat('02', 16), 'hex'), masked = '•••'`,
 	`UPDATE audit_recipients SET entry = '00000000-0000-7000-8000-000000000000', masked = '•••'`,

@@ -27,7 +27,8 @@ func (r *Rig) Check(id, code string) verification.CheckResult {
 	return c
 }
 
-// WantChecked fails the test unless a check's result has this state and validity, as "approved true".
+// WantChecked fails the test unless a check's result has this state and validity, as "approved
+// true".
 func (r *Rig) WantChecked(what string, c verification.CheckResult, want string) {
 	r.Helper()
 	r.Want(what, Line(c.State, c.Valid), want)
@@ -39,8 +40,10 @@ func (r *Rig) WantApproved(id, code string) {
 	r.WantChecked("the right code", r.Check(id, code), "approved true")
 }
 
-// Try checks a code, and returns also whether it was compared, which a result after the end does not tell, or how long to wait.
-func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool, wait time.Duration) {
+// Try checks a code, and returns also whether it was compared, which a result after the end does
+// not tell, or how long to wait.
+func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.CheckResult, compared bool,
+	wait time.Duration) {
 	r.Helper()
 	checked, err := r.Svc.Check(r.Context(), c, id, code)
 	var many *verification.TooManyChecksError
@@ -50,10 +53,12 @@ func (r *Rig) Try(c verification.Caller, id, code string) (checked verification.
 	case err != nil:
 		r.Fatalf("Check: %v", err)
 	}
-	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached || checked.Valid, 0
+	return checked, checked.State == verification.Pending || checked.State == verification.MaxAttemptsReached ||
+		checked.Valid, 0
 }
 
-// Guess enters n codes of digits that none of the last mails has, and returns how many were compared.
+// Guess enters n codes of digits that none of the last mails has, and returns how many were
+// compared.
 func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) {
 	r.Helper()
 	right := map[string]bool{}

@@ -10,7 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// Around runs around a call of a limiter. do makes the call. An error is the call's error, whether do ran or not.
+// Around runs around a call of a limiter. do makes the call. An error is the call's error, whether
+// do ran or not.
 type Around func(ctx context.Context, call string, do func() error) error
 
 // Limiter is a limiter that can be exchanged, watched and disturbed while requests are under way.

@@ -1,5 +1,5 @@
-// Package verificationtest runs the core of the service in tests. A Rig is one with a database and a limiter in memory, in a bubble with a
-// clock of its own.
+// Package verificationtest runs the core of the service in tests. A Rig is one with a database and
+// a limiter in memory, in a bubble with a clock of its own.
 package verificationtest
 
 import (
@@ -31,7 +31,8 @@ type Settings struct {
 	Receipts outbox.Receipts // nil: no carrier is asked
 }
 
-// templatesOnce parses the templates of the service once for all tests: it takes longer than most of them.
+// templatesOnce parses the templates of the service once for all tests: it takes longer than most
+// of them.
 var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.Texts) {
 	mails, err := message.New(templates.FS)
 	texts, errTexts := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
@@ -56,8 +57,9 @@ type Process struct {
 	*verification.Service
 }
 
-// New makes a process of parts. Those that are missing are the service's own templates, time.Now, and an Observer and a Logger of which nobody
-// hears; without a Carrier there are no text messages. Nothing runs in the background until Run.
+// New makes a process of parts. Those that are missing are the service's own templates, time.Now,
+// and an Observer and a Logger of which nobody hears; without a Carrier there are no text messages.
+// Nothing runs in the background until Run.
 func New(s Settings, p core.Parts) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
@@ -71,7 +73,8 @@ func New(s Settings, p core.Parts) *Process {
 	}
 	p.Receipts = s.Receipts
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
-	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks, Tick: cmp.Or(s.JobTick, s.Tick)}, p)
+	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
+		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
 	return &Process{Core: c, Service: c.Codes}
 }
 
@@ -95,7 +98,8 @@ func withChecks(s policy.Set) policy.Set {
 
 // Use changes the keys of all parts.
 func (p *Process) Use(keys keys.Vault) {
-	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.Providers.Vault, p.Proofs.Vault = keys, keys, keys, keys, keys, keys
+	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.Providers.Vault, p.Proofs.Vault = keys, keys, keys,
+		keys, keys, keys
 }
 
 // Observe changes the observer of all parts.

@@ -45,7 +45,8 @@ func (r *Rig) RowsOf(address string) []store.Row {
 	return rows
 }
 
-// RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless there is one.
+// RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless
+// there is one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.Row {
 	r.Helper()
 	h, err := r.Svc.Desk.Hash(channel, to)
@@ -57,7 +58,8 @@ func (r *Rig) RowBlockedBy(rule, channel, to string) store.Row {
 	return rows[0]
 }
 
-// WantObserved fails the test unless the sends of the database, the oldest first, have these observed rules.
+// WantObserved fails the test unless the sends of the database, the oldest first, have these
+// observed rules.
 func (r *Rig) WantObserved(want ...[]string) {
 	r.Helper()
 	var got [][]string
@@ -86,7 +88,8 @@ func (r *Rig) Status(a verification.Answer) string {
 	return strings.TrimSuffix(string(s.Status)+" "+s.Reason, " ")
 }
 
-// WantStatus fails the test unless the verification's newest send has this status, and reason if there is one.
+// WantStatus fails the test unless the verification's newest send has this status, and reason if
+// there is one.
 func (r *Rig) WantStatus(a verification.Answer, want string) {
 	r.Helper()
 	r.Want("the send", r.Status(a), want)
@@ -98,7 +101,8 @@ func (r *Rig) WantMails(want int) {
 	r.Want("mails", len(r.MailServer.Attempts()), want)
 }
 
-// WantEvents fails the test unless the app's events are these, as "type reason", the oldest first; those of test recipients are marked.
+// WantEvents fails the test unless the app's events are these, as "type reason", the oldest first;
+// those of test recipients are marked.
 func (r *Rig) WantEvents(want ...string) {
 	r.Helper()
 	events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
@@ -128,7 +132,8 @@ func (r *Rig) Ingest(want reports.Result, e reports.Event) {
 // MaxFailures is the limit of BoundFailures in a day.
 const MaxFailures = 20
 
-// BoundFailures has room for sends, bounds failures, and gives the purpose login a policy of its own.
+// BoundFailures has room for sends, bounds failures, and gives the purpose login a policy of its
+// own.
 func BoundFailures(s *Settings) {
 	for name, p := range s.Purposes {
 		p.Policy = quota.Policy{Name: name, Rules: []quota.Rule{
@@ -167,7 +172,8 @@ func SuppressBounces(s *Settings) {
 func (r *Rig) SendFails(to, reason string) verification.Answer {
 	r.Helper()
 	a := r.SendTo(to, Waiting(time.Second))
-	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason, a.Quota.Rules[0].Used)
+	r.WantLine("status, reason, places", Line("failed", reason, 0), a.View.Send.Status, a.View.Send.Reason,
+		a.Quota.Rules[0].Used)
 	return a
 }
 
@@ -182,7 +188,8 @@ func (r *Rig) Suppressions() []store.Suppression {
 // Suppress suppresses a mail address by hand.
 func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 	r.Helper()
-	s, err := r.Svc.Desk.Suppress(r.Context(), support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
+	s, err := r.Svc.Desk.Suppress(r.Context(),
+		support.SuppressRequest{Channel: "email", To: to, Reason: "asked by telephone", For: lasts},
 		AuditEntry("suppression.add"))
 	r.NoError(err)
 	return s
@@ -202,7 +209,8 @@ func AuditEntry(action string) store.AuditEntry {
 		Outcome: store.AuditDone}
 }
 
-// Actions are the actions of administrators with outcome, detail and masked recipient, the oldest first.
+// Actions are the actions of administrators with outcome, detail and masked recipient, the oldest
+// first.
 func (r *Rig) Actions() string {
 	r.Helper()
 	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{Limit: 100})
@@ -214,7 +222,8 @@ func (r *Rig) Actions() string {
 	return strings.Join(out, "; ")
 }
 
-// WantActions fails the test unless the actions of administrators are these, without their recipient, Ana or an erased one.
+// WantActions fails the test unless the actions of administrators are these, without their
+// recipient, Ana or an erased one.
 func (r *Rig) WantActions(want string) {
 	r.Helper()
 	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.Erased, "").Replace(r.Actions()), want)

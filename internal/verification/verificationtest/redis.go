@@ -9,8 +9,9 @@ import (
 	"sendcode/quota"
 )
 
-// FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest writes, and has a clock that can be set.
-// It stands for a Redis server, where quota.Memory stands for the script.
+// FakeRedis is a limiter that can be flushed, can fail over to a replica that lacks the newest
+// writes, and has a clock that can be set. It stands for a Redis server, where quota.Memory stands
+// for the script.
 type FakeRedis struct {
 	calls
 	clock string

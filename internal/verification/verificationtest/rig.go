@@ -48,7 +48,8 @@ func KeyRing(t testing.TB, entries string) *keys.Ring {
 	return ring
 }
 
-// Rig is a service over a database and a limiter in memory, with a mail server and a carrier that answer as the test says.
+// Rig is a service over a database and a limiter in memory, with a mail server and a carrier that
+// answer as the test says.
 type Rig struct {
 	*testing.T
 	Svc        *Service
@@ -69,7 +70,8 @@ type Service struct {
 	Limiter *Limiter
 }
 
-// InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the log lines are searched for codes.
+// InBubble runs a test of a running service inside a bubble with a clock of its own. Afterwards the
+// log lines are searched for codes.
 func InBubble(t *testing.T, test func(r *Rig)) {
 	t.Helper()
 	InBubbleWith(t, nil, test)
@@ -103,7 +105,8 @@ func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	})
 }
 
-// MinuteTick makes the jobs and the outbox look for work once a minute: for tests in which hours or days pass.
+// MinuteTick makes the jobs and the outbox look for work once a minute: for tests in which hours or
+// days pass.
 func MinuteTick(change func(*Settings)) func(*Settings) {
 	return func(s *Settings) {
 		if change != nil {
@@ -144,8 +147,9 @@ func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier
 func TestSettings(t testing.TB) Settings {
 	t.Helper()
 	purpose := policy.Purpose{
-		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6, Alphabet: code.Digits,
-		Policy: quota.Policy{Name: "default", Rules: DefaultRules()},
+		Name: "default", Shares: []string{"default", "login"}, TTL: 10 * time.Minute, CodeLength: 6,
+		Alphabet: code.Digits,
+		Policy:   quota.Policy{Name: "default", Rules: DefaultRules()},
 	}
 	login := purpose
 	login.Name = "login"
@@ -232,7 +236,8 @@ func (r *Rig) Start() {
 	go func() { defer close(r.Stopped); r.Svc.Run(ctx) }()
 }
 
-// StartReplica runs another process over the same database and limiter until the returned function is called.
+// StartReplica runs another process over the same database and limiter until the returned function
+// is called.
 func (r *Rig) StartReplica(s outbox.Sender) (other *Service, stop func()) {
 	other = r.Replica(s)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -281,7 +286,8 @@ func (r *Rig) NoError(err error) {
 	}
 }
 
-// ids are of sends and the like: one of them has the six digits of some code once in a few thousand runs.
+// ids are of sends and the like: one of them has the six digits of some code once in a few thousand
+// runs.
 var ids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
 // NoSecretLogged fails the test if a code or a recipient was logged.
@@ -303,7 +309,8 @@ func (r *Rig) NoSecretLogged() {
 	}
 }
 
-// FailStore makes these methods of the database fail; without any, those that write what the gates, the outbox and redemptions do.
+// FailStore makes these methods of the database fail; without any, those that write what the gates,
+// the outbox and redemptions do.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}

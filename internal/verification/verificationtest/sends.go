@@ -75,12 +75,14 @@ func (r *Rig) AskAt(s *Service, ask verification.Ask, admitted bool) verificatio
 	r.Helper()
 	a, err := s.Send(r.Context(), ask)
 	if err != nil || a.Admitted != admitted {
-		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(), a.Quota.RetryAfter())
+		r.Fatalf("Send: %v; admitted %v, refused by %v for %v", err, a.Admitted, a.Quota.Violated(),
+			a.Quota.RetryAfter())
 	}
 	return a
 }
 
-// Send asks, and fails the test unless the request is admitted. It returns once the attempt has ended.
+// Send asks, and fails the test unless the request is admitted. It returns once the attempt has
+// ended.
 func (r *Rig) Send(ask verification.Ask) verification.Answer {
 	r.Helper()
 	a := r.AskAt(r.Svc, ask, true)
@@ -91,8 +93,9 @@ func (r *Rig) Send(ask verification.Ask) verification.Answer {
 // WantInvalid fails the test unless err says that a field is invalid, for this reason; "": for any.
 func (r *Rig) WantInvalid(err error, field, reason string) {
 	r.Helper()
-	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" || reason != "" &&
-		bad.Reason != reason {
+	if bad, ok := errors.AsType[*fault.InvalidError](err); !ok || bad.Field != field || bad.Detail == "" ||
+		reason != "" &&
+			bad.Reason != reason {
 		r.Errorf("%v, want that %s is invalid: %s", err, field, reason)
 	}
 }
@@ -138,9 +141,10 @@ func (r *Rig) SendID(to string) uuid.UUID {
 	return uuid.MustParse(r.SendTo(to).View.Send.ID)
 }
 
-// Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail server waits until release is called, and
-// then answers; nil: it accepts.
-func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer, release func()) {
+// Orphan has Ana's send admitted by a process that does not run: it renews no lease. Its mail
+// server waits until release is called, and then answers; nil: it accepts.
+func (r *Rig) Orphan(answer func(context.Context) error, options ...Option) (a verification.Answer, dead *MailServer,
+	release func()) {
 	r.Helper()
 	released := make(chan struct{})
 	dead = &MailServer{}
@@ -177,7 +181,8 @@ func (r *Rig) Pump(from, n int) {
 	}
 }
 
-// SendFive sends to Ana at 0, 1, 2 and 3 minutes, the last for the purpose login, and to another recipient once.
+// SendFive sends to Ana at 0, 1, 2 and 3 minutes, the last for the purpose login, and to another
+// recipient once.
 func (r *Rig) SendFive() support.Policy {
 	for n := range 4 {
 		r.SendTo(Ana, For([]string{"", "", "", "login"}[n]))

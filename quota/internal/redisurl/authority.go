@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// extractCA removes the parameter ca from the URL, since go-redis does not know it, and returns the certificate authorities in its file;
-// nil without the parameter. Errors: no TLS, given twice, file unreadable.
+// extractCA removes the parameter ca from the URL, since go-redis does not know it, and returns the
+// certificate authorities in its file; nil without the parameter. Errors: no TLS, given twice, file
+// unreadable.
 func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	before, text, _ := strings.Cut(rawURL, "?")
 	query, err := url.ParseQuery(text)
@@ -34,7 +35,8 @@ func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	return before, pool, err
 }
 
-// readCA reads a PEM file. Its errors do not show the path: with an unescaped & in the URL, it may be a part of a password.
+// readCA reads a PEM file. Its errors do not show the path: with an unescaped & in the URL, it may
+// be a part of a password.
 func readCA(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, errors.New("redis URL: ca names no file")
@@ -53,7 +55,8 @@ func readCA(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// tlsConfig returns a TLS configuration for several servers: each certificate must match the host name that was dialled.
+// tlsConfig returns a TLS configuration for several servers: each certificate must match the host
+// name that was dialled.
 func tlsConfig(pool *x509.CertPool) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
 }

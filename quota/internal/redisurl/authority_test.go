@@ -20,7 +20,8 @@ func TestRedisBehindAPrivateAuthority(t *testing.T) {
 		"--tls-cert-file", certificate, "--tls-key-file", key)
 	url := "rediss://127.0.0.1:" + port + "/0"
 	must(t, opened(t, url+"?pool_size=3&ca="+ca.File).Ping(t.Context()).Err())
-	for name, url := range map[string]string{"the system's authorities": url, "another authority": url + "?ca=" + other.File} {
+	for name, url := range map[string]string{"the system's authorities": url,
+		"another authority": url + "?ca=" + other.File} {
 		if err := opened(t, url).Ping(t.Context()).Err(); err == nil || !strings.Contains(err.Error(), "certificate") {
 			t.Errorf("%s: %v", name, err)
 		}

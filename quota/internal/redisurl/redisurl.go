@@ -17,8 +17,9 @@ import (
 // Budget bounds one call including its retries, unless quota.Redis has another one.
 const Budget = 2 * time.Second
 
-// Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses connections, a call fails within
-// 0.2 s. timeout bounds each dial, read, write, and wait for a pooled connection.
+// Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses
+// connections, a call fails within 0.2 s. timeout bounds each dial, read, write, and wait for a
+// pooled connection.
 const (
 	timeout    = time.Second
 	retries    = 2
@@ -82,8 +83,8 @@ func standaloneOptions(rawURL string) (*redis.Options, error) {
 	return o, nil
 }
 
-// setTimeouts and setBackoff set the defaults that keep a call within Budget, where the URL sets no other value. A caller's own
-// deadline still applies.
+// setTimeouts and setBackoff set the defaults that keep a call within Budget, where the URL sets no
+// other value. A caller's own deadline still applies.
 func setTimeouts(steps ...*time.Duration) {
 	for _, s := range steps {
 		setDefault(s, timeout)
@@ -114,8 +115,9 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	o := &redis.FailoverOptions{
 		SentinelAddrs: hosts, Username: u.User.Username(),
-		ContextTimeoutEnabled: true, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
-		MaxRetries: retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
+		ContextTimeoutEnabled: true, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
+		PoolTimeout: timeout,
+		MaxRetries:  retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
 	}
 	o.Password, _ = u.User.Password()
 	if u.Scheme == "rediss+sentinel" {
@@ -143,8 +145,8 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	return o, nil
 }
 
-// clusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times; the node clients repeat none unless the
-// URL says max_retries.
+// clusterOptions parses a Cluster URL. The cluster client repeats a call up to MaxRedirects times;
+// the node clients repeat none unless the URL says max_retries.
 func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	rest, pool, err := extractCA(rawURL)
 	if err != nil {
@@ -179,8 +181,8 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	return o, nil
 }
 
-// splitHosts returns the host:port list of a URL, and the URL parsed with the placeholder "host" in its place, since net/url does
-// not parse host lists.
+// splitHosts returns the host:port list of a URL, and the URL parsed with the placeholder "host" in
+// its place, since net/url does not parse host lists.
 func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	end := len(rest)
@@ -206,7 +208,8 @@ func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 func parseURL(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
+		return nil,
+			errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
 	}
 	return u, nil
 }

@@ -39,10 +39,12 @@ func TestURLs(t *testing.T) {
 }
 
 func TestSentinelURLs(t *testing.T) {
-	o, err := sentinelOptions("rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
+	o, err := sentinelOptions(
+		"rediss+sentinel://user:p%40s%2Fs@one,two:7000,[::1]:7001/main/4?sentinel_username=su&sentinel_password=sp")
 	must(t, err)
 	servertest.Same(t, "sentinels", strings.Join(o.SentinelAddrs, " "), "one:26379 two:7000 [::1]:7001")
-	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword, "user p@s/s su sp")
+	servertest.Same(t, "users", o.Username+" "+o.Password+" "+o.SentinelUsername+" "+o.SentinelPassword,
+		"user p@s/s su sp")
 	servertest.Same(t, "master", o.MasterName, "main")
 	servertest.Same(t, "db and dials", [2]int{o.DB, o.DialerRetries}, [2]int{4, 1})
 	servertest.Same(t, "TLS", secure(o.TLSConfig), true)

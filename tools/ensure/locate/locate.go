@@ -38,13 +38,15 @@ func (m *Missing) Error() string {
 		m.Part.Name, strings.Join(m.Part.Debian, " "), m.Part.Homebrew)
 }
 
-// The parts. Postgres is the directory that holds initdb, postgres and pg_dump; the others are programs.
+// The parts. Postgres is the directory that holds initdb, postgres and pg_dump; the others are
+// programs.
 var (
 	Redis     = Part{"redis-server", []string{"redis-server"}, "redis", inPath("redis-server", "valkey-server")}
 	Postgres  = Part{"PostgreSQL", []string{"postgresql"}, "postgresql", findPostgres}
 	PgBouncer = Part{"pgbouncer", []string{"pgbouncer"}, "pgbouncer", firstOf(
 		inPath("pgbouncer"), atPath("/usr/sbin/pgbouncer"))} // not in everybody's PATH
-	// Chromium is a browser of that family. Without any font, pages have no text to lay out and measure.
+	// Chromium is a browser of that family. Without any font, pages have no text to lay out and
+	// measure.
 	Chromium = Part{"chromium", []string{"chromium", "fonts-liberation"}, "--cask chromium", firstOf(
 		inPath("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
 		atPath("/Applications/Chromium.app/Contents/MacOS/Chromium"),
@@ -65,7 +67,8 @@ var (
 )
 
 // All lists every part, in the order in which they are reported.
-var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Django, Promtool, Prometheus}
+var All = []Part{Redis, Postgres, PgBouncer, HAProxy, Nginx, Caddy, Chromium, Compiler, Node, Python, Django, Promtool,
+	Prometheus}
 
 func findCompiler() (string, bool) {
 	if cc := strings.Fields(os.Getenv("CC")); len(cc) > 0 {
@@ -74,7 +77,8 @@ func findCompiler() (string, bool) {
 	return inPath("gcc", "clang", "cc")()
 }
 
-// findDjango returns a Python that has it: the first of the PATH, or the system's, whose packages are Debian's.
+// findDjango returns a Python that has it: the first of the PATH, or the system's, whose packages
+// are Debian's.
 func findDjango() (string, bool) {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(python, "-c", "import django").Run() == nil {

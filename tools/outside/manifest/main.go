@@ -1,6 +1,7 @@
-// Command manifest checks, without a cluster or an engine, what deploys sendcode: the kustomization in the first folder, built and each
-// object compared strictly with the type of its kind; and the compose file that the second argument names, by compose's own schema.
-// It is a module of its own, so that the service depends on none of this.
+// Command manifest checks, without a cluster or an engine, what deploys sendcode: the kustomization
+// in the first folder, built and each object compared strictly with the type of its kind; and the
+// compose file that the second argument names, by compose's own schema. It is a module of its own,
+// so that the service depends on none of this.
 package main
 
 import (
@@ -46,8 +47,10 @@ func checkKustomization(folder string) error {
 
 func checkObject(kind string, text []byte) error {
 	types := map[string]any{
-		"v1 Namespace": &corev1.Namespace{}, "v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{}, "apps/v1 Deployment": &appsv1.Deployment{},
-		"policy/v1 PodDisruptionBudget": &policyv1.PodDisruptionBudget{}, "networking.k8s.io/v1 NetworkPolicy": &networkingv1.NetworkPolicy{},
+		"v1 Namespace": &corev1.Namespace{}, "v1 ConfigMap": &corev1.ConfigMap{}, "v1 Service": &corev1.Service{},
+		"apps/v1 Deployment":                 &appsv1.Deployment{},
+		"policy/v1 PodDisruptionBudget":      &policyv1.PodDisruptionBudget{},
+		"networking.k8s.io/v1 NetworkPolicy": &networkingv1.NetworkPolicy{},
 	}
 	into, known := types[kind]
 	if !known {
@@ -57,7 +60,8 @@ func checkObject(kind string, text []byte) error {
 }
 
 func checkCompose(file string) error {
-	_, err := loader.LoadWithContext(context.Background(), compose.ConfigDetails{ConfigFiles: []compose.ConfigFile{{Filename: file}}, WorkingDir: "."},
+	_, err := loader.LoadWithContext(context.Background(),
+		compose.ConfigDetails{ConfigFiles: []compose.ConfigFile{{Filename: file}}, WorkingDir: "."},
 		func(o *loader.Options) {
 			o.SetProjectName("sendcode", true)
 			o.Interpolate.LookupValue = func(string) (string, bool) { return "set", true } // what an operator sets

@@ -16,7 +16,8 @@ const resendKey = "re_S3cretOfTheAccount"
 // resend is Resend (resend.com/docs/api-reference/emails/send-email).
 func resend() Rig {
 	fails := func(status int, name string) Said {
-		body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name, "message": "Invalid recipient ada.lovelace@example.org"})
+		body, _ := json.Marshal(map[string]any{"statusCode": status, "name": name,
+			"message": "Invalid recipient ada.lovelace@example.org"})
 		return Said{Status: status, Body: string(body)}
 	}
 	return Rig{
@@ -25,17 +26,23 @@ func resend() Rig {
 		Accepted: Said{Status: 200, Body: `{"id":"49a3999c-0ce1-4ea6-ab68-afcd6dc2e794"}`},
 		Refused:  fails(422, "validation_error"), Later: fails(429, "rate_limit_exceeded"),
 		Outcomes: map[string]Outcome{
-			"a field is missing":        {fails(422, "missing_required_field"), delivery.Rejected, "missing_required_field"},
-			"the sender is wrong":       {fails(422, "invalid_from_address"), delivery.Temporary, "invalid_from_address"},
-			"the domain is not ours":    {fails(403, "validation_error"), delivery.Temporary, "validation_error"},
-			"the key is wrong":          {fails(403, "invalid_api_key"), delivery.Temporary, "invalid_api_key"},
-			"the day's quota is spent":  {fails(429, "daily_quota_exceeded"), delivery.Temporary, "daily_quota_exceeded"},
-			"the key has another body":  {fails(409, "invalid_idempotent_request"), delivery.Unknown, "invalid_idempotent_request"},
-			"the key is under way":      {fails(409, "concurrent_idempotent_requests"), delivery.Unknown, "concurrent_idempotent_requests"},
+			"a field is missing": {fails(422, "missing_required_field"), delivery.Rejected,
+				"missing_required_field"},
+			"the sender is wrong": {fails(422, "invalid_from_address"), delivery.Temporary,
+				"invalid_from_address"},
+			"the domain is not ours": {fails(403, "validation_error"), delivery.Temporary, "validation_error"},
+			"the key is wrong":       {fails(403, "invalid_api_key"), delivery.Temporary, "invalid_api_key"},
+			"the day's quota is spent": {fails(429, "daily_quota_exceeded"), delivery.Temporary,
+				"daily_quota_exceeded"},
+			"the key has another body": {fails(409, "invalid_idempotent_request"), delivery.Unknown,
+				"invalid_idempotent_request"},
+			"the key is under way": {fails(409, "concurrent_idempotent_requests"), delivery.Unknown,
+				"concurrent_idempotent_requests"},
 			"it broke":                  {fails(500, "application_error"), delivery.Unknown, "application_error"},
 			"the code could be private": {fails(422, "ada lovelace"), delivery.Rejected, ""},
 		},
-		Probe: "GET /domains", Good: []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")}, Bad: fails(403, "invalid_api_key"),
+		Probe: "GET /domains", Good: []Said{{Status: 200, Body: `{"data":[]}`}, fails(401, "restricted_api_key")},
+		Bad: fails(403, "invalid_api_key"),
 	}
 }
 
@@ -58,7 +65,8 @@ func readResend(r *http.Request, body []byte) (Mail, error) {
 	}
 	id, _, _ := strings.Cut(strings.Trim(m.Headers["Message-ID"], "<>"), "@")
 	return Mail{m.To[0], m.Tags[0].Value, m.Subject + "\n" + m.Text + "\n" + m.HTML}, errors.Join(
-		want("request", r.Method+" "+r.URL.Path, "POST /emails"), want("login", r.Header.Get("Authorization"), "Bearer "+resendKey),
+		want("request", r.Method+" "+r.URL.Path, "POST /emails"),
+		want("login", r.Header.Get("Authorization"), "Bearer "+resendKey),
 		want("type", r.Header.Get("Content-Type"), "application/json"), want("Message-ID", id, m.Tags[0].Value),
 		want("tag", m.Tags[0].Name, "send"), want("Auto-Submitted", m.Headers["Auto-Submitted"], "auto-generated"),
 	)

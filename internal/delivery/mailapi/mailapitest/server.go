@@ -1,5 +1,6 @@
-// Package mailapitest is the contract of a provider of mails as a kit for tests: a rig says what the provider's API looks like on the wire,
-// and [Server] plays the provider by it, over TLS, well and badly. Only tests import this package.
+// Package mailapitest is the contract of a provider of mails as a kit for tests: a rig says what
+// the provider's API looks like on the wire, and [Server] plays the provider by it, over TLS, well
+// and badly. Only tests import this package.
 package mailapitest
 
 import (
@@ -52,11 +53,13 @@ type Rig struct {
 	Read func(r *http.Request, body []byte) (Mail, error)
 	// Key returns what the provider knows a repeated request by; nil: it knows none.
 	Key func(r *http.Request) string
-	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and that should come again.
+	// Accepted, Refused and Later are the answers to a mail that is taken, refused for good, and
+	// that should come again.
 	Accepted, Refused, Later Said
 	// Outcomes are further answers, by name.
 	Outcomes map[string]Outcome
-	// Probe is a request that does no harm; Good are answers to it that show that the login is good, Bad one to a wrong login.
+	// Probe is a request that does no harm; Good are answers to it that show that the login is
+	// good, Bad one to a wrong login.
 	Probe string
 	Good  []Said
 	Bad   Said
@@ -147,7 +150,8 @@ type Server struct {
 	broken   int        // connections to break at once
 }
 
-// New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble. It ends with the test, or with Stop.
+// New makes a provider without a port, which Dial connects to, also in a testing/synctest bubble.
+// It ends with the test, or with Stop.
 func New(tb testing.TB, rig Rig) *Server {
 	tb.Helper()
 	s := newServer(tb, rig)
@@ -170,8 +174,9 @@ func Start(tb testing.TB, rig Rig) *Server {
 }
 
 func newServer(tb testing.TB, rig Rig) *Server {
-	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn), stopped: make(chan struct{}),
-		known: map[string]bool{}, then: Accepts}
+	s := &Server{tb: tb, rig: rig, authority: servertest.NewAuthority(tb), pipes: make(chan net.Conn),
+		stopped: make(chan struct{}),
+		known:   map[string]bool{}, then: Accepts}
 	var err error
 	if s.identity, err = tls.LoadX509KeyPair(s.authority.Issue(tb)); err != nil {
 		tb.Fatal(err)
@@ -180,9 +185,11 @@ func newServer(tb testing.TB, rig Rig) *Server {
 }
 
 func (s *Server) serve(l net.Listener) {
-	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute}
+	s.http = http.Server{Handler: http.HandlerFunc(s.handle), ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute}
 	go func() {
-		_ = s.http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
+		_ = s.http.Serve(tls.NewListener(l,
+			&tls.Config{Certificates: []tls.Certificate{s.identity}, MinVersion: tls.VersionTLS12}))
 	}()
 	s.tb.Cleanup(s.Stop)
 }

@@ -33,24 +33,32 @@ func ses() Rig {
 		Accepted:   Said{Status: 200, Body: `{"MessageId":"010001903c9e5f8a-d1c3-4b2a-000000"}`},
 		Refused:    fails(400, "MessageRejected"), Later: fails(429, "TooManyRequestsException"),
 		Outcomes: map[string]Outcome{
-			"a field is wrong":       {fails(400, "BadRequestException"), delivery.Rejected, "BadRequestException"},
-			"the domain is not ours": {fails(400, "MailFromDomainNotVerifiedException"), delivery.Temporary, "MailFromDomainNotVerifiedException"},
-			"the account may not":    {fails(400, "AccountSuspendedException"), delivery.Temporary, "AccountSuspendedException"},
-			"sending is paused":      {fails(400, "SendingPausedException"), delivery.Temporary, "SendingPausedException"},
-			"too fast":               {fails(400, "ThrottlingException"), delivery.Temporary, "ThrottlingException"},
-			"the signature is wrong": {fails(403, "InvalidSignatureException"), delivery.Temporary, "InvalidSignatureException"},
-			"a code in the body": {Said{Status: 400, Body: `{"__type":"com.amazonaws.ses.v2#AccountSuspendedException"}`}, delivery.Temporary,
+			"a field is wrong": {fails(400, "BadRequestException"), delivery.Rejected, "BadRequestException"},
+			"the domain is not ours": {fails(400, "MailFromDomainNotVerifiedException"), delivery.Temporary,
+				"MailFromDomainNotVerifiedException"},
+			"the account may not": {fails(400, "AccountSuspendedException"), delivery.Temporary,
+				"AccountSuspendedException"},
+			"sending is paused": {fails(400, "SendingPausedException"), delivery.Temporary,
+				"SendingPausedException"},
+			"too fast": {fails(400, "ThrottlingException"), delivery.Temporary, "ThrottlingException"},
+			"the signature is wrong": {fails(403, "InvalidSignatureException"), delivery.Temporary,
+				"InvalidSignatureException"},
+			"a code in the body": {Said{Status: 400,
+				Body: `{"__type":"com.amazonaws.ses.v2#AccountSuspendedException"}`}, delivery.Temporary,
 				"AccountSuspendedException"},
 			"it broke": {fails(500, "InternalFailure"), delivery.Unknown, "InternalFailure"},
 		},
-		Probe: "GET /v2/email/account", Good: []Said{{Status: 200, Body: `{"SendingEnabled":true}`}, fails(403, "AccessDeniedException")},
-		Bad: fails(403, "InvalidSignatureException"),
+		Probe: "GET /v2/email/account",
+		Good:  []Said{{Status: 200, Body: `{"SendingEnabled":true}`}, fails(403, "AccessDeniedException")},
+		Bad:   fails(403, "InvalidSignatureException"),
 	}
 }
 
-var credential = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([A-Z0-9]+)/([0-9]{8})/eu-west-1/ses/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
+var credential = regexp.MustCompile(
+	`^AWS4-HMAC-SHA256 Credential=([A-Z0-9]+)/([0-9]{8})/eu-west-1/ses/aws4_request, SignedHeaders=([a-z0-9;-]+), Signature=([0-9a-f]{64})$`)
 
-// readSES checks the signature from the request as it came, by AWS's description and not by the code under test.
+// readSES checks the signature from the request as it came, by AWS's description and not by the
+// code under test.
 func readSES(r *http.Request, body []byte) (Mail, error) {
 	var m struct {
 		FromEmailAddress, ConfigurationSetName string
@@ -81,7 +89,8 @@ func readSES(r *http.Request, body []byte) (Mail, error) {
 	key := []byte("AWS4" + sesSecret)
 	for _, part := range []string{said[2], "eu-west-1", "ses", "aws4_request", ""} {
 		if part == "" {
-			part = "AWS4-HMAC-SHA256\n" + r.Header.Get("X-Amz-Date") + "\n" + said[2] + "/eu-west-1/ses/aws4_request\n" + sum([]byte(canonical))
+			part = "AWS4-HMAC-SHA256\n" + r.Header.Get("X-Amz-Date") + "\n" + said[2] +
+				"/eu-west-1/ses/aws4_request\n" + sum([]byte(canonical))
 		}
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(part))
@@ -89,8 +98,10 @@ func readSES(r *http.Request, body []byte) (Mail, error) {
 	}
 	data := string(m.Content.Raw.Data)
 	return Mail{m.Destination.ToAddresses[0], m.EmailTags[0].Value, data}, errors.Join(
-		want("request", r.Method+" "+r.URL.Path, "POST /v2/email/outbound-emails"), want("signature", said[4], hex.EncodeToString(key)),
-		want("key", said[1], sesKeyID), want("configuration set", m.ConfigurationSetName, "codes"), want("tag", m.EmailTags[0].Name, "send"),
+		want("request", r.Method+" "+r.URL.Path, "POST /v2/email/outbound-emails"),
+		want("signature", said[4], hex.EncodeToString(key)),
+		want("key", said[1], sesKeyID), want("configuration set", m.ConfigurationSetName, "codes"),
+		want("tag", m.EmailTags[0].Name, "send"),
 		want("date", strings.HasPrefix(r.Header.Get("X-Amz-Date"), said[2]+"T"), true),
 	)
 }

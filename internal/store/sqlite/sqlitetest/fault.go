@@ -39,12 +39,13 @@ const (
 	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
-// Hook returns the fault of an access. It is called at each stage, with the name of the method that was called from outside. It may
-// wait: at Asking it holds no lock.
+// Hook returns the fault of an access. It is called at each stage, with the name of the method that
+// was called from outside. It may wait: at Asking it holds no lock.
 type Hook func(ctx context.Context, method string, at Stage) Fault
 
-// SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil ends that. A call that writes asks f
-// once, a call that reads asks before each statement. Calls of f do not overlap, and f must not call the store.
+// SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
+// ends that. A call that writes asks f once, a call that reads asks before each statement. Calls of
+// f do not overlap, and f must not call the store.
 func (d *DB) SetFault(f func(method string) Fault) {
 	if f == nil {
 		d.SetHook(nil)
@@ -79,10 +80,12 @@ func (d *DB) fault(ctx context.Context, method string, at Stage) Fault {
 	return (*hook)(ctx, method, at)
 }
 
-// methods caches the results of calledMethod by call stack, since simulations call it a hundred thousand times.
+// methods caches the results of calledMethod by call stack, since simulations call it a hundred
+// thousand times.
 var methods sync.Map
 
-// calledMethod returns the name of the method of a DB that was called from outside the packages of the store. It finds it on the stack.
+// calledMethod returns the name of the method of a DB that was called from outside the packages of
+// the store. It finds it on the stack.
 func calledMethod() (method string) {
 	var calls [32]uintptr
 	n := runtime.Callers(3, calls[:])
@@ -109,7 +112,8 @@ type engine struct {
 	db *DB
 }
 
-// Read asks the hook before each statement. Lost acts as Vague: a read changes nothing, whether it happens or not.
+// Read asks the hook before each statement. Lost acts as Vague: a read changes nothing, whether it
+// happens or not.
 func (e engine) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	method := calledMethod()
 	return e.Engine.Read(ctx, func(q sqldb.Tx) error {

@@ -22,8 +22,8 @@ type DB struct {
 	hook atomic.Pointer[Hook]
 }
 
-// Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In a synctest bubble, pass the
-// bubble's t.
+// Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In
+// a synctest bubble, pass the bubble's t.
 func Open(t testing.TB, now func() time.Time) *DB {
 	t.Helper()
 	db, err := New(now)
@@ -38,8 +38,10 @@ func Open(t testing.TB, now func() time.Time) *DB {
 	return db
 }
 
-// New is Open for programs that are no test; they close it. It opens a real SQLite with the same schema, statements and transactions as a file, but with one connection for writing and reading. So
-// a read that is under way, as in CountedSends while yield runs, blocks every other call. It starts nothing that outlives Close.
+// New is Open for programs that are no test; they close it. It opens a real SQLite with the same
+// schema, statements and transactions as a file, but with one connection for writing and reading.
+// So a read that is under way, as in CountedSends while yield runs, blocks every other call. It
+// starts nothing that outlives Close.
 func New(now func() time.Time) (*DB, error) {
 	image, err := emptySchema()
 	if err != nil {
@@ -61,16 +63,20 @@ func withFaults(pool *sql.DB, now func() time.Time) *DB {
 	return d
 }
 
-// Replica returns a second DB on the same connections, as another process has it, with its own hook. Closing the first closes both.
+// Replica returns a second DB on the same connections, as another process has it, with its own
+// hook. Closing the first closes both.
 func (d *DB) Replica() *DB { return withFaults(d.pool, d.now) }
 
-// memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing is synced.
+// memoryPragmas are the pragmas of a database in memory. A rollback works as in a file, and nothing
+// is synced.
 const memoryPragmas = "_pragma=foreign_keys(1)&_pragma=journal_mode(MEMORY)&_pragma=synchronous(OFF)&_txlock=immediate"
 
-// openMemory opens an in-memory database over one connection; each connection would be a database of its own.
+// openMemory opens an in-memory database over one connection; each connection would be a database
+// of its own.
 func openMemory() (*sql.DB, error) { return sqlite.OpenPool("file::memory:?"+memoryPragmas, 1) }
 
-// emptySchema returns the image of an empty, migrated database. The migrations run once in a process; open copies the image.
+// emptySchema returns the image of an empty, migrated database. The migrations run once in a
+// process; open copies the image.
 var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	pool, err := openMemory()
 	if err != nil {
@@ -83,13 +89,16 @@ var emptySchema = sync.OnceValues(func() (image []byte, err error) {
 	return serialize(pool)
 })
 
-// Image returns the whole database as the bytes of a file, so that tests can search it for erased data.
+// Image returns the whole database as the bytes of a file, so that tests can search it for erased
+// data.
 func (d *DB) Image() ([]byte, error) { return serialize(d.pool) }
 
-// SetBack removes the sends and verifications that were written since an instant, as a failover to a standby that lags does, or a backup.
+// SetBack removes the sends and verifications that were written since an instant, as a failover to
+// a standby that lags does, or a backup.
 func (d *DB) SetBack(to time.Time) (err error) {
 	for _, statement := range []string{
-		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE logged_at >= ?)`, `DELETE FROM failures WHERE logged_at >= ?`,
+		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE logged_at >= ?)`,
+		`DELETE FROM failures WHERE logged_at >= ?`,
 		`DELETE FROM sends WHERE logged_at >= ?`, `DELETE FROM verifications WHERE created_at >= ?`,
 	} {
 		_, failed := d.pool.ExecContext(context.Background(), statement, to.UnixMicro())

@@ -1,4 +1,5 @@
-// A back end that uses what oapi-codegen makes of docs/openapi.yaml: `send <to>` or `check <id> <code>`.
+// A back end that uses what oapi-codegen makes of docs/openapi.yaml: `send <to>` or `check <id>
+// <code>`.
 package main
 
 import (
@@ -9,10 +10,11 @@ import (
 )
 
 func main() {
-	c, err := NewClientWithResponses(os.Getenv("CODES_URL"), WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
-		r.Header.Set("Authorization", "Bearer "+os.Getenv("CODES_KEY"))
-		return nil
-	}))
+	c, err := NewClientWithResponses(os.Getenv("CODES_URL"),
+		WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+os.Getenv("CODES_KEY"))
+			return nil
+		}))
 	must(err)
 	answer := map[string]any{}
 	switch os.Args[1] {
