@@ -11,23 +11,30 @@
 // login. A provider that takes MIME gets Rendered.Content: begin with a copy of ses.go. One that
 // takes texts calls Message.WithTexts, and sends the headers in Message.Marks too, which events may
 // be found by: begin with resend.go. The send's ID goes where the provider's events bring it back
-// (a tag, or metadata): sendOf has it. A code that is a number becomes text, and 0 none.
+// (a tag, or metadata): sendOf has it; Marks are sent beside it. A code that is a number becomes
+// text, and 0 none; where an acceptance has a code too, accepted needs both. A lone key is the
+// URL's password, and a username is refused. Refuse mail.UTF8 with errUTF8 if the provider takes
+// ASCII alone. For the doctor's request choose a read that the least key may make, and whose answer
+// has no secrets.
 //
 // Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must
 // look like, and what each answer has to become. All suites run over every rig: go test
-// ./internal/delivery/... ./internal/outbox. Outside of these four places change
-// docs/configuration.md, by the comment of Config.SMTPURL and go test ./internal/config -run
-// 'TestReference|TestSchema' -update, docs/provider-events.md if there are events, and
-// CHANGELOG.md.
+// ./internal/delivery/... ./internal/outbox. They do not see From, Content-Language and Marks:
+// check these in the rig's Read. The key of a rig contains S3cret, which the suites look for in
+// failures. TestParseURL gets the default host and a URL without the key. Outside of these places
+// change docs/configuration.md, by the comment of Config.SMTPURL and go test ./internal/config -run
+// 'TestReference|TestSchema' -update, which leaves the paragraph on providers to you; also
+// docs/provider-events.md if there are events, and CHANGELOG.md.
 //
 // # What an answer means
 //
 // Whether a byte of the request has left this machine is counted ([sendcode/internal/exchange]):
 // before, every failure is Temporary; after, only an answer that can be read is more than Unknown.
 // The api's table says what codes mean; a code that is not there counts by its status
-// ([exchange.ErrorByStatus]). What is wrong with our account, key or sender is Temporary, since
-// another server may do better. An address that the provider takes no mail for is noMailbox: it has
-// the enhanced status code 5.1.1, and so suppresses the address as over SMTP.
+// ([exchange.ErrorByStatus]), so a 500 is Unknown even if the provider says "try again". What is
+// wrong with our account, key or sender is Temporary, since another server may do better. An
+// address that the provider takes no mail for is noMailbox, also one on the provider's own list of
+// suppressions: it has the enhanced status code 5.1.1, and so suppresses the address as over SMTP.
 //
 // # Repetition
 //

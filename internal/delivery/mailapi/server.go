@@ -52,11 +52,10 @@ func Knows(scheme string) bool { return providers[scheme].open != nil }
 type meaning string
 
 const (
-	rejected = meaning(delivery.Rejected) // this mail, for good
-	// our account, key, sender or pace, whatever the mail: another server may do better
-	temporary = meaning(delivery.Temporary)
-	unknown   = meaning(delivery.Unknown) // the mail may have been accepted
-	noMailbox = meaning("no_mailbox")     // the provider takes no mail for this address
+	rejected  = meaning(delivery.Rejected)  // this mail, for good
+	temporary = meaning(delivery.Temporary) // our account, key, sender or pace: another server may do better
+	unknown   = meaning(delivery.Unknown)   // the mail may have been accepted
+	noMailbox = meaning("no_mailbox")       // the provider takes no mail for this address
 )
 
 // codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
