@@ -191,7 +191,8 @@ func TestTheRoundNumbersAreOfTheRunThatIsShown(t *testing.T) {
 	sends, waits := round("sends over the policy"), round("waits untrue")
 	for name, told := range map[string]string{
 		"README.md": fmt.Sprintf(
-			"Of some %d,000 sends none is over the policy and none is lost, and of %d,000 waits that it told none was wrong.", sends, waits),
+			"Of some %d,000 sends none is over the policy and none is lost, and none of %d,000 announced waits is wrong.",
+			sends, waits),
 		"README.zh-CN.md": fmt.Sprintf("约 %d000 次发送中没有一次超频、没有一次丢失，约 %d000 次等待提示中没有一次失准。", sends, waits),
 	} {
 		if !strings.Contains(readFile(t, name), told) {
