@@ -172,16 +172,20 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 			s.AwaitReady(0, http.StatusServiceUnavailable,
 				"unavailable: log_unreachable: The database does not answer. Another replica can write.")
 			s.AwaitReady(1, http.StatusOK, "ok")
-			serves := func() (all bool) {
+			failing := func() (n int) { // of some 60 requests
 				ctx, stop := context.WithTimeout(t.Context(), time.Second)
 				defer stop()
 				_, failed := steady(ctx, s, base, "cut-"+time.Now().Format("150405.000"))()
-				return len(failed) == 0
+				for _, of := range failed {
+					n += of
+				}
+				return n
 			}
-			s.Await("the other replica to serve all", serves)
-			for range 3 {
-				if status, _ := s.Ready(0); status != http.StatusServiceUnavailable || !serves() {
-					t.Error("the replica without Postgres came back")
+			s.Await("the other replica to serve all", func() bool { return failing() == 0 })
+			for range 3 { // on a busy machine a request may fail; a replica that came back would fail half of them
+				status, _ := s.Ready(0)
+				if n := failing(); status != http.StatusServiceUnavailable || n > 3 {
+					t.Errorf("the replica without Postgres came back: %d, %d requests failed", status, n)
 				}
 			}
 			apptest.Must(t, links[0].Start())

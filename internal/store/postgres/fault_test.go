@@ -215,9 +215,9 @@ func TestPostgresReadOnly(t *testing.T) {
 	storetest.Certain(t, f.Ping(t.Context()))
 	f.Count(t)
 	demote("off")
-	// No connection that met the refusal was kept; that of the readers, which met none, is replaced
-	// at once.
-	f.Admit(t, f.Intent(3))
+	// No connection that met the refusal was kept; one that was opened meanwhile and met none is
+	// replaced once it has.
+	servertest.Await(t, "a send", func() bool { _, err := f.Begin(t.Context(), f.Intent(3)); return err == nil })
 	servertest.Await(t, "a cancel", func() bool { _, err := f.Cancel(t.Context(), "x"); return err == nil })
 	storetest.OK(t, f.Ping(t.Context()))
 }
