@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/reports"
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
@@ -44,7 +45,7 @@ type providerEvents struct {
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	now     func() time.Time
-	lines   server.LogThrottle // about forged messages of topics
+	lines   logthrottle.Throttle // about forged messages of topics
 }
 
 // NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures.
@@ -54,7 +55,7 @@ func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter
 	logger *slog.Logger) *providerEvents {
 	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger, now: time.Now,
-		lines: server.LogThrottle{Every: time.Minute}}
+		lines: logthrottle.Throttle{Every: time.Minute}}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}

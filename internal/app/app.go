@@ -24,6 +24,7 @@ import (
 	"sendcode/internal/gates"
 	"sendcode/internal/jobs"
 	"sendcode/internal/keys"
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/message"
 	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
@@ -112,7 +113,7 @@ func TuneGC(options ...memlimit.Option) {
 
 // New builds every part and opens the ports. If it fails, it closes what it opened.
 func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, err error) {
-	a := newApp(cfg, requestid.Logger(server.LimitErrors(logger)), time.Now)
+	a := newApp(cfg, requestid.Logger(logthrottle.LimitErrors(logger)), time.Now)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())

@@ -14,11 +14,11 @@ import (
 
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/loopback"
 	"sendcode/internal/metrics"
 	"sendcode/internal/recipient"
 	"sendcode/internal/runbook"
-	"sendcode/internal/server"
 	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -93,12 +93,12 @@ const (
 type statements struct {
 	*App
 	observe func(kind string, took time.Duration)
-	lines   server.LogThrottle
+	lines   logthrottle.Throttle
 }
 
 func (a *App) newStatements() *statements {
 	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.Kinds),
-		lines: server.LogThrottle{Every: slowEvery}}
+		lines: logthrottle.Throttle{Every: slowEvery}}
 }
 
 // Began implements sqldb.Observer.

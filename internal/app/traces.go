@@ -10,8 +10,8 @@ import (
 
 	"sendcode/internal/app/core"
 	"sendcode/internal/gates"
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/requestid"
-	"sendcode/internal/server"
 	"sendcode/internal/traces"
 	"sendcode/quota"
 )
@@ -31,7 +31,7 @@ const (
 // openTraces opens the traces that the environment asks for. What comes later is closed before
 // them, so that its spans are exported too.
 func (a *App) openTraces(ctx context.Context) error {
-	lines := server.LogThrottle{Every: notExportedEvery}
+	lines := logthrottle.Throttle{Every: notExportedEvery}
 	notExported := func(err error) {
 		if n, due := lines.Add("spans", time.Now()); due {
 			cause := err.Error()

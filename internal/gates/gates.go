@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/policy"
 	"sendcode/internal/runbook"
 	"sendcode/internal/store"
@@ -85,7 +86,7 @@ type Gates struct {
 	deciding  sync.RWMutex // held while local decides alone, shared while it counts what the limiter admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
-	warnedAt  atomic.Int64 // when logUncompared last logged a line; µs since 1970
+	lines     logthrottle.Throttle // of logUncompared
 	rebuilds  atomic.Int64
 	clocks    *clocks
 	reads     sharedReads
@@ -109,7 +110,8 @@ func (g *Gates) countRebuild() {
 // New makes the gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
-		reads: newSharedReads(), only: newOnlyLimiter(), RefundLater: func(string, map[quota.Scope]string) {}}
+		reads: newSharedReads(), only: newOnlyLimiter(), lines: logthrottle.Throttle{Every: time.Minute},
+		RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, localBuckets)
 	}
@@ -139,8 +141,7 @@ func (g *Gates) logRecovery() {
 // logUncompared logs that limiter and database could not be compared, at most once a minute: while
 // the limiter is slow, each request meets it.
 func (g *Gates) logUncompared(ctx context.Context, err error) {
-	now, last := g.now(), g.warnedAt.Load()
-	if now.Sub(time.UnixMicro(last)) >= time.Minute && g.warnedAt.CompareAndSwap(last, now.UnixMicro()) {
+	if _, due := g.lines.Add("uncompared", g.now()); due {
 		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
 	}
 }

@@ -27,6 +27,7 @@ var edges = map[string]string{
 	"internal/requestid":        "",
 	"internal/loopback":         "",
 	"internal/runbook":          "", // the sections of the runbooks that log lines name
+	"internal/logthrottle":      "",
 	"internal/peek":             "",
 	"internal/standardwebhooks": "",
 	"internal/sns":              "",
@@ -64,7 +65,7 @@ var edges = map[string]string{
 	"internal/policy":         "quota internal/brand internal/store/gate internal/recipient internal/code internal/message internal/store internal/testrecipient",
 	"internal/buckets":        "quota internal/keys internal/policy internal/recipient internal/store",
 	"internal/webhook":        "internal/standardwebhooks internal/runbook internal/keys internal/policy internal/store",
-	"internal/gates":          "internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
+	"internal/gates":          "internal/logthrottle internal/runbook quota internal/buckets internal/policy internal/store internal/store/gate",
 	"internal/refusals":       "internal/runbook quota internal/recipient internal/store",
 	"internal/outbox": "internal/runbook internal/buckets internal/testrecipient internal/webhook quota internal/policy internal/keys internal/message internal/delivery internal/sms " +
 		"internal/recipient internal/store", // not internal/verification: the outbox knows no use case
@@ -79,8 +80,8 @@ var edges = map[string]string{
 		"internal/recipient internal/store",
 
 	// HTTP, by audience.
-	"internal/server": "internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
-	"internal/api":    "internal/hooks internal/sns internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
+	"internal/server": "internal/logthrottle internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
+	"internal/api":    "internal/logthrottle internal/hooks internal/sns internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
 	"internal/page": "internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/runbook internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
@@ -92,7 +93,7 @@ var edges = map[string]string{
 	"internal/console/frame":      "internal/fault internal/texts internal/recipient internal/store internal/verification internal/server web",
 	// no HTTP, and nothing that reads
 	"internal/console/explain": "quota internal/texts internal/recipient internal/policy internal/store internal/verification",
-	"internal/console/auth": "internal/runbook internal/buckets internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
+	"internal/console/auth": "internal/logthrottle internal/runbook internal/buckets internal/fault quota internal/texts internal/support internal/store internal/server internal/verification internal/console/frame " +
 		"internal/policy internal/keys internal/openid", // what browsers keep is sealed with the ring, so that every replica accepts it
 
 	"internal/reference": "docs internal/server web",
@@ -107,7 +108,7 @@ var edges = map[string]string{
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/loopback"
 	"sendcode/internal/runbook"
 )
@@ -69,7 +70,7 @@ const remindAfter = time.Hour
 // forwarding headers: it may be a proxy whose address then stands for all its clients. The warning
 // names the peer only if its address is private, since a public one may be a person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
-	lines := LogThrottle{Every: remindAfter}
+	lines := logthrottle.Throttle{Every: remindAfter}
 	warn := func(c echo.Context) {
 		peer, ok := parseHop(c.Request().RemoteAddr)
 		if !ok || isTrusted(proxies, peer) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/runbook"
 	"sendcode/quota"
 )
@@ -31,7 +32,7 @@ type RequestLimiter struct {
 	minute  int64                  // number of the current minute
 	counts  map[netip.Prefix]int64 // of the current minute
 	before  map[netip.Prefix]int64 // of the minute before
-	lines   LogThrottle            // about refusals
+	lines   logthrottle.Throttle   // about refusals
 	largest int                    // most networks in counts
 }
 
@@ -45,7 +46,7 @@ const (
 func NewRequestLimiter(limit int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
 		before: map[netip.Prefix]int64{},
-		lines:  LogThrottle{Every: window}, largest: maxNetworks}
+		lines:  logthrottle.Throttle{Every: window}, largest: maxNetworks}
 	r.SetLimit(limit)
 	return r
 }

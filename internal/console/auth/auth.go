@@ -12,8 +12,8 @@ import (
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/keys"
+	"sendcode/internal/logthrottle"
 	"sendcode/internal/runbook"
-	"sendcode/internal/server"
 	"sendcode/internal/store"
 )
 
@@ -70,7 +70,7 @@ type secondFactors interface {
 type Auth struct {
 	Config
 	attempts attempts
-	lines    server.LogThrottle
+	lines    logthrottle.Throttle
 	logger   *slog.Logger
 	now      func() time.Time
 	password credential
@@ -84,7 +84,7 @@ const maxChecks = 2
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts{c.Limiter}, lines: server.LogThrottle{Every: time.Minute}, logger: logger,
+		Config: c, attempts: attempts{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
 		now: now, layout: l,
 		checks: make(chan struct{}, maxChecks),
 	}

@@ -1,4 +1,5 @@
-package server
+// Package logthrottle bounds log lines that a storm of the same event can cause.
+package logthrottle
 
 import (
 	"context"
@@ -8,9 +9,9 @@ import (
 	"time"
 )
 
-// LogThrottle bounds the log lines that requests of strangers can cause: one line for each key
-// every so often. Safe for concurrent use.
-type LogThrottle struct {
+// Throttle bounds the log lines that requests of strangers, or an outage, can cause: one line for
+// each key every so often. Safe for concurrent use.
+type Throttle struct {
 	Every time.Duration
 
 	mu   sync.Mutex
@@ -24,7 +25,7 @@ type pending struct {
 
 // Add counts an event. If due, the caller should log one line now, for n events since the last
 // line; else none. Keys are a few fixed words, never texts of a request: they are kept.
-func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
+func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
@@ -42,7 +43,7 @@ func (s *LogThrottle) Add(key string, now time.Time) (n int, due bool) {
 
 // takeHeld returns how many events were added since the last line, and resets their number. A key
 // without any is forgotten.
-func (s *LogThrottle) takeHeld(key string) int {
+func (s *Throttle) takeHeld(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.kept[key]
@@ -58,12 +59,12 @@ func (s *LogThrottle) takeHeld(key string) int {
 // once a second. A line that also stands for others since the one before has their number in
 // "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
-	return slog.New(limitErrors{l.Handler(), &LogThrottle{Every: math.MaxInt64}}) // until flushed
+	return slog.New(limitErrors{l.Handler(), &Throttle{Every: math.MaxInt64}}) // until flushed
 }
 
 type limitErrors struct {
 	slog.Handler
-	lines *LogThrottle // with the errors of the last second
+	lines *Throttle // with the errors of the last second
 }
 
 // Handle implements slog.Handler.
