@@ -262,7 +262,7 @@ func TestFairFloorIsSmall(t *testing.T) {
 		}
 		lines += strings.Count(string(raw), "\n")
 	}
-	if lines > 350 {
-		t.Errorf("%d lines, want at most 350", lines)
+	if lines > 300 {
+		t.Errorf("%d lines, want at most 300", lines)
 	}
 }

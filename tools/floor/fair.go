@@ -61,9 +61,8 @@ func openDatabase(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	config.MaxConns = mailConns
-	for name, value := range map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
-		"enable_bitmapscan": "off",
-		"jit":               "off"} {
+	for name, value := range map[string]string{
+		"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"} {
 		config.ConnConfig.RuntimeParams[name] = value
 	}
 	db, err := pgxpool.NewWithConfig(ctx, config)
@@ -80,8 +79,7 @@ type fair struct {
 
 func newFair(f *floor) *fair {
 	return &fair{takes: &sharing{most: 2, trip: f.take}, begins: &sharing{most: 2, trip: f.begin},
-		ends:   &sharing{most: 1, trip: f.end},
-		checks: &sharing{most: 2, trip: f.decide}}
+		ends: &sharing{most: 1, trip: f.end}, checks: &sharing{most: 2, trip: f.decide}}
 }
 
 func (f *floor) sendFair(c echo.Context) error {

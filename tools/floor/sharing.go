@@ -9,8 +9,7 @@ import (
 
 const maxShared = 256 // in one trip
 
-// sharing lets what arrives while trips are under way share the next one. A caller alone goes at
-// once.
+// sharing lets what arrives while trips are under way share the next one; the rest goes at once.
 type sharing struct {
 	most int // trips at once
 	trip func(context.Context, []*code) (admitted map[uuid.UUID]bool, err error)

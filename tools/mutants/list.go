@@ -73,9 +73,9 @@ func load(o options, text []byte) (all []mutant, err error) {
 			}
 			if n := strings.Count(string(original), m.Find); m.Find == "" || n != 1 || m.Find == m.With ||
 				seen[m.name()] {
-				return nil,
-					fmt.Errorf(
-						"%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice", m.name(), n)
+				return nil, fmt.Errorf(
+					"%s: the text is there %d times and must be once; or nothing changes, or it is in the list twice",
+					m.name(), n)
 			}
 			seen[m.name()] = true
 			m.text = []byte(strings.Replace(string(original), m.Find, m.With, 1))

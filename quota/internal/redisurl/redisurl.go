@@ -208,8 +208,8 @@ func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 func parseURL(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil,
-			errors.New("redis URL: it is not a URL; in a user name or password, write special characters as %XX")
+		return nil, errors.New(
+			"redis URL: it is not a URL; in a user name or password, write special characters as %XX")
 	}
 	return u, nil
 }
