@@ -21,7 +21,7 @@ TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=3 -timeout=$(TIMEOUT)
 # A program that checks the code runs for a minute: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits \
+RACED ?= ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits ./internal/logthrottle \
 	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
