@@ -77,6 +77,7 @@ CREATE TABLE verifications (
     forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
     code_length  smallint    NOT NULL,
     caller_checks boolean    NOT NULL DEFAULT false, -- the caller made the code and checks it: this service only sends it, and never approves it
+    method       text        NOT NULL DEFAULT '', -- how it was approved: by its code (''), or by a token of the browser (evp)
     class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
     id           text        NOT NULL PRIMARY KEY, -- a capability: its week in three characters, then 128 random bits
     app          text        NOT NULL,
@@ -111,13 +112,13 @@ CREATE TABLE sends (
     logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
     finished_at     timestamptz,
     took            bigint      NOT NULL DEFAULT 0,   -- µs
-    number          integer     NOT NULL,             -- of the send within its verification, from 1
+    number          integer     NOT NULL,             -- of the send within its verification, from 1; 0: no message was needed
     attempt         integer     NOT NULL,             -- fences late writers
     in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
     counts          boolean     NOT NULL,             -- uses one of the recipient's rules
     forgiven        boolean     NOT NULL DEFAULT false, -- an administrator forgave it: it counted until then
     suppression_id  uuid,                             -- that Begin met: the send goes to nobody
-    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown
+    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; proven: no message was needed
     reason          text        NOT NULL DEFAULT '',
     provider        text        NOT NULL DEFAULT '',
     provider_code   text        NOT NULL DEFAULT '',
