@@ -1,15 +1,18 @@
 package evp_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -18,6 +21,7 @@ import (
 	"sendcode/internal/evp/evptest"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
+	"sendcode/internal/webhook"
 )
 
 const (
@@ -35,7 +39,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{Issuer: evptest.New(t), browser: newKey(t), now: time.Now()}
-	r.v = &evp.Verifier{Client: r.Client(), Resolver: r.Resolver(), Now: func() time.Time { return r.now }}
+	r.v = &evp.Verifier{Client: r.Client(), TXT: r.Resolver().LookupTXT, Now: func() time.Time { return r.now }}
 	return r
 }
 
@@ -99,6 +103,8 @@ func TestVerifyRefuses(t *testing.T) {
 		"bound long ago":         {kb: map[string]any{"iat": ago(6 * time.Minute)}, why: "iat"},
 		"bound in the future":    {kb: map[string]any{"iat": ago(-2 * time.Minute)}, why: "iat"},
 		"issued long ago":        {evt: map[string]any{"iat": ago(6 * time.Minute)}, why: "iat"},
+		"expired":                {evt: map[string]any{"exp": ago(time.Second)}, why: "iat"},
+		"bound, and expired":     {kb: map[string]any{"exp": ago(0)}, why: "iat"},
 		"without a time":         {evt: map[string]any{"iat": nil}, why: "iat"},
 		"another address":        {evt: map[string]any{"email": "bob@" + evptest.Domain}, why: "email"},
 		"a private address": {evt: map[string]any{"email": "x7@relay.example", "is_private_email": true},
@@ -216,4 +222,64 @@ func TestVerifyDoesNotWait(t *testing.T) {
 		!slices.Equal(r.Seen()[2:], r.Seen()[:2]) {
 		t.Error("not fetched anew:", err, r.Seen())
 	}
+}
+
+// While nothing answers, a token costs 300 ms, and of more than 16 domains at once nothing at all;
+// after 5 s the look-ups end.
+func TestVerifyWaits300ms(t *testing.T) {
+	r := newRig(t)
+	token := func(domain string) string {
+		return evptest.Bind(r.evt(map[string]any{"email": "ada@" + domain}), r.browser, origin, nonce, nil)
+	}
+	tokens := map[string]string{}
+	for i := range 17 {
+		domain := fmt.Sprintf("mail%d.example", i)
+		tokens[domain] = token(domain)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		v := &evp.Verifier{Client: r.Client(), Now: func() time.Time { return r.now },
+			TXT: func(ctx context.Context, _ string) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() }}
+		told := func(domain string) string {
+			to, _ := recipient.Parse(recipient.Email, "ada@"+domain)
+			at := time.Now()
+			_, err := v.Verify(t.Context(), tokens[domain], evp.Expected{Origin: origin, Nonce: nonce, Address: to})
+			return fmt.Sprint(time.Since(at), " ", err)
+		}
+		last := "mail16.example"
+		for domain := range tokens {
+			if domain != last {
+				servertest.Same(t, domain, told(domain), "300ms evp: the token is not valid: issuer too slow")
+			}
+		}
+		servertest.Same(t, "one more", told(last), "0s evp: the token is not valid: too many look-ups")
+		time.Sleep(5 * time.Second)
+		servertest.Same(t, "looked up", told("mail0.example"), "0s evp: the token is not valid: no TXT record")
+		servertest.Same(t, "one more, later", told(last), "300ms evp: the token is not valid: issuer too slow")
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// The client that the service uses calls no private address, whatever the domain's owner says.
+func TestVerifyCallsNoPrivateAddress(t *testing.T) {
+	r := newRig(t)
+	client := webhook.Guard{}.Client(nil, r.Resolver())
+	dialled := &refusals{RoundTripper: client.Transport}
+	client.Transport = dialled
+	r.v.Client = &client
+	r.refused(t, "at 127.0.0.1", r.token(), "issuer away")
+	if dialled.err == nil || !strings.Contains(dialled.err.Error(), "the address is not allowed") {
+		t.Error(dialled.err)
+	}
+}
+
+// refusals keeps the last error of a transport.
+type refusals struct {
+	http.RoundTripper
+	err error
+}
+
+func (r *refusals) RoundTrip(q *http.Request) (answer *http.Response, err error) {
+	answer, err = r.RoundTripper.RoundTrip(q)
+	r.err = err
+	return answer, err
 }

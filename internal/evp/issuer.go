@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -15,64 +14,58 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// How long what is known of a domain holds. An issuer that was away, or a domain without one, is
-// asked again after a minute.
+// Bounds of look-ups, which anybody can cause for a domain of their own.
 const (
-	keep        = 10 * time.Minute
-	keepFailure = time.Minute
-
-	// Bounds of a look-up, in time and in bytes of a document, of look-ups at once, and of the
-	// domains that are known.
-	fetchTimeout = 5 * time.Second
-	maxDocument  = 64 << 10
-	maxAtOnce    = 16
-	maxKnown     = 1000
+	keepFor        = 10 * time.Minute
+	keepFailureFor = time.Minute // no issuer, or one that is away
+	lookUpTimeout  = 5 * time.Second
+	maxDocument    = 64 << 10 // bytes
+	maxKeys        = 4        // of one ID, with which a signature is verified
+	maxAtOnce      = 16       // look-ups
+	maxKnown       = 1000     // domains
 )
 
-// Verifier verifies tokens, and keeps what it has fetched. Safe for concurrent use. Client,
-// Resolver and Now are required.
+// Verifier verifies tokens, and keeps what it has fetched. Safe for concurrent use. Client, TXT and
+// Now are required.
 type Verifier struct {
-	// Client must refuse addresses that may not be called, and redirects: an address's domain
-	// decides where it connects to.
-	Client   *http.Client
-	Resolver *net.Resolver
-	Now      func() time.Time
+	// Client must refuse private addresses, and follow no redirect: the owner of an address's
+	// domain decides where it connects to.
+	Client *http.Client
+	// TXT returns the TXT records of a name: net.Resolver.LookupTXT.
+	TXT func(ctx context.Context, name string) ([]string, error)
+	Now func() time.Time
 
 	mu       sync.Mutex
 	known    map[string]*entry // by domain
 	underWay int
 }
 
-// entry is what is known of a domain, once ready is closed.
+// entry is what is known of a domain once ready is closed: its issuer, or why there is none.
 type entry struct {
 	ready chan struct{}
-	issuer
+	host  string
+	keys  jose.JSONWebKeySet
 	err   error
 	until time.Time // zero: not ready
 }
 
-type issuer struct {
-	host string
-	keys jose.JSONWebKeySet
-}
-
 // issuerOf returns the issuer of a domain. It waits for a look-up until ctx ends; the look-up goes
 // on, and others wait for the same one.
-func (v *Verifier) issuerOf(ctx context.Context, domain string) (issuer, error) {
+func (v *Verifier) issuerOf(ctx context.Context, domain string) (*entry, error) {
 	e := v.entryOf(domain)
 	if e == nil {
-		return issuer{}, invalid("too many look-ups")
+		return nil, invalid("too many look-ups")
 	}
 	select {
 	case <-e.ready:
-		return e.issuer, e.err
+		return e, e.err
 	case <-ctx.Done():
-		return issuer{}, invalid("issuer too slow")
+		return nil, invalid("issuer too slow")
 	}
 }
 
-// entryOf returns the entry of a domain, and starts its look-up if there is none that holds; nil if
-// too many are under way.
+// entryOf returns the entry of a domain. It starts a look-up if there is none that holds, and
+// returns nil if too many are under way.
 func (v *Verifier) entryOf(domain string) *entry {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,43 +82,41 @@ func (v *Verifier) entryOf(domain string) *entry {
 	v.known[domain] = e
 	v.underWay++
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), fetchTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
 		defer cancel()
-		e.issuer, e.err = v.lookUp(ctx, domain)
+		e.err = v.lookUp(ctx, domain, e)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.underWay--
-		e.until = v.Now().Add(keep)
-		if e.err != nil {
-			e.until = v.Now().Add(keepFailure)
+		if e.until = v.Now().Add(keepFor); e.err != nil {
+			e.until = v.Now().Add(keepFailureFor)
 		}
 		close(e.ready)
 	}()
 	return e
 }
 
-// hostName matches a host as the TXT record must have it: lower case, without scheme, port and
-// path.
+// hostName matches a host in lower case without scheme, port and path, as the TXT record has it.
 var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // lookUp reads the TXT record of a domain and fetches the issuer's keys.
-func (v *Verifier) lookUp(ctx context.Context, domain string) (by issuer, err error) {
-	records, err := v.Resolver.LookupTXT(ctx, "_email-verification."+domain+".")
+func (v *Verifier) lookUp(ctx context.Context, domain string, into *entry) error {
+	records, err := v.TXT(ctx, "_email-verification."+domain+".")
 	if err != nil || len(records) != 1 {
-		return by, invalid("no TXT record")
+		return invalid("no TXT record")
 	}
 	host, ok := strings.CutPrefix(records[0], "iss=")
 	if !ok || len(host) > 253 || !hostName.MatchString(host) {
-		return by, invalid("TXT record")
+		return invalid("TXT record")
 	}
-	by.host = host
+	into.host = host
 	var metadata struct {
 		Keys string `json:"jwks_uri"`
 	}
 	if err := v.fetch(ctx, "https://"+host+"/.well-known/email-verification", &metadata); err != nil {
-		return by, err
+		return err
 	}
-	return by, v.fetch(ctx, metadata.Keys, &by.keys)
+	return v.fetch(ctx, metadata.Keys, &into.keys)
 }
 
 // fetch reads a JSON document from an https URL without a port.
@@ -134,16 +125,14 @@ func (v *Verifier) fetch(ctx context.Context, address string, into any) error {
 	if err != nil || u.Scheme != "https" || u.User != nil || !hostName.MatchString(u.Host) {
 		return invalid("address of a document")
 	}
-	r := (&http.Request{Method: http.MethodGet, URL: u,
-		Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"sendcode"}}}).WithContext(ctx)
-	answer, err := v.Client.Do(r)
+	r := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{"Accept": {"application/json"}}}
+	answer, err := v.Client.Do(r.WithContext(ctx))
 	if err != nil {
 		return invalid("issuer away")
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
-	if err != nil || answer.StatusCode != http.StatusOK || len(text) > maxDocument ||
-		json.Unmarshal(text, into) != nil {
+	if err != nil || answer.StatusCode != http.StatusOK || len(text) > maxDocument || json.Unmarshal(text, into) != nil {
 		return invalid("document of the issuer")
 	}
 	return nil

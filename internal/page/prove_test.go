@@ -34,7 +34,7 @@ type proving struct {
 func newProving(t *testing.T) proving {
 	p := proving{t, pagetest.NewWorld(), evptest.New(t), nil}
 	t.Cleanup(p.Close)
-	p.TakeTokens(&evp.Verifier{Client: p.provider.Client(), Resolver: p.provider.Resolver(), Now: time.Now})
+	p.TakeTokens(&evp.Verifier{Client: p.provider.Client(), TXT: p.provider.Resolver().LookupTXT, Now: time.Now})
 	var err error
 	if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)

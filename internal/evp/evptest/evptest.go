@@ -37,7 +37,7 @@ const (
 type Issuer struct {
 	*httptest.Server
 	Key     *ecdsa.PrivateKey
-	Records map[string][]string // TXT records by name, with the dot at its end; every name has the address 127.0.0.1
+	Records map[string][]string // TXT records by name, with the dot at its end; each name has the address 127.0.0.1
 	// Before is called for each request of HTTP; if it returns true, it has answered.
 	Before func(http.ResponseWriter, *http.Request) bool
 
