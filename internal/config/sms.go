@@ -45,8 +45,8 @@ type smsSettings struct {
 	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that
 	// site. Not for approved templates.
 	Origin string `yaml:"origin" check:"page_host"`
-	// The URL at which carriers and clients reach this service. Without it there are no receipts,
-	// and the `type` of a problem begins with the address that was asked.
+	// The URL at which carriers, clients and browsers reach this service. Without it there are no
+	// receipts, and the `type` of a problem begins with the address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters by country; `default` for all
 	// others. Without one the carrier chooses.

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -236,7 +235,7 @@ func TestVerifyWaits300ms(t *testing.T) {
 		domain := fmt.Sprintf("mail%d.example", i)
 		tokens[domain] = token(domain)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	servertest.Bubble(t, func(t *testing.T) {
 		v := &evp.Verifier{Client: r.Client(), Now: func() time.Time { return r.now },
 			TXT: func(ctx context.Context, _ string) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() }}
 		told := func(domain string) string {
