@@ -17,13 +17,18 @@ type Proof struct {
 	NonceAt time.Time // when the nonce was made
 }
 
-// ErrNonceUsed says that a verification was proven with the nonce before.
-var ErrNonceUsed = errors.New("verification: the nonce was used")
+var (
+	// ErrNonceUsed says that a verification was proven with the nonce before.
+	ErrNonceUsed = errors.New("verification: the nonce was used")
+	// ErrStopped says that an administrator has stopped the recipient, the channel or the purpose.
+	ErrStopped = errors.New("verification: stopped by hand")
+)
 
 // Prove opens an approved verification, since a browser has proved its address. Nothing is sent,
 // and no rule counts it. Each nonce serves once, since it makes the verification's ID. Errors:
-// *fault.InvalidError, ErrNonceUsed, *admission.OverloadedError, fault.Unavailable, and
-// fault.Uncertain if the verification may have been written.
+// *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
+// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
+// been written.
 func (s *Service) Prove(ctx context.Context, ask Ask, p Proof) (result CheckResult, err error) {
 	a, err := s.parseAsk(ctx, ask)
 	switch {
@@ -32,6 +37,9 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p Proof) (result CheckResu
 	case a.to.Channel() != recipient.Email || a.Kind != Browser || a.Resend != "":
 		return CheckResult{}, fault.Invalid("to", "not_allowed",
 			"Only a browser proves an address, and only of a mailbox.")
+	}
+	if err := s.mayProve(a); err != nil {
+		return CheckResult{}, err
 	}
 	leave, err := s.enter(s.checks, ofChecks, a.subject.Class)
 	if err != nil {
@@ -67,4 +75,16 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p Proof) (result CheckResu
 	s.teller().Told(tell)
 	return s.approved(a.Caller, store.Checked{Verification: begun.Verification, Now: begun.Now, Counted: true,
 		Approved: true, Event: tell}), nil
+}
+
+// mayProve returns why nothing is proven now: what stops codes stops proofs too.
+func (s *Service) mayProve(a parsedAsk) error {
+	set := s.Policy.Get()
+	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {
+		return ErrStopped
+	}
+	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
+		return &HeldError{s.HoldUntil, left}
+	}
+	return nil
 }

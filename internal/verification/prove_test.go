@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
@@ -65,6 +66,24 @@ func TestProveRefuses(t *testing.T) {
 			t.Errorf("without a database: %v", err)
 		}
 		r.MendStore()
+		terms := r.Svc.Terms()
+		for what, stop := range map[string]func(*policy.Set){
+			"a blocked domain": func(s *policy.Set) { s.Blocks.Domains = map[string]bool{"example.com": true} },
+			"a paused purpose": func(s *policy.Set) { s.Pauses = []policy.Pause{{Purpose: "default"}} },
+		} {
+			stopped := terms
+			stop(&stopped)
+			r.Svc.Change(stopped)
+			if _, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p); !errors.Is(err, verification.ErrStopped) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		r.Svc.Change(terms)
+		r.Svc.HoldUntil = time.Now().Add(time.Minute)
+		if _, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p); !errors.Is(err, fault.Unavailable) {
+			t.Errorf("while sends are held: %v", err)
+		}
+		r.Svc.HoldUntil = time.Time{}
 		r.Want("rows", len(r.RowsOf(vtest.Ana)), 0)
 		got, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p) // the nonce was not used up
 		r.NoError(err)

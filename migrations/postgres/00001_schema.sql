@@ -30,7 +30,7 @@
 --   status failed, unknown, undelivered                  failures, then the key
 --   status refused                                       refusals_logged
 --   status sent                                          sends_logged or sends_kind: most rows are
---   status delivered                                     minute_index, as for providers
+--   status delivered, proven                             minute_index, as for providers
 --   blocked by a rule                                    refusals_blocked_by
 --   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
@@ -226,9 +226,9 @@ CREATE TABLE failures (
 CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
 
 -- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
--- in hand, or that a carrier delivered. The console looks for such sends in these minutes alone.
+-- in hand, that a carrier delivered, or that a browser's proof stood for. The console looks for such sends in these minutes alone.
 CREATE TABLE minute_index (
-    field  text        NOT NULL, -- provider, receipt
+    field  text        NOT NULL, -- provider, receipt, status
     value  text        NOT NULL,
     minute timestamptz NOT NULL,
     PRIMARY KEY (field, value, minute)

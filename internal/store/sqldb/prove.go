@@ -6,6 +6,13 @@ import (
 	"sendcode/internal/store"
 )
 
+// provenSQL adds the minute of a proven address to the table minute_index, by which Postgres finds
+// such rows.
+var provenSQL = dialectSQL{Postgres: `
+INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
+  CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('status', s.status)) AS m (field, value) WHERE s.id = @id ORDER BY 1
+  ON CONFLICT DO NOTHING`}
+
 // Prove writes a verification whose address a browser proved: approved, with a row of status
 // Proven, for which nothing is sent and which no rule counts, and with the event tell. issuer is
 // the host that vouches for the address. The intent has neither rules nor a lease. False: the
@@ -32,6 +39,11 @@ func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tel
 		}
 		if _, err = q.Change(SendTable.Insert(store.InSend|store.InProof, &b.Send)); err != nil {
 			return b, err
+		}
+		if index := q.Dialect.pick(provenSQL); index != "" {
+			if _, err = q.Change(index, Args{"id": b.Send.ID}); err != nil {
+				return b, err
+			}
 		}
 		return b, q.Tell(b.Verification.ID, "", tell)
 	})

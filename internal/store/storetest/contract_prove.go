@@ -30,8 +30,10 @@ func proves(t *testing.T, f *Fixture) {
 		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7", Method: store.EVP,
 	}
 	Equal(t, "event", f.events(t, store.AppEventFilter{}), []store.AppEvent{want})
-	Equal(t, "listed by its status", len(Must(f.Sends(t.Context(), store.Filter{Status: store.Proven, Limit: 10}))(t)),
-		1)
+	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"}, {Recipient: &send.Recipient}} {
+		by.Limit = 10
+		Equal(t, "listed", len(Must(f.Sends(t.Context(), by))(t)), 1)
+	}
 	Equal(t, "under way", len(Must(f.TakeOver(t.Context(), store.Queue{Channel: "email"}, time.Minute, 10))(t)), 0)
 	Equal(t, "checked", Must(f.Check(t.Context(), Right(v.ID)))(t).Counted, false)
 	Equal(t, "redeemed", Must(f.Redeem(t.Context(), v.ID, nil))(t), true)
