@@ -27,7 +27,7 @@ type data struct {
 	Status         string  `json:"status"`
 	Reason         *string `json:"reason"`
 	Reference      *string `json:"reference"`
-	Method         string  `json:"method,omitempty"` // evp: no code was entered
+	Method         string  `json:"method,omitempty"` // as in a verification
 	Test           bool    `json:"test"`
 }
 
