@@ -199,7 +199,8 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
-		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now}, Origin: a.cfg.PageOrigin(),
+		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now},
+		Origin: a.cfg.PageOrigin(),
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)

@@ -126,13 +126,13 @@ func (v *Verifier) fetch(ctx context.Context, address string, into any) error {
 		return invalid("address of a document")
 	}
 	r := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{"Accept": {"application/json"}}}
-	answer, err := v.Client.Do(r.WithContext(ctx))
+	got, err := v.Client.Do(r.WithContext(ctx))
 	if err != nil {
 		return invalid("issuer away")
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxDocument+1))
-	if err != nil || answer.StatusCode != http.StatusOK || len(text) > maxDocument || json.Unmarshal(text, into) != nil {
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(got.Body, maxDocument+1))
+	if err != nil || got.StatusCode != http.StatusOK || len(text) > maxDocument || json.Unmarshal(text, into) != nil {
 		return invalid("document of the issuer")
 	}
 	return nil

@@ -43,7 +43,7 @@ func newProving(t *testing.T) proving {
 }
 
 var tokenFields = regexp.MustCompile(
-	`<input type="hidden" name="evt" autocomplete="email-verification-token" nonce="([^"]*)">`)
+	`\n<input type="hidden" name="evt" autocomplete="email-verification-token" nonce="([^"]*)">`)
 
 // page loads the page and returns it with its nonce.
 func (p proving) page() (body, nonce string) {

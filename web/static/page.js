@@ -28,8 +28,8 @@ async function look(force) {
   show(answer, null, force);
 }
 
-// acceptToken gives the field for a token its nonce back: a browser hides that of each element of a page with a policy, and Chromium fills no
-// field without.
+// acceptToken gives the field for a token its nonce back: on a page with a content security policy, a browser hides this
+// attribute of each element, and Chromium then fills no token in.
 function acceptToken() {
   const field = cards.find('[name=evt]');
   field?.setAttribute('nonce', field.nonce);

@@ -30,7 +30,8 @@ func proves(t *testing.T, f *Fixture) {
 		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7", Method: store.EVP,
 	}
 	Equal(t, "event", f.events(t, store.AppEventFilter{}), []store.AppEvent{want})
-	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"}, {Recipient: &send.Recipient}} {
+	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"},
+		{Recipient: &send.Recipient}} {
 		by.Limit = 10
 		Equal(t, "listed", len(Must(f.Sends(t.Context(), by))(t)), 1)
 	}
