@@ -113,6 +113,10 @@ func TestOverviewTellsCodesApart(t *testing.T) {
 			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
 	}
 	contains(t, b.Get("/admin/overview?by=country"), "None.")
+	r.sent("gil@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "DE" })
+	r.sent("hal@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "001" })
+	reads(t, b.Get("/admin/overview?by=country"), "Germany (DE) 0.0 % 0 1", " 001 0.0 % 0 1")
+	contains(t, b.Get("/admin/overview?by=country"), "country=DE")
 	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
 }
 

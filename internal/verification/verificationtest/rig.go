@@ -107,8 +107,8 @@ func InBubbleIdle(t *testing.T, change func(*Settings), test func(r *Rig)) {
 	})
 }
 
-// MinuteTick makes the jobs and the outbox look for work once a minute: for tests in which hours or
-// days pass.
+// MinuteTick makes the jobs, the outbox and the webhooks look for work once a minute: for tests in
+// which hours or days pass.
 func MinuteTick(change func(*Settings)) func(*Settings) {
 	return func(s *Settings) {
 		if change != nil {
