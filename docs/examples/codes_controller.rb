@@ -1,6 +1,8 @@
 class CodesController < ApplicationController
   def create
-    status, answer = ask("/v1/verifications", channel: "email", to: params[:to], trust: "stranger")
+    asked = session[:asked] || {}
+    again = asked["to"] == params[:to] ? { verification_id: asked["id"] } : {} # "send again": the same code
+    status, answer = ask("/v1/verifications", channel: "email", to: params[:to], trust: "stranger", **again)
     session[:asked] = { "id" => answer["id"], "to" => params[:to] } if status == 202 # the address stays here: a form can be changed
     render json: answer, status: status
   end
@@ -9,9 +11,9 @@ class CodesController < ApplicationController
     status, answer = ask("/v1/verifications/#{asked["id"]}/check", code: params[:code])
     answer["valid"] ? render(plain: "Welcome, #{asked["to"]}") : render(json: answer, status: status) # log the person in here
   end
-  private def ask(path, body)
+  private def ask(path, **body)
     headers = { "Authorization" => "Bearer #{ENV["CODES_KEY"]}", "Content-Type" => "application/json", "Idempotency-Key" => SecureRandom.uuid }
-    answer = Net::HTTP.post(URI(ENV["CODES_URL"] + path), body.to_json, headers)
+    answer = Net::HTTP.post(URI(ENV["CODES_URL"] + path), body.merge(client_ip: request.remote_ip).to_json, headers)
     [answer.code.to_i, JSON.parse(answer.body)]
   end
 end

@@ -121,7 +121,7 @@ func (d *loader) completeApps() {
 	for i, a := range c.Apps {
 		if a.EVP == "on" && c.SMS.PublicURL == "" {
 			d.root.Children["apps"][i].AddMistake("evp",
-				"needs sms.public_url, the address of the page: what a browser proves is for one site")
+				"needs sms.public_url, the page's address: a browser proves an address to one site alone")
 		}
 		for j, k := range a.Keys {
 			if hashes[k.SHA256] {

@@ -50,7 +50,7 @@ func TestWaitsAreTrueAfterASteppedClock(t *testing.T) {
 	}
 	for _, looks := range []bool{true, false} {
 		for _, failover := range []bool{true, false} {
-			vtest.EachInBubble(t, steps, nil, func(r *vtest.Rig, steps []time.Duration) {
+			vtest.EachInBubble(t, steps, vtest.MinuteTick(nil), func(r *vtest.Rig, steps []time.Duration) {
 				server := vtest.NewFakeRedis("redis")
 				r.Limiter.Set(server)
 				step := func(by time.Duration) {
@@ -111,13 +111,13 @@ func TestWhatHasLeftCountsNoMoreAfterAStepBack(t *testing.T) {
 		server.Step(-by)
 		r.Sleep(then)
 	}
-	vtest.InBubble(t, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(nil), func(r *vtest.Rig) {
 		setBack(r, 5*time.Minute, 22*time.Minute)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[0 3 7]", time.Minute)
 	})
 	// no rule is longer
-	vtest.InBubbleWith(t, vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5,
-		Window: time.Hour}), func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5,
+		Window: time.Hour})), func(r *vtest.Rig) {
 		setBack(r, time.Hour, time.Hour+time.Second)
 		r.WantQuota("a look", r.QuotaOf(""), "[5]", 0)
 		r.WantQuota("a send", r.SendTo(vtest.Ana).Quota, "[4]", 0)

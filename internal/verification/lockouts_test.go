@@ -170,7 +170,7 @@ func TestReserve(t *testing.T) {
 	stranger.Stranger = true
 	for _, alone := range []bool{false, true} {
 		for _, by := range []verification.Caller{vtest.Browser, stranger} {
-			vtest.InBubbleWith(t, reserved, func(r *vtest.Rig) {
+			vtest.InBubbleWith(t, vtest.MinuteTick(reserved), func(r *vtest.Rig) {
 				if alone {
 					r.LoseLimiter()
 				}

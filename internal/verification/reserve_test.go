@@ -43,7 +43,7 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 			"back end for a stranger": stranger} {
 			for _, alone := range []bool{false, true} {
 				t.Run(string(scope)+" "+what, func(t *testing.T) {
-					vtest.InBubbleWith(t, withWideRule(scope), func(r *vtest.Rig) {
+					vtest.InBubbleWith(t, vtest.MinuteTick(withWideRule(scope)), func(r *vtest.Rig) {
 						if alone {
 							r.LoseLimiter()
 						}

@@ -195,7 +195,7 @@ func TestTestRecipients(t *testing.T) {
 		letters(s) // its code is what was configured, whatever the purpose's codes are made of
 		vtest.TestRecipient(t, "reviewer@example.com", "424242")(s)
 	}
-	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
+	vtest.InBubbleWith(t, vtest.MinuteTick(change), func(r *vtest.Rig) {
 		a := r.SendTo("Reviewer@example.com")
 		for range 12 { // no rule
 			a = r.SendTo("Reviewer@example.com")

@@ -79,8 +79,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	quickStart, err := os.ReadFile("../../../docs/quickstart.md")
 	apptest.Must(t, err)
-	s := apptest.Embedded(t)
-	s.Start(1)
+	s := apptest.Embedded(t).Policy(twoAMinute).Start(1)
 	for name, sample := range samples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +165,18 @@ func (p *shopper) signsInByCode(s *apptest.Stack) {
 	if status, body := enter("123456"); status != http.StatusNotFound {
 		p.Errorf("nothing was asked: %d %s", status, body)
 	}
-	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusAccepted {
-		p.Fatalf("%d %s", status, body)
+	ask := func(to string) (id string) {
+		p.Helper()
+		status, body := p.post("/code", url.Values{"to": {to}})
+		if status != http.StatusAccepted || !strings.Contains(body, ofTheUsersAddress) {
+			p.Fatalf("%s: %d %s", to, status, body)
+		}
+		return regexp.MustCompile(`"id": ?"(\w+)"`).FindStringSubmatch(body)[1]
+	}
+	mistyped := ask("mistyped." + p.to)
+	asked := ask(p.to)
+	if again := ask(p.to); again != asked || asked == mistyped {
+		p.Errorf("sent to another address: %s, then to this: %s, and again: %s", mistyped, asked, again)
 	}
 	if status, body := p.post("/code", url.Values{"to": {p.to}}); status != http.StatusTooManyRequests ||
 		!strings.Contains(body, `"retry_after"`) {

@@ -75,6 +75,7 @@ func New(s Settings, p core.Parts) *Process {
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
 		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
+	c.Hooks.Tick = cmp.Or(s.Tick, c.Hooks.Tick)
 	return &Process{Core: c, Service: c.Codes}
 }
 
