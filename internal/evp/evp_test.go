@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,16 +184,8 @@ func TestVerifyRefusesBadIssuers(t *testing.T) {
 				return true
 			}
 		}, "document of the issuer"},
-		"endless": {func(r *rig) {
-			r.Before = func(w http.ResponseWriter, _ *http.Request) bool {
-				for range 1 << 11 { // 100 MB, were they read
-					if _, err := w.Write(make([]byte, 50<<10)); err != nil {
-						break
-					}
-				}
-				return true
-			}
-		}, "document of the issuer"},
+		"one byte too many": {answer(`{"jwks_uri": "https://issuer.example/keys"}`+strings.Repeat(" ", 64<<10), 200),
+			"document of the issuer"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := newRig(t)
@@ -201,7 +194,53 @@ func TestVerifyRefusesBadIssuers(t *testing.T) {
 			seen := len(r.Seen())
 			r.refused(t, what+", again", r.token(), c.why)
 			servertest.Same(t, "asked again at once", len(r.Seen()), seen)
+			r.now = r.now.Add(2 * time.Minute)
+			r.refused(t, what+", after a minute", r.token(), c.why)
+			servertest.Same(t, "asked again later", len(r.Seen()) > seen, seen > 0 && c.why != "signature")
 		})
+	}
+}
+
+// Of a document of 100 MB not much is read.
+func TestVerifyReadsNoEndlessDocument(t *testing.T) {
+	r := newRig(t)
+	written := 0
+	r.Before = func(w http.ResponseWriter, _ *http.Request) bool {
+		for range 1 << 11 {
+			n, err := w.Write(make([]byte, 50<<10))
+			if written += n; err != nil {
+				break
+			}
+		}
+		return true
+	}
+	r.refused(t, "endless", r.token(), "document of the issuer")
+	r.Close() // waits for the answer's end
+	if written > 50<<20 {
+		t.Errorf("%d bytes were read", written)
+	}
+}
+
+// A signature is verified with four keys of an ID at most.
+func TestVerifyTriesFourKeys(t *testing.T) {
+	for others, why := range map[int]string{3: "", 4: "signature"} {
+		r := newRig(t)
+		set := jose.JSONWebKeySet{}
+		for range others {
+			set.Keys = append(set.Keys, jose.JSONWebKey{Key: &newKey(t).PublicKey, KeyID: "k1"})
+		}
+		set.Keys = append(set.Keys, jose.JSONWebKey{Key: &r.Key.PublicKey, KeyID: "k1"})
+		r.Before = func(w http.ResponseWriter, q *http.Request) bool {
+			if q.URL.Path == "/keys" {
+				_ = json.NewEncoder(w).Encode(set)
+			}
+			return q.URL.Path == "/keys"
+		}
+		if why != "" {
+			r.refused(t, "the fifth key", r.token(), why)
+		} else if err := r.verify(t, r.token()); err != nil {
+			t.Error("the fourth key:", err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -106,6 +107,14 @@ func TestATokenServesOnce(t *testing.T) {
 	p.send(again, evptest.Address, token, "code", 1)
 }
 
+// A token is not read once the app takes none any more.
+func TestTokensAreTakenNoMore(t *testing.T) {
+	p := newProving(t)
+	page, nonce := p.page()
+	p.TakeTokens(nil)
+	p.send(page, evptest.Address, p.token(nonce), "code", 1)
+}
+
 // What proves nothing sends a code, and the page says nothing of it.
 func TestOtherTokensSendACode(t *testing.T) {
 	for what, post := range map[string]func(p proving, page, nonce string) (to, token string){
@@ -127,6 +136,17 @@ func TestOtherTokensSendACode(t *testing.T) {
 			p.Header.Set("X-Forwarded-Host", "evil.example")
 			evt := p.provider.EVT(jose.JSONWebKey{Key: &p.key.PublicKey}, nil)
 			return evptest.Address, evptest.Bind(evt, p.key, "https://evil.example", nonce, nil)
+		},
+		"forged": func(p proving, _, nonce string) (string, string) {
+			forger := evptest.New(t)
+			evt := forger.EVT(jose.JSONWebKey{Key: &p.key.PublicKey}, nil)
+			return evptest.Address, evptest.Bind(evt, p.key, strings.TrimSuffix(p.URL, "/"), nonce, nil)
+		},
+		"a slow issuer": func(p proving, _, nonce string) (string, string) {
+			letGo := make(chan struct{})
+			p.t.Cleanup(func() { close(letGo) })
+			p.provider.Before = func(http.ResponseWriter, *http.Request) bool { <-letGo; return false }
+			return evptest.Address, p.token(nonce)
 		},
 		"an issuer that is away": func(p proving, _, nonce string) (string, string) {
 			p.provider.Close()

@@ -110,13 +110,12 @@ func (s *Service) read(k *checking, v store.Verification) (err error) {
 
 // approved returns the result of a check that approved, or of Prove. The address is decrypted once.
 func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
-	v := checked.Verification
-	// not of the mailbox: reading mail for one spelling does not prove another one
-	spelling, err := s.Vault.AddressHashOf(v)
-	outcome := "approved"
+	v, outcome := checked.Verification, "approved"
 	if v.Method == store.EVP {
 		outcome = "proven"
 	}
+	// not of the mailbox: reading mail for one spelling does not prove another one
+	spelling, err := s.Vault.AddressHashOf(v)
 	result := s.checkResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {

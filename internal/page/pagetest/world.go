@@ -114,10 +114,10 @@ func (w *World) Also(other page.AppPage) {
 	w.page.Configure(theShop, other)
 }
 
-// TakeTokens lets the shop's page take tokens of the browser that a verifier finds right.
+// TakeTokens lets the shop's page take tokens of the browser that a verifier finds right; nil: none.
 func (w *World) TakeTokens(v *evp.Verifier) {
 	shop := theShop
-	shop.EVP = true
+	shop.EVP = v != nil
 	w.page.Tokens, w.page.Origin = v, w.server.URL
 	w.page.Configure(shop)
 }
