@@ -393,7 +393,7 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 			d, _, err := g.TakeOrLocal(t.Context(),
 				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
 					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
-			time.Sleep(gates.Pause)
+			r.Sleep(gates.Pause)
 			return d.Admitted && err == nil
 		}
 		admitted := []bool{take("a"), take("b")}
