@@ -14,11 +14,11 @@ func provider(t *testing.T, s *mailapitest.Server) mailserver.Servers {
 	return mailserver.New(s.Account(t))
 }
 
-type outcome = smtptest.Outcome
+type outcome smtptest.Outcome
 
 func expect(t *testing.T, err error, want outcome) {
 	t.Helper()
-	if got := smtptest.OutcomeOf(t, err); got != want {
+	if got := outcome(smtptest.OutcomeOf(t, err)); got != want {
 		t.Errorf("got %+v, want %+v: %v", got, want, err)
 	}
 }

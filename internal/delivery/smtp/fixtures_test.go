@@ -44,11 +44,11 @@ func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
 }
 
-type outcome = smtptest.Outcome
+type outcome smtptest.Outcome
 
 func outcomeOf(t *testing.T, err error) outcome {
 	t.Helper()
-	return smtptest.OutcomeOf(t, err, username, password, "battery")
+	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
 }
 
 // blabbing is a reply whose text repeats everything that must not be repeated.
