@@ -24,6 +24,8 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 		t.Helper()
 		is(t, eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`), want)
 	}
+	b.run(`window.told = []`, `['input', 'change'].forEach((name) => `+form+
+		`.addEventListener(name, ({ target }) => told.push(name + ' ' + target.value)))`)
 	b.card("ask")
 	valid(false) // before anything is asked for
 	b.run(form + `.reportValidity()`)
@@ -36,12 +38,41 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	b.card("approved")
 	valid(true) // with a proof
 	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
+	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // and nothing of what was typed
 	b.run(form + `.reset()`)
 	b.card("ask")
 	valid(false) // after the form was reset
 	b.nothingKeptBut("")
 	b.run(element + `.removeAttribute('required')`)
 	valid(true) // where it is not required
+}
+
+// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then writes publicKey as an attribute, which HTML
+// knows in small letters.
+func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{},
+		`<form><send-code></send-code></form><send-code id="two" publickey="`+pagetest.PublicKey+`"></send-code>`, "")
+	b.first(`document.addEventListener('readystatechange', () => {
+		if (document.readyState !== 'interactive') return;
+		window.early = !customElements.get('send-code');
+		Object.assign(document.querySelector('send-code'), { publicKey: '` + pagetest.PublicKey + `', purpose: 'gift', channels: 'email',
+			country: 'DE', to: '` + pagetest.Address + `', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
+	})`)
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Pide un código")
+	is(t, eval[bool](b, `early`), true)
+	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "") // none is in the way of the element's own
+	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
+	b.click("#send")
+	b.card("code", "a•••@example.com")
+	ask := w.Codes.Asks()[0]
+	is(t, [3]string{ask.Purpose, ask.Reference, ask.To}, [3]string{"gift", "r-1", pagetest.Address})
+	b.run(`document.querySelector('send-code').purpose = 'default'`) // set later, it is the element's
+	b.card("ask")
+	b.root = `document.querySelector('#two').shadowRoot`
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
 }
 
 // aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It
@@ -141,10 +172,15 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
 			t.Errorf("at %d px the page moves: %v", width, moved)
 		}
-		if spare := eval[float64](b,
-			`(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`); spare < 0 || spare > tall {
+		const below = `(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`
+		if spare := eval[float64](b, below); spare < 0 || spare > tall {
 			t.Errorf("at %d px the kept height is %v px more than the card's", width, spare)
 		}
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+		is(t, eval[float64](b, below), 0) // the height is given back
 	}
 }
 
