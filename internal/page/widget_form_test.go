@@ -145,9 +145,9 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 // its script has come.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const most, tall = 10_000, 12
-	w := world(t)
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
 	for _, width := range []int64{320, 1280} {
+		w := accepting(t)
 		markup := tag("") + `<p id="below">Terms of Shop</p>`
 		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
 		b.first(shifting(0))
@@ -178,6 +178,7 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		}
 		b.asked(pagetest.Address)
 		b.card("code")
+		b.focus("code")
 		b.paste(pagetest.Code)
 		b.card("approved")
 		is(t, eval[float64](b, below), 0) // the height is given back
