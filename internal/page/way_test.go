@@ -157,7 +157,8 @@ func typesWrongCodes(b *tab) {
 	b.focused("heading")
 }
 
-// wrongForAnotherCode: what was wrong is asked for anew once another message was sent, which may have another code.
+// wrongForAnotherCode: what was wrong is asked for anew once another message was sent, which may
+// have another code.
 func wrongForAnotherCode(t *testing.T, browser context.Context) {
 	onPageAndWidget(t, browser, func(b *tab) {
 		b.card("code")

@@ -47,8 +47,8 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	valid(true) // where it is not required
 }
 
-// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then writes publicKey as an attribute, which HTML
-// knows in small letters.
+// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
+// writes publicKey as an attribute, which HTML knows in small letters.
 func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	w := accepting(t)
 	b, s := embeddedBeside(t, browser, w, pagetest.Look{},
@@ -62,7 +62,8 @@ func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
 	b.do(chromedp.Navigate(s.URL))
 	b.card("ask", "Pide un código")
 	is(t, eval[bool](b, `early`), true)
-	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "") // none is in the way of the element's own
+	// none is in the way of the element's own
+	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "")
 	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
 	b.click("#send")
 	b.card("code", "a•••@example.com")
