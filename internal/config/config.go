@@ -312,9 +312,9 @@ func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
-// PurposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
+// purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
 // buckets.
-func (c Config) PurposesWithPolicy(policy string) []string {
+func (c Config) purposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
 		if p.PolicyName == policy {

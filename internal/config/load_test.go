@@ -39,7 +39,7 @@ func TestNothingGiven(t *testing.T) {
 func TestPurposes(t *testing.T) {
 	c := must(t, "purposes: {login: , b: }\npolicies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}")
 	is(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
-	is(t, "purposes of default", c.PurposesWithPolicy("default"), []string{"b", "default", "login"})
+	is(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
 }
 
 func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {

@@ -21,7 +21,7 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	r.Must(r.DB.Check(context.Background(), storetest.Right(ana.VerificationID)))
+	r.Must(r.Store.Check(context.Background(), storetest.Right(ana.VerificationID)))
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
@@ -88,7 +88,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	// them; without any there is no figure.
 	lacks(t, rec, "Bounced later")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
-	r.Must(r.DB.RecordReceipt(t.Context(), s.ID, store.Undelivered))
+	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)

@@ -66,13 +66,13 @@ const lineHeight = 3
 // outcomes are what became of requests, in the order of bars, legend and table.
 var outcomes = []struct {
 	class, key string
-	of         func(Counts) int
+	of         func(counts) int
 }{
-	{"good", "overview.sent", func(c Counts) int { return c.Sent }},
-	{"still", "overview.underway", func(c Counts) int { return c.UnderWay }},
-	{"unsure", "overview.unknown", func(c Counts) int { return c.Unknown }},
-	{"bad", "overview.failed", func(c Counts) int { return c.Failed }},
-	{"warn", "overview.refused", func(c Counts) int { return c.Refused }},
+	{"good", "overview.sent", func(c counts) int { return c.Sent }},
+	{"still", "overview.underway", func(c counts) int { return c.UnderWay }},
+	{"unsure", "overview.unknown", func(c counts) int { return c.Unknown }},
+	{"bad", "overview.failed", func(c counts) int { return c.Failed }},
+	{"warn", "overview.refused", func(c counts) int { return c.Refused }},
 }
 
 // Drawing is what all charts of a page have in common.
@@ -164,7 +164,7 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	bars, most := d.bars(func(s interval) (stack []amount, said string) {
 		var parts []string
 		for _, o := range outcomes {
-			n := o.of(s.Counts)
+			n := o.of(s.counts)
 			stack = append(stack, amount{class: o.class, n: float64(n)})
 			if n > 0 {
 				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
@@ -181,7 +181,7 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	}
 	return chart, d.table(heads, func(s interval) (cells []string) {
 		for _, o := range outcomes {
-			cells = append(cells, strconv.Itoa(o.of(s.Counts)))
+			cells = append(cells, strconv.Itoa(o.of(s.counts)))
 		}
 		return cells
 	})

@@ -11,7 +11,7 @@ import (
 // The 95th percentile is a line at its own height, not a part upon the median.
 func TestP95IsALine(t *testing.T) {
 	measures := func(median, p95 int64) interval {
-		return interval{Measures: Measures{MedianMS: &median, P95MS: &p95}}
+		return interval{measures: measures{MedianMS: &median, P95MS: &p95}}
 	}
 	d := Drawing{Stretches: []interval{measures(500, 2000), measures(1000, 1500), {}}, Each: time.Hour,
 		W:    texts.ForConsole("en"),

@@ -13,10 +13,10 @@ import (
 // run on it; "": none.
 type personalTable struct{ Table, Erase, Forget string }
 
-// PersonalTables are the tables with data about recipients. Erase removes the data about @recipient
+// personalTables are the tables with data about recipients. Erase removes the data about @recipient
 // except the hash; Forget removes the hash. If a new table is missing here, TestEveryColumnIsErased
 // fails.
-func (d Dialect) PersonalTables() []personalTable {
+func (d dialect) personalTables() []personalTable {
 	return []personalTable{
 		{
 			// A send that waits for its next attempt ends now. An attempt under way goes on to its
@@ -143,7 +143,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 		if err := db.BeforeErase(q, h); err != nil {
 			return err
 		}
-		statements := columns.MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Erase })
+		statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Erase })
 		args := Args{"recipient": h, "now": q.Now, "until": q.Now.Add(keep.Truncate(time.Microsecond)),
 			"empty": []byte{}}
 		if err := q.ExecAll(args, append(statements, addErasureSQL)...); err != nil {
@@ -170,7 +170,7 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		statements := columns.MapSlice(q.Dialect.PersonalTables(), func(p personalTable) string { return p.Forget })
+		statements := columns.MapSlice(q.Dialect.personalTables(), func(p personalTable) string { return p.Forget })
 		statements = append(statements, putOffErasureSQL, endErasureSQL)
 		for _, h := range due {
 			if err := q.ExecAll(Args{"recipient": h, "none": store.NoRecipient}, statements...); err != nil {
