@@ -172,7 +172,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 		s.secret, s.hook = hookSecrets[:1], "other"
 		r.Want("no such hook", s.call(again(signup, 6)), "500 Unexpected status code returned from hook: 404")
 		s.hook = "auth"
-		r.Store.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
+		r.Store.Fail(sqlitetest.Down)
 		r.Want("the database is away", s.call(again(signup, 7)),
 			"503 Codes can't be sent or checked right now. Please try again in a moment.")
 		r.WantMails(2)

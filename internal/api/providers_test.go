@@ -46,8 +46,7 @@ func newProviderAPI(t *testing.T) *providerAPI {
 	return providerAPIWith(t, auth, nil, time.Now)
 }
 
-// providerAPIWith is the API with a provider that proves itself by auth. One that signs members of
-// the body has its events in a list.
+// providerAPIWith is the API with a provider that proves itself by auth.
 func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time,
 	changes ...func(*providerEvents)) *providerAPI {
 	t.Helper()
@@ -58,9 +57,6 @@ func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func(
 			"spam": reports.Complained,
 			"stop": reports.OptedOut, "read": reports.Ignored},
 	}}
-	if auth.Scheme == reports.HMACFields {
-		source.Shape.List = reports.Path{"events"}
-	}
 	x := &providerAPI{T: t, events: &ingester{answer: "delivered"}}
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})

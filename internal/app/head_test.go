@@ -145,5 +145,5 @@ page: {app: default}
 sms:
   countries: [DE]
   public_url: https://codes.example.com
-  carriers: [{name: sms, type: http, url: "http://127.0.0.1:1/", format: form, body: "to={to}&text={text}&cb={callback}", receipt: {status: st, delivered: [ok]}}]
+  carriers: [{name: sms, type: http, url: "http://127.0.0.1:1/", body: "to={to}&text={text}&cb={callback}", receipt: st, delivered: [ok]}]
 `

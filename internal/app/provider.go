@@ -18,16 +18,16 @@ func Provider(cfg config.Config) *auth.Provider {
 	}
 	client := openid.New(openid.Settings{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: cfg.OIDCSecret.Reveal(), RedirectURL: o.RedirectURL,
-		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.Roles.Claim,
+		Scopes: o.Scopes, NameClaim: o.Claim, RoleClaim: o.RoleClaim,
 	}, time.Now)
 	roles := map[string]auth.Role{}
-	for value, role := range o.Roles.Values {
+	for value, role := range o.Roles {
 		roles[value] = auth.Role(role)
 	}
 	title := o.Issuer
 	if u, err := url.Parse(o.Issuer); err == nil {
 		title = u.Host
 	}
-	fingerprint := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.Roles.Claim}, "\x00")
+	fingerprint := strings.Join([]string{o.Issuer, o.ClientID, o.Claim, o.RoleClaim}, "\x00")
 	return &auth.Provider{Client: client, Title: title, Fingerprint: fingerprint, Roles: roles}
 }

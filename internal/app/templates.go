@@ -27,7 +27,7 @@ func (a *App) newRenderer(appDirectory string) (*message.Renderer, error) {
 }
 
 func (a *App) newTextRenderer(appDirectory string) (*message.Texts, error) {
-	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Site: a.cfg.SMS.Origin, Measure: sms.Segments}
+	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Site: a.cfg.PageHost(), Measure: sms.Segments}
 	return message.NewTexts(limits, templates.FS, a.templateTrees(appDirectory)...)
 }
 

@@ -93,19 +93,18 @@ func (a *App) receiptPollDelay() time.Duration {
 	return askLate
 }
 
-// prefixWatch returns the settings for pausing prefixes; zero if pausing is off or there are no
+// prefixWatch returns the settings for pausing prefixes; zero if none is watched or there are no
 // carriers, since the dev mailbox costs nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
-	w := a.cfg.SMS.Watch
-	if len(a.cfg.SMS.Carriers) == 0 || w.Off {
+	unwatched := a.cfg.SMS.Unwatched
+	if len(a.cfg.SMS.Carriers) == 0 || slices.Contains(unwatched, "+") {
 		return store.PrefixWatch{}
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: w.Sends, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
-		Exempt: w.Exempt}
+	return store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour, Exempt: unwatched}
 }
 
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of

@@ -48,12 +48,12 @@ func ShapeOf(code string) Shape {
 // separators.
 const maxTyped = 64
 
-// Normalize converts a typed or pasted code to the form in which codes are compared. It drops
+// normalize converts a typed or pasted code to the form in which codes are compared. It drops
 // spaces, dashes and invisible characters. For Digits it converts decimal digits of any script, for
 // Unambiguous small and full-width letters. Error: *fault.InvalidError if nothing is left, if a
 // character is not of the alphabet, or if the rest has not the shape's length; such a text need not
 // count as an attempt.
-func (s Shape) Normalize(typed string) (string, error) {
+func (s Shape) normalize(typed string) (string, error) {
 	if len(typed) > maxTyped {
 		return "", s.invalidLength("too_long")
 	}
@@ -76,7 +76,7 @@ func (s Shape) invalidLength(reason string) error {
 	return invalid(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
 }
 
-// normalize is Shape.Normalize for a code of any length.
+// normalize is Shape.normalize for a code of any length.
 func (a Alphabet) normalize(typed string) (string, error) {
 	var b strings.Builder
 	for _, r := range typed {

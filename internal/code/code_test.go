@@ -31,7 +31,7 @@ func TestNormalize(t *testing.T) {
 	} {
 		for want, typed := range texts {
 			for _, in := range typed {
-				got, err := Shape{a, len(want)}.Normalize(in)
+				got, err := Shape{a, len(want)}.normalize(in)
 				servertest.Same(t, in, fmt.Sprint(got, err), want+"<nil>")
 			}
 		}
@@ -50,19 +50,19 @@ func TestNormalize(t *testing.T) {
 	} {
 		for reason, typed := range texts {
 			for _, in := range typed {
-				_, err := Shape{a, 6}.Normalize(in)
+				_, err := Shape{a, 6}.normalize(in)
 				servertest.Same(t, in, fmt.Sprint(err), "code: "+reason)
 			}
 		}
 	}
 }
 
-// Normalize gives characters of the alphabet alone; for letters, it takes only other cases and
+// normalize gives characters of the alphabet alone; for letters, it takes only other cases and
 // widths for them.
 func TestNormalizeGivesTheAlphabetAlone(t *testing.T) {
 	for a, all := range alphabets {
 		for r := rune(0); r <= unicode.MaxRune; r++ {
-			got, err := Shape{a, 1}.Normalize(string(r))
+			got, err := Shape{a, 1}.normalize(string(r))
 			if err == nil && (len(got) != 1 || !strings.Contains(all, got)) {
 				t.Fatalf("%s: U+%04X is read as %q", a, r, got)
 			}

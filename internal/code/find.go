@@ -22,10 +22,10 @@ var (
 // Shop". In a message it looks for words of the code's length; if there are none, for words that
 // are joined by one space or dash and together have that length, such as "293 848". A code that
 // stands in the message more than once, as in the line for browsers of our text messages, is one.
-// If it does not find exactly one, or if typed is a code alone, it returns what Normalize returns
+// If it does not find exactly one, or if typed is a code alone, it returns what normalize returns
 // for typed.
 func (s Shape) Find(typed string) (string, error) {
-	read, err := s.Normalize(typed)
+	read, err := s.normalize(typed)
 	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped ||
 		len(typed) > maxText {
 		return read, err // a code alone, or too much to search

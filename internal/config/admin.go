@@ -52,16 +52,10 @@ type oidc struct {
 	Scopes []string `yaml:"scopes"`
 	// Names a person; by default `email`.
 	Claim string `yaml:"claim"`
-	// Roles by a claim.
-	Roles oidcRoles `yaml:"roles,omitempty"`
-}
-
-// oidcRoles gives roles to people without an account.
-type oidcRoles struct {
-	// A text or a list.
-	Claim string `yaml:"claim" required:"yes"`
-	// The role for each value of the claim; the highest of several counts.
-	Values map[string]string `yaml:"values" keys:"oidc_value" oneof:"reader operator owner"`
+	// The claim that gives roles to people without an account, a text or a list.
+	RoleClaim string `yaml:"role_claim,omitempty"`
+	// The role for each value of `role_claim`; the highest of several counts.
+	Roles map[string]string `yaml:"roles,omitempty" keys:"oidc_value" oneof:"reader operator owner"`
 }
 
 // IsSet reports whether there is a provider.
@@ -87,8 +81,11 @@ func (a *adminSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: it completes scopes and claim; there are no mistakes.
-func (o *oidc) Check(*document.Mapping) {
+// Check implements document.checker: roles have their claim. It also completes scopes and claim.
+func (o *oidc) Check(p *document.Mapping) {
+	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
+		p.AddMistake("", "role_claim is missing: whose values roles has")
+	}
 	if o.Claim == "" {
 		o.Claim = "email"
 	}

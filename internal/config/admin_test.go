@@ -33,10 +33,11 @@ func TestMistakesOfAdmin(t *testing.T) {
 	refused(t, map[string]string{
 		strings.Replace(oidcYAML, "issuer: https://id.example/realms/main\n    ", "", 1): "issuer is missing",
 		oidcYAML +
-			"    roles: {claim: groups, values: {a: root}}": "roles.values.a: must be reader, operator or owner",
+			"    role_claim: groups\n    roles: {a: root}": "roles.a: must be reader, operator or owner",
 		oidcYAML +
-			`    roles: {claim: groups, values: {"": owner}}`: "a value that is empty gives no role",
-		"admin: {tokens: [{id: a}]}": "sha256 is missing",
+			"    role_claim: groups\n    roles: {\"\": owner}": "a value that is empty gives no role",
+		oidcYAML + "    roles: {a: owner}": "admin.oidc: role_claim is missing",
+		"admin: {tokens: [{id: a}]}":       "sha256 is missing",
 		"admin: {tokens: [{id: a, sha256: \"" + hash + "\"}, {id: b, sha256: \"" + hash +
 			"\"}]}": "another token has the same hash",
 	})

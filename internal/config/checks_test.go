@@ -114,7 +114,7 @@ func TestChecks(t *testing.T) {
 		},
 		"country":   {[]string{"DE", "001"}, []string{"Germany", "49", "de", "*", "XX"}},
 		"prefix":    {[]string{"+49"}, []string{"49", "+"}},
-		"exempt":    {[]string{"+49", "+86138"}, []string{"+4915123", "49"}},
+		"unwatched": {[]string{"+49", "+86138", "+"}, []string{"+4915123", "49", ""}},
 		"sender":    {[]string{"The Shop", "+15005550006", "12345"}, []string{"The Great Shop", "Sh&op"}},
 		"page_host": {[]string{"shop.example"}, []string{"https://shop.example", "shop.example:8080", "Shop.example"}},
 		"public_url": {[]string{"https://codes.example.com/x"},

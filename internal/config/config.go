@@ -143,8 +143,8 @@ type Reloadable struct {
 	Breaker breakerSettings `yaml:"breaker"`
 	// At most 20 recipients with a known code, to which nothing is sent.
 	TestRecipients []testRecipient `yaml:"test_recipients"`
-	// What gets or sends nothing for now. Sends to a recipient, `domain` or `prefix` are `failed`,
-	// `blocked`, and count; those of a channel or purpose are `failed`, `paused`, and do not count.
+	// What gets or sends nothing for now. Sends stopped by `to` are `failed`, `blocked`, and count;
+	// those of a channel or purpose are `failed`, `paused`, and do not count.
 	Stops []stop `yaml:"stop"`
 	// How long rows are kept, `768h` to `87840h`; `0s`: for ever. Whole weeks are dropped.
 	Retention time.Duration `yaml:"retention" default:"2160h" range:"768h 87840h, or 0s for ever"`
@@ -228,7 +228,7 @@ type App struct {
 	// page.
 	Origins []string `yaml:"origins" check:"origin" unique:"yes"`
 	// Text messages that its back end asks for end with `@host #code` for this host, in place of
-	// `sms.origin`. Those of a widget name the site of the widget, if that fits `sms.segments`.
+	// the page's. Those of a widget name the site of the widget, if that fits `sms.segments`.
 	SMSOrigin string `yaml:"sms_origin,omitempty" check:"page_host"`
 	// The 11 characters by which Android's SMS Retriever knows its app: `{{.Hash}}` in templates.
 	SMSHash string `yaml:"sms_hash,omitempty" check:"sms_hash"`
@@ -312,9 +312,9 @@ func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
-// PurposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
+// purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
 // buckets.
-func (c Config) PurposesWithPolicy(policy string) []string {
+func (c Config) purposesWithPolicy(policy string) []string {
 	var names []string
 	for name, p := range c.Purposes {
 		if p.PolicyName == policy {

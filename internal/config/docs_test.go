@@ -72,7 +72,7 @@ func TestThePageOfPolicies(t *testing.T) {
 	for _, block := range yamlBlocks(t, "policies") {
 		c := must(t, block)
 		for name := range c.Policies {
-			if len(c.PurposesWithPolicy(name)) == 0 {
+			if len(c.purposesWithPolicy(name)) == 0 {
 				t.Errorf("no purpose uses the policy %s:\n%s", name, block)
 			}
 		}

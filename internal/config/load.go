@@ -2,7 +2,6 @@ package config
 
 import (
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -137,16 +136,12 @@ var checks = map[string]func(text string) string{
 	"domain": func(text string) string {
 		return problemIf(parseMailDomain(text) == "", document.Printable(text)+" is not a domain")
 	},
-	"regexp": func(text string) string {
-		_, err := regexp.Compile(text)
-		return problemIf(err != nil, "is no regular expression")
-	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
 	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo,
 	"home": checkHomeLink,
 	// No prefix that is watched shows more than a calling code and three digits.
-	"exempt": patternCheck(`^\+[1-9][0-9]{0,5}$`,
+	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,
 		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
 	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing
 	// already.

@@ -39,7 +39,7 @@ func TestNothingGiven(t *testing.T) {
 func TestPurposes(t *testing.T) {
 	c := must(t, "purposes: {login: , b: }\npolicies: {gift: [{name: week, scope: recipient, limit: 3, window: 168h}]}")
 	is(t, "a purpose without fields", c.Purposes["login"], document.Defaults[purpose]())
-	is(t, "purposes of default", c.PurposesWithPolicy("default"), []string{"b", "default", "login"})
+	is(t, "purposes of default", c.purposesWithPolicy("default"), []string{"b", "default", "login"})
 }
 
 func TestEnvironmentBeatsFileBeatsDefault(t *testing.T) {
@@ -63,7 +63,7 @@ func TestNothingInTheFile(t *testing.T) {
 	for _, file := range []string{
 		"~", "---", "# nothing", "{}",
 		"addr:\ndata_dir:\ntemplates: ~\npolicies:\npurposes:\napps:\ntrusted_proxies:\npage:\n",
-		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''\nlog_level: ''\nsms: {origin: '', public_url: ''}",
+		"policies: {}\npurposes: {default: }\napps: []\ntrusted_proxies: []\npage: {app: }\nredis_url: ''\nlog_level: ''\nsms: {public_url: ''}",
 		"purposes: {default: {policy: , ttl: , code: {length: , alphabet: }, notify: }}\napps: [{name: default, title: , origins: , keys: }]",
 	} {
 		is(t, file, must(t, file), want)

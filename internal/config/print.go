@@ -49,7 +49,7 @@ func (c Config) YAML() string {
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
-	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.To.IsZero() })
+	shown.Stops = slices.DeleteFunc(slices.Clone(c.Stops), func(s stop) bool { return !s.Recipient.IsZero() })
 	for i, a := range c.Apps {
 		shown.Apps[i].Keys = slices.DeleteFunc(slices.Clone(a.Keys), func(k appKey) bool {
 			return k.ID == apiKeyID ||

@@ -67,11 +67,11 @@ func TestWaysToWrite(t *testing.T) {
 		"limits: {a: [{name: b, key: user, limit: 1, per: day}]}":                      "key: [user], limit: 1, per: day",
 		"purposes: {a: {ttl: 5m0s}}":                                                   "a: {policy: default, ttl: 5m,",
 		"folding: {Bücher.example: dots}":                                              "xn--bcher-kva.example: [dots]",
-		"stop: [{domain: Bücher.example}]":                                             "domain: xn--bcher-kva.example",
+		"stop: [{to: '*@Bücher.example'}]":                                             "to: '*@xn--bcher-kva.example'",
 		"sms: {countries: [US, '001', NO], public_url: https://codes.shop.example/x/}": "countries: [US, \"001\", NO]\n",
 		"sms: {public_url: https://codes.shop.example/x/}":                             "public_url: https://codes.shop.example/x\n",
 		"sms: {spend: [{scope: app, per: day, limit: 0.500}]}":                         "limit: \"0.5\"",
-		"sms: {watch: off}":                                                            "watch: off",
+		"sms: {unwatched: +}":                                                          "unwatched: [+]",
 		oidcYAML +
 			"    scopes: [groups profile]\n    claim: x": "scopes: [openid, groups, profile]",
 	} {

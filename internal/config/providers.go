@@ -1,9 +1,7 @@
 package config
 
 import (
-	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -79,8 +77,7 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker: what its scheme needs is given, a signature covers its time,
-// and the secret is long enough.
+// Check implements document.checker: what its scheme needs is given, and the secret is long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {
@@ -90,16 +87,10 @@ func (v *eventProvider) Check(p *document.Mapping) {
 		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SNS},
 		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SNS},
 		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
-		{"signed", a.Scheme == reports.HMACFields && len(a.Fields) == 0},
-		{"signature", a.Scheme == reports.HMACFields && len(a.Signature) == 0},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)
 		}
-	}
-	signed := func(f reports.Path) bool { return reflect.DeepEqual(f, a.Time) }
-	if a.Scheme == reports.HMACFields && !slices.ContainsFunc(a.Fields, signed) {
-		p.AddMistake("", "signed_time must be one of signed, or what is signed could be used again for ever")
 	}
 	if a.Scheme == reports.StandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"sendcode/internal/config/document"
@@ -10,8 +11,6 @@ import (
 // testRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a
 // browser.
 type testRecipient struct {
-	// `email` or `sms`.
-	Channel string `yaml:"channel" required:"yes" oneof:"email sms"`
 	// An address or number.
 	Address string `yaml:"to" required:"yes"`
 	// 6 to 10 digits or `unambiguous` letters.
@@ -22,19 +21,23 @@ type testRecipient struct {
 	To recipient.Recipient `yaml:"-"`
 }
 
-// Check implements document.checker: the recipient is one of its channel.
+// Check implements document.checker: the recipient is an address or a number.
 func (t *testRecipient) Check(p *document.Mapping) {
-	if !p.Faulty["channel"] && t.Channel != "" && t.Address != "" {
-		t.To = parseRecipient(p, t.Channel, t.Address)
+	if t.Address != "" {
+		t.To = parseRecipient(p, t.Address)
 	}
 }
 
-// parseRecipient parses a recipient. If it can't, it adds a mistake, which does not repeat the
-// address, and returns the zero value.
-func parseRecipient(p *document.Mapping, channel, to string) recipient.Recipient {
-	r, err := recipient.Parse(recipient.Channel(channel), to)
+// parseRecipient parses an address or a number. If it can't, it adds a mistake, which does not
+// repeat the text, and returns the zero value.
+func parseRecipient(p *document.Mapping, to string) recipient.Recipient {
+	channel := recipient.SMS
+	if strings.Contains(to, "@") {
+		channel = recipient.Email
+	}
+	r, err := recipient.Parse(channel, to)
 	if err != nil {
-		p.AddMistake("", "to is not a recipient of the channel %s", channel)
+		p.AddMistake("to", "is neither an address nor a number with its plus, such as +4915123456789")
 	}
 	return r
 }

@@ -32,7 +32,7 @@ func TestWithReloadable(t *testing.T) {
 		"SENDCODE_SMTP_URL admin SENDCODE_SECRET_KEYS SENDCODE_INDEX_KEY "+
 			"SENDCODE_ADMIN_PASSWORD_HASH SENDCODE_ADMIN_TOKEN SENDCODE_METRICS_TOKEN SENDCODE_OIDC_CLIENT_SECRET")
 	of := func(yaml string) Config {
-		return must(t, "test_recipients: [{channel: email, to: a@b.example, code: '123456', expires: "+yaml+"}]")
+		return must(t, "test_recipients: [{to: a@b.example, code: '123456', expires: "+yaml+"}]")
 	}
 	is(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
 }

@@ -40,9 +40,9 @@ func TestSchema(t *testing.T) {
 	for file, right := range map[string]bool{
 		read(t, "testdata/full.yaml"): true, Example: true, "page: {ap: shop}": false,
 		"sms: {carriers: [{name: a, type: twilio, sender: x}]}": false,
-		"purposes: {a: {ttl: [1]}}":                             false, "sms: {watch: on}": false,
-		"sms: {watch: off}":  true,
-		"apps: [{title: x}]": false,
+		"purposes: {a: {ttl: [1]}}":                             false, "sms: {watch: off}": false,
+		"sms: {unwatched: +}": true,
+		"apps: [{title: x}]":  false,
 		"retention: 0s\nrequests_per_minute: 0\nbreaker: {limit: 5, window: 1m}\ntrusted_proxies: 10.0.0.0/8": true,
 		"breaker: {limit: 0}": false,
 	} {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
@@ -42,11 +42,9 @@ type smsSettings struct {
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// The page's host. Texts end with `@host #code`, from which browsers fill in the code on that
-	// site. Not for approved templates.
-	Origin string `yaml:"origin" check:"page_host"`
-	// The URL at which carriers and clients reach this service. Without it there are no receipts,
-	// and the `type` of a problem begins with the address that was asked.
+	// The URL at which carriers, clients and the page's visitors reach this service. Without it there
+	// are no receipts, texts do not name the page, and the `type` of a problem begins with the
+	// address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters by country; `default` for all
 	// others. Without one the carrier chooses.
@@ -55,8 +53,9 @@ type smsSettings struct {
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []spendCap `yaml:"spend"`
-	// [Pauses](#the-watch-on-pumping) prefixes whose codes are rarely entered; `off`: never.
-	Watch prefixWatch `yaml:"watch"`
+	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely entered,
+	// up to six digits: `"+49"`; `"+"`: no prefix is.
+	Unwatched []string `yaml:"unwatched" check:"unwatched"`
 }
 
 // SMSCarrier is one carrier. Settings has the settings that only its type has.
@@ -104,12 +103,9 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	}
 }
 
-// carrierTimeout is the longest time of one attempt at a carrier.
-const carrierTimeout = 20 * time.Second
-
 // Open makes the carrier.
 func (c SMSCarrier) Open() sms.Carrier {
-	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: carrierTimeout})
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal()})
 }
 
 // Polled reports whether the carrier is asked what became of messages.
@@ -195,32 +191,6 @@ func (c *spendCap) Check(p *document.Mapping) {
 	c.Reserve = cmp.Or(c.Reserve, defaultReserve(c.Limit))
 }
 
-// prefixWatch says when text messages to a prefix are paused because hardly any of their codes is
-// entered.
-type prefixWatch struct {
-	Off bool `yaml:"-"`
-	// The least number of messages in an hour to judge, 5 to 100000.
-	Sends int `yaml:"sends" default:"20" range:"5 100000"`
-	// Prefixes that are never paused, up to six digits: `"+49"`.
-	Exempt []string `yaml:"exempt" check:"exempt"`
-}
-
-// UnmarshalText reads off.
-func (w *prefixWatch) UnmarshalText(text []byte) error {
-	if w.Off = string(text) == "off"; !w.Off {
-		return errors.New("must be off, or say what is watched, as in {sends: 20}")
-	}
-	return nil
-}
-
-// MarshalText writes off, or nothing.
-func (w prefixWatch) MarshalText() ([]byte, error) {
-	if w.Off {
-		return []byte("off"), nil
-	}
-	return nil, nil
-}
-
 // checkCountry returns the problem with a country, or "". NO is false in YAML 1.1, but here it is
 // read as it is written: Norway.
 func checkCountry(country string) string {
@@ -243,7 +213,17 @@ func checkSender(text string) string {
 	return ""
 }
 
-// checkPageHost returns the problem with the host of the page, or "". The last line of a text has
+// PageHost returns the host of the public page as the last line of text messages has it (WICG
+// sms-one-time-codes); "" if there is no page, or none at https and the usual port.
+func (c Config) PageHost() string {
+	u, err := url.Parse(c.SMS.PublicURL)
+	if err != nil || c.Page.App == "" || u.Scheme != "https" || u.Port() != "" {
+		return ""
+	}
+	return strings.ToLower(u.Host)
+}
+
+// checkPageHost returns the problem with the host of a page, or "". The last line of a text has
 // the host without scheme and port.
 func checkPageHost(text string) string {
 	if parseMailDomain(text) != text || strings.ContainsAny(text, ":/") {

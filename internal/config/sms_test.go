@@ -13,7 +13,7 @@ func TestCarriers(t *testing.T) {
 		polled, names = append(polled, fmt.Sprint(c.Polled())), append(names, c.Open().Name())
 		secrets = append(secrets, c.Secret.Reveal())
 	}
-	is(t, "polled", strings.Join(polled, " "), "true true false true")
+	is(t, "polled", strings.Join(polled, " "), "true true true true")
 	is(t, "names", strings.Join(names, " "), "aliyun tencent twilio rest")
 	is(t, "secrets", strings.Join(secrets, " "),
 		strings.Join([]string{hiddenSecret, hiddenSecret, hiddenSecret, hiddenSecret}, " "))
@@ -31,6 +31,19 @@ func TestWithoutCarriersTextsGoToTheDevMailbox(t *testing.T) {
 	}
 	if c := must(t, "", reachable...); c.SMSEnabled() {
 		t.Error("text messages end at a mailbox that others can read")
+	}
+}
+
+// Texts name the host at which the page is; where that is not known, they name none.
+func TestPageHost(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"sms: {public_url: 'https://Codes.shop.example/x'}":                  "codes.shop.example",
+		"sms: {public_url: 'https://codes.shop.example'}\npage: {app: \"\"}": "",
+		"sms: {public_url: 'https://codes.shop.example:8443'}":               "",
+		"sms: {public_url: 'http://127.0.0.1'}":                              "",
+		"":                                                                   "",
+	} {
+		is(t, yaml, must(t, yaml).PageHost(), want)
 	}
 }
 
@@ -64,7 +77,7 @@ func TestMistakesOfSMS(t *testing.T) {
 	const twilio = "name: a, type: twilio, account: AC00000000000000000000000000000001"
 	carrier := func(fields string) string { return "sms: {countries: [DE], carriers: [{" + fields + "}]}" }
 	get := func(url string) string {
-		return carrier("name: a, type: http, method: GET, url: \"https://a.example/?" + url)
+		return carrier("name: a, type: http, url: \"https://a.example/?" + url)
 	}
 	refused(t, map[string]string{
 		"sms: {carriers: [{" + twilio + ", secret_env: SECRET}]}": "sms: countries is missing",

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"regexp"
+	"strings"
 	"time"
 
 	"sendcode/internal/config/document"
@@ -8,54 +10,54 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// stop ends sends by hand. It has exactly one of Address, Domain and Prefix, and stops those
-// recipients; or a channel, a purpose or both, and stops what is sent there.
+// stop ends sends by hand: those to recipients, or those of a channel, a purpose or both.
 type stop struct {
-	// The sends of `email` or `sms`; beside `to` the recipient's channel.
+	// An address, a number, a mail domain with its subdomains (`"*@spam.example"`), or all numbers
+	// that begin so (`"+882*"`).
+	To string `yaml:"to,omitempty"`
+	// The sends of `email` or `sms`.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
 	// The sends of a purpose, or with `channel` of a purpose there.
 	Purpose string `yaml:"purpose,omitempty"`
-	// An address or number.
-	Address string `yaml:"to,omitempty"`
-	// A mail domain and its subdomains.
-	Domain string `yaml:"domain,omitempty" check:"domain"`
-	// The beginning of phone numbers, with its plus.
-	Prefix string `yaml:"prefix,omitempty" check:"prefix"`
 	// Why. The console shows it at sends of a channel or purpose that is stopped.
 	Reason string `yaml:"reason"`
 	// The last day, or a time at which it ends; by default it ends with this entry.
 	Until time.Time `yaml:"until,omitempty"`
 
-	To recipient.Recipient `yaml:"-"`
+	// What To says: one of these is set if it is given.
+	Recipient recipient.Recipient `yaml:"-"`
+	Domain    string              `yaml:"-"`
+	Prefix    string              `yaml:"-"`
 }
 
-// Check implements document.checker: it stops one recipient, domain or prefix, or a channel, a
-// purpose, or both.
+var numberPrefix = regexp.MustCompile(`^\+[0-9]+$`)
+
+// Check implements document.checker: it stops recipients, or a channel, a purpose or both. It also
+// reads To.
 func (s *stop) Check(p *document.Mapping) {
-	kinds := 0
-	for _, value := range []string{s.Address, s.Domain, s.Prefix} {
-		if value != "" {
-			kinds++
-		}
-	}
+	before, ofDomain := strings.CutPrefix(s.To, "*@")
+	prefix, ofNumbers := strings.CutSuffix(s.To, "*")
 	switch {
-	case kinds > 1 || kinds == 0 && s.Channel == "" && s.Purpose == "":
+	case s.To == "" && s.Channel == "" && s.Purpose == "":
 		if p.Valid() {
-			p.AddMistake("",
-				"must have one of to (with its channel), domain and prefix, or a channel, a purpose, or both")
+			p.AddMistake("", "must have to, or a channel, a purpose or both")
 		}
-	case kinds == 1 && s.Purpose != "":
-		p.AddMistake("", "purpose stops everyone's sends of it: it stands without to, domain and prefix")
-	case s.Address != "" && p.Given["channel"] == nil:
-		p.AddMistake("", "channel is missing: email or sms")
-	case s.Address != "" && !p.Faulty["channel"]:
-		s.To = parseRecipient(p, string(s.Channel), s.Address)
-	case kinds == 1 && s.Channel != "":
-		p.AddMistake("", "channel stands alone, with a purpose, or with to")
-	case s.Purpose != "":
+	case s.To == "" && s.Purpose != "":
 		addReference(p, "purpose", "purpose", s.Purpose)
+	case s.To == "":
+	case s.Channel != "" || s.Purpose != "":
+		p.AddMistake("", "to stands alone: channel and purpose stop everyone's sends")
+	case ofDomain:
+		if s.Domain = parseMailDomain(before); s.Domain == "" {
+			p.AddMistake("to", "%s is not a domain", document.Printable(before))
+		}
+		s.To = "*@" + s.Domain
+	case ofNumbers:
+		if s.Prefix = prefix; !numberPrefix.MatchString(prefix) {
+			p.AddMistake("to", "must begin with + and digits, as phone numbers do")
+		}
 	default:
-		s.Domain = parseMailDomain(s.Domain)
+		s.Recipient = parseRecipient(p, s.To)
 	}
 }
 
@@ -73,8 +75,8 @@ func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
 			blocks.Domains[s.Domain] = true
 		case s.Prefix != "":
 			blocks.Prefixes = append(blocks.Prefixes, s.Prefix)
-		case !s.To.IsZero():
-			blocks.Recipients[s.To.Hash(c.IndexKeyBytes())] = true
+		case !s.Recipient.IsZero():
+			blocks.Recipients[s.Recipient.Hash(c.IndexKeyBytes())] = true
 		default:
 			pauses = append(pauses, policy.Pause{Channel: s.Channel, Purpose: s.Purpose, Reason: s.Reason})
 		}

@@ -12,10 +12,10 @@ import (
 func TestStops(t *testing.T) {
 	c := must(t, `
 stop:
-  - {channel: email, to: abuser@example.com, until: "2027-01-31T08:00:00Z"}
-  - {channel: sms, to: "+4915123456789"}
-  - {domain: Bücher.example, reason: traps}
-  - {prefix: "+882", until: 2027-01-30}
+  - {to: abuser@example.com, until: "2027-01-31T08:00:00Z"}
+  - {to: "+4915123456789"}
+  - {to: "*@Bücher.example", reason: traps}
+  - {to: "+882*", until: 2027-01-30}
   - {channel: sms, reason: pumping, until: "2027-01-31T08:00:01Z"}
   - {purpose: default, reason: a mistake in the text}
   - {channel: email, purpose: default}
@@ -45,6 +45,6 @@ stop:
 			[]any{x.recipients, x.prefixes, x.pauses, x.first, x.ends})
 		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
 	}
-	number := c.Stops[1].To
+	number := c.Stops[1].Recipient
 	is(t, "a number", c.PolicySet(last).Blocks.Contains(number, number.Hash(c.IndexKeyBytes())), true)
 }

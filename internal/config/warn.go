@@ -51,7 +51,7 @@ func (c *Config) warn(now time.Time) {
 	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		add(name != defaultName && len(c.PurposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
+		add(name != defaultName && len(c.purposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
 	}
 	c.warnOfReserves(add)
 	c.warnOfApps(now, add)
@@ -104,7 +104,7 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 // of secret keys too.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
-		purposes := c.PurposesWithPolicy(name)
+		purposes := c.purposesWithPolicy(name)
 		reached := slices.IndexFunc(c.Apps, func(a App) bool { // the page asks for codes of one purpose
 			return len(purposes) > 0 && a.hasPublicKey() ||
 				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
@@ -150,7 +150,7 @@ func (c *Config) unreserved(policy string) (names []string) {
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.policy(name).Rules {
-			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.PurposesWithPolicy(name)) > 0,
+			add((r.Scope == quota.IP || r.Scope == quota.Network) && len(c.purposesWithPolicy(name)) > 0,
 				"The rule %s of the policy %s has the scope %s: "+
 					"it counts sends with a secret key only if they give the client's address in client_ip.", r.Name,
 				name, r.Scope)

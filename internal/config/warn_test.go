@@ -124,7 +124,7 @@ func TestWarnings(t *testing.T) {
 			[]string{"The key k of the app a expires at 2"}},
 		"young key": {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: k, kind: secret, expires: %s, sha256: %x}]}]",
 			time.Now().Add(15*24*time.Hour).Format(time.RFC3339), sumOf("x")), nil},
-		"old stop": {nil, "stop: [{channel: sms, until: 2099-01-31}, {domain: a.example, until: 2020-01-31}]",
+		"old stop": {nil, "stop: [{channel: sms, until: 2099-01-31}, {to: '*@a.example', until: 2020-01-31}]",
 			[]string{"Stop 2 has ended: take it out of the settings."}},
 		"old token": {nil, fmt.Sprintf("admin: {tokens: [{id: desk, sha256: %x, expires: 2020-01-31}]}", sumOf("x")),
 			[]string{"The admin token desk has expired."}},

@@ -25,10 +25,10 @@ func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
-	d, err := r.Codes.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
+	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.DB.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }
@@ -63,7 +63,7 @@ func TestADeedNeedsAReason(t *testing.T) {
 func TestActionsThatAreNotCommitted(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com")
-	r.DB.SetHook(func(_ context.Context, _ string, at sqlitetest.Stage) sqlitetest.Fault {
+	r.Store.SetHook(func(_ context.Context, _ string, at sqlitetest.Stage) sqlitetest.Fault {
 		if at == sqlitetest.Committing {
 			return sqlitetest.Down
 		}
@@ -75,7 +75,7 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 			t.Errorf("%s: %d", d.Name, rec.Code)
 		}
 	}
-	r.DB.SetFault(nil)
+	r.Store.SetFault(nil)
 	r.Acts()
 }
 
@@ -181,7 +181,7 @@ func TestDeedsOfARefusal(t *testing.T) {
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
-	story, err := r.DB.Story(context.Background(), s.ID)
+	story, err := r.Store.Story(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "quota.reset verification.resend verification.cancel recipient.reveal"
 	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators,

@@ -266,22 +266,22 @@ func followsTheList(t *testing.T, browser chromium) {
 		w.until(`document.querySelector("tbody tr").innerText.includes("` + s + `")`)
 	}
 	bring := chromedp.Click(chromedp.CSS(".live a"))
-	const list = "/admin?app=shop"
+	const list, following = "/admin?app=shop", "rows change by themselves, new ones are counted here"
 	w.goTo(list)
-	state("new rows show by themselves")
+	state(following)
 	w.shot("live")
 	rows := w.eval(`String(document.querySelectorAll("tbody tr").length)`)
 	r.Clock.Add(time.Second)
 	s := r.begin("nora@example.org").Send
-	state("1 new row")
+	state("Show 1 new row")
 	r.Clock.Add(time.Second)
 	r.sent("paula@example.com")
-	state("2 new rows")
+	state("Show 2 new rows")
 	r.begin("other@example.com", func(s *store.Send) { s.App = "desk" })
 	servertest.Same(t, "rows", w.eval(`String(document.querySelectorAll("tbody tr").length)`), rows)
 	w.fits("new rows")
 	w.leads(list, bring)
-	state("new rows show by themselves")
+	state(following)
 	top("p•••@example.com")
 	w.until(`String(document.querySelectorAll("tbody tr").length - 2) === "` + rows + `"`)
 
@@ -295,12 +295,12 @@ func followsTheList(t *testing.T, browser chromium) {
 		s.LoggedAt.UTC().Format("15:04:05.000")) {
 		t.Errorf("the changed row's time is not the reader's: %s", zone)
 	}
-	state("new rows show by themselves")
+	state(following)
 	w.quietAt()
 	w.site.CloseClientConnections() // which the browser complains about
 	r.Clock.Add(time.Second)
 	late := r.begin("quinn@example.com").Send
-	state("1 new row")
+	state("Show 1 new row")
 
 	held.Store(true) // it ends when the page is there and its stream has not begun
 	w.goTo("/admin?status=sending&app=shop")
@@ -313,7 +313,7 @@ func followsTheList(t *testing.T, browser chromium) {
 	w.goTo("/admin?recipient=" + s.Recipient.String())
 	r.Clock.Add(2 * time.Minute)
 	again := r.begin("nora@example.org").Send
-	state("1 new row")
+	state("Show 1 new row")
 	w.leads("/admin?recipient=", bring)
 	const verdict = `document.querySelector("h1").innerText`
 	before := w.eval(verdict)

@@ -97,10 +97,10 @@ func TestExportStreams(t *testing.T) {
 		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
 			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
-	r.Must(r.DB.Refused(t.Context(), rows))
+	r.Must(r.Store.Refused(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
 	pages, away := 0, 99
-	r.DB.SetFault(func(method string) sqlitetest.Fault {
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method != "Sends" {
 			return sqlitetest.None
 		}
@@ -136,7 +136,7 @@ func TestOutcomes(t *testing.T) {
 	r := newRig(t)
 	check := func(c store.CheckRequest) {
 		r.Clock.Add(time.Second)
-		r.Must(r.DB.Check(t.Context(), c))
+		r.Must(r.Store.Check(t.Context(), c))
 	}
 	expired := r.sent("ex@example.com")
 	r.Clock.Add(9 * time.Minute)
@@ -147,7 +147,7 @@ func TestOutcomes(t *testing.T) {
 		check(storetest.Wrong(locked.VerificationID))
 	}
 	fifth := r.Clock.Now()
-	r.Must(r.DB.Cancel(t.Context(), canceled.VerificationID))
+	r.Must(r.Store.Cancel(t.Context(), canceled.VerificationID))
 	waiting := r.sent("wa@example.com")
 	refused := r.refused("wa@example.com", "minute", time.Minute, 1,
 		func(s *store.Row) { s.VerificationID = waiting.VerificationID })
@@ -193,10 +193,10 @@ func TestExportKeepsNoRows(t *testing.T) {
 			Channel: "email", Reference: strings.Repeat("r", 64)},
 			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
-	r.Must(r.DB.Refused(t.Context(), rows))
+	r.Must(r.Store.Refused(t.Context(), rows))
 	clear(rows)
 	pages, first, most := 0, uint64(0), uint64(0)
-	r.DB.SetFault(func(method string) sqlitetest.Fault {
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method == "Sends" {
 			if pages++; pages%10 == 0 {
 				var m runtime.MemStats

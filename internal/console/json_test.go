@@ -24,13 +24,13 @@ func holds[V comparable](t *testing.T, row, members map[string]V) {
 // A refusal by a rule on failures, which nothing mentions any more: the way is free.
 func TestRefusalByFailuresThatHaveLeft(t *testing.T) {
 	r := newRig(t)
-	terms := r.Codes.Terms()
+	terms := r.Svc.Terms()
 	p := terms.Purposes["login"]
 	p.Policy.Rules = append(slices.Clone(p.Policy.Rules),
 		quota.Rule{Name: "failures", Scope: quota.Failures, Limit: 1, Window: time.Hour},
 		quota.Rule{Name: "stricter", Scope: quota.Recipient, Limit: 1, Window: time.Hour, Observe: true})
 	terms.Purposes = map[string]policy.Purpose{"login": p}
-	r.Codes.Change(terms)
+	r.Svc.Change(terms)
 	row := r.refused("ana@example.com", "failures", time.Minute, 1)
 	b := r.LoggedIn()
 	rec := b.Get("/admin/sends/" + row.ID.String())

@@ -93,7 +93,7 @@ func TestPaging(t *testing.T) {
 func TestFilters(t *testing.T) {
 	r := newRig(t)
 	sent := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order-7" })
-	r.Must(r.DB.Check(t.Context(), storetest.Right(sent.VerificationID)))
+	r.Must(r.Store.Check(t.Context(), storetest.Right(sent.VerificationID)))
 	first := sent.ID.String()
 	r.Clock.Add(time.Hour)
 	middle := r.Clock.Now()

@@ -31,16 +31,16 @@ func toldApps(r *rig) (ids []string) {
 			func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
-		due, _, err := r.DB.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
+		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
-		r.Must(r.DB.AppEventEnded(context.Background(), end))
+		r.Must(r.Store.AppEventEnded(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)
 	}
 	v := r.begin("eve@example.com").Verification
 	tell := store.NewEvent{ID: r.id(), Type: store.VerificationApproved, Status: "approved"}
-	r.Must(r.DB.Check(context.Background(), storetest.Right(v.ID, tell)))
+	r.Must(r.Store.Check(context.Background(), storetest.Right(v.ID, tell)))
 	return append(ids, tell.ID.String())
 }
 
@@ -92,7 +92,7 @@ func (r *rig) pausedPrefix(prefix string) store.PrefixPause {
 		r.sent(fmt.Sprintf("p%d@example.com", n), texted(prefix))
 	}
 	r.Clock.Add(10 * time.Minute)
-	started, err := r.DB.PausePrefixes(context.Background(),
+	started, err := r.Store.PausePrefixes(context.Background(),
 		store.PrefixWatch{Sends: 5, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour})
 	r.Must(err)
 	if len(started) != 1 {

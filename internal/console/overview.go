@@ -152,6 +152,15 @@ func (v overviewView) rowsAddressBetween(from, to time.Time) string {
 	return listAddress(part, "to", to.UTC().Format(time.RFC3339))
 }
 
+// GroupName returns the name of a line of the table of codes; a country's is in the reader's
+// language, with its code.
+func (v overviewView) GroupName(value string) string {
+	if v.By != store.ByCountry {
+		return value
+	}
+	return cmp.Or(v.W.Country(value), value)
+}
+
 // Percent returns which part of all something is, to one decimal place.
 func (v overviewView) Percent(n, all int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)

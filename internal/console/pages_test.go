@@ -40,7 +40,7 @@ func busy(r *rig) (refusedRow store.Row) {
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net",
 		Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
-	r.Must(r.DB.Postpone(r.Context(), store.Postponement{
+	r.Must(r.Store.Postpone(r.Context(), store.Postponement{
 		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
 		Provider:     "mx1.example.net",
 		ProviderCode: "421 4.7.0",
@@ -61,19 +61,19 @@ func everyPage(r *rig) map[string]string {
 	for _, to := range []string{"bo@" + strings.Repeat("long.", 9) + "example.com", "cy@example.com"} {
 		const why = "asked by telephone, and again in a letter of the fourth of <b>March</b>"
 		request := support.SuppressRequest{Channel: "email", To: to, Reason: why}
-		r.Must(r.Codes.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
+		r.Must(r.Svc.Desk.Suppress(r.Context(), request, r.act(auth.ActionSuppress)))
 		r.Clock.Add(time.Millisecond)
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	r.Must(r.DB.LiftPrefix(r.Context(),
+	r.Must(r.Store.LiftPrefix(r.Context(),
 		store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
 	r.PutAccount(store.Account{Name: "mei", Role: "reader",
 		Identity: "mei.with-a-long-name.of-the-support-department@example.org"})
 	r.Cleanup(r.console.Stop)
-	failed, err := r.DB.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
+	failed, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Failed, Limit: 1})
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 	})
 	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
-	r.Must(r.DB.IngestProviderEvent(r.Context(),
+	r.Must(r.Store.IngestProviderEvent(r.Context(),
 		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
@@ -130,10 +130,10 @@ func TestPages(t *testing.T) {
 		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
 	}
 	for range 5 {
-		r.Must(r.DB.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
+		r.Must(r.Store.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
-	r.Must(r.DB.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.Codes.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
+	r.Must(r.Store.Cancel(r.Context(), paused.VerificationID))
+	r.Must(r.Svc.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

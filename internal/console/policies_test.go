@@ -85,7 +85,7 @@ func TestWhatCanBeTried(t *testing.T) {
 		{Name: "office", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	}
 	r := newRig(t)
-	r.Codes.Change(policy.Set{Purposes: map[string]policy.Purpose{
+	r.Svc.Change(policy.Set{Purposes: map[string]policy.Purpose{
 		"login": {Name: "login", Policy: quota.Policy{Name: "gift", Rules: rules}, Shares: []string{"login"},
 			Reserve: map[string]int{"dates": 1, "office": 20}},
 	}})

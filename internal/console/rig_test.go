@@ -36,17 +36,17 @@ type rig struct {
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
-	logger := r.Logger()
+	logger := r.Logger
 	c := Config{
-		DB: r.DB, Desk: r.Codes.Desk, Policies: r.Codes.Desk, Logger: logger, Now: r.Clock.Now,
+		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password,
-			Ring: r.Ring, Refused: func(string, string) {},
+			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, Password: consoletest.Password,
+			Ring: r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		Status: func(context.Context) Status { return Status{Counted: true} }, Topics: []string{"ses"},
 		StorageStatus: func(ctx context.Context) (store.StorageStatus, error) {
-			return r.DB.StorageStatus(ctx, 90*24*time.Hour)
+			return r.Store.StorageStatus(ctx, 90*24*time.Hour)
 		},
 	}
 	for _, change := range changes {
@@ -80,7 +80,7 @@ func (r *rig) recipient(to string) (recipient.Recipient, recipient.Hash) {
 	r.Helper()
 	p, err := recipient.Parse(recipient.Email, to)
 	r.Must(err)
-	return p, p.Hash(r.Codes.Vault.IndexKey)
+	return p, p.Hash(r.Svc.Vault.IndexKey)
 }
 
 // row is what a send and a refusal have in common.
@@ -90,7 +90,7 @@ func (r *rig) row(to string) store.Send {
 	return store.Send{
 		ID: r.id(), App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: hash, To: p.Masked(),
 		Locale: "en",
-		IP:     "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "test",
+		IP:     "203.0.113.0/24", TakenAt: r.Clock.Now(), Clock: "process",
 	}
 }
 
@@ -103,9 +103,9 @@ func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
 	}
 	r.take(row)
 	id := "v" + row.ID.String()
-	sealed, err := r.Ring.Seal("recipient", []byte(to), []byte(id))
+	sealed, err := r.Ring().Seal("recipient", []byte(to), []byte(id))
 	r.Must(err)
-	begun, err := r.DB.Begin(r.Context(), store.Intent{
+	begun, err := r.Store.Begin(r.Context(), store.Intent{
 		Send: row, Rules: verificationtest.DefaultRules(), Purposes: []string{row.Purpose}, TTL: 10 * time.Minute,
 		MinLife: 2 * time.Minute, Lease: 8 * time.Second,
 		Verification: store.Verification{
@@ -134,7 +134,7 @@ func (r *rig) take(row store.Send) {
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
 	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
-	ok, err := r.DB.Finish(r.Context(), o)
+	ok, err := r.Store.Finish(r.Context(), o)
 	r.Must(err)
 	if !ok {
 		r.Fatal("the database did not take the outcome")
@@ -159,7 +159,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.DB.Refused(r.Context(), []store.Row{row}))
+	r.Must(r.Store.Refused(r.Context(), []store.Row{row}))
 	return row
 }
 

@@ -57,16 +57,16 @@ var routes = map[string]auth.Role{
 // everything is the whole database, as what was done to it would change it.
 func (r *rig) everything() string {
 	r.Helper()
-	sends, err := r.DB.Sends(r.Context(), store.Filter{Limit: 200})
+	sends, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
 	r.Must(err)
 	var codes []store.Verification
 	for _, s := range sends {
-		v, _, _, _ := r.DB.Verification(r.Context(), s.VerificationID)
+		v, _, _, _ := r.Store.Verification(r.Context(), s.VerificationID)
 		codes = append(codes, v)
 	}
-	suppressions, _, err := r.DB.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
+	suppressions, _, err := r.Store.Suppressions(r.Context(), store.SuppressionFilter{Limit: 200})
 	r.Must(err)
-	accounts, err := r.DB.Accounts(r.Context())
+	accounts, err := r.Store.Accounts(r.Context())
 	r.Must(err)
 	return fmt.Sprintf("%+v", []any{sends, codes, suppressions, accounts, r.Did()})
 }

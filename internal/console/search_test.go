@@ -231,7 +231,7 @@ func TestMistypedAndErased(t *testing.T) {
 // erase erases the recipient of a send.
 func (r *rig) erase(s store.Send) {
 	r.Helper()
-	r.Must(r.DB.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionErase)))
+	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionErase)))
 }
 
 func TestVerdictsWithoutRows(t *testing.T) {
@@ -293,7 +293,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
 	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Row) { s.Purpose = "signup" })
 	b := r.LoggedIn()
-	v, _, _, err := r.DB.Verification(r.Context(), sent.VerificationID)
+	v, _, _, err := r.Store.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
 	until := v.ExpiresAt.UTC().Format("15:04:05")
 	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.",
@@ -331,14 +331,14 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", time.Minute, 1)
 	for _, s := range []store.Send{row.Send, other} {
-		r.Must(r.DB.Suppress(t.Context(), store.Suppression{
+		r.Must(r.Store.Suppress(t.Context(), store.Suppression{
 			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To,
 			Cause: store.HardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil))
 		r.erase(s)
 	}
 	r.Clock.Add(time.Hour)
-	n, err := r.DB.Forget(t.Context())
+	n, err := r.Store.Forget(t.Context())
 	if err != nil || n != 2 {
 		t.Fatal(n, err)
 	}

@@ -21,7 +21,7 @@ func counted(t *testing.T) *rig {
 	r.sent("old@example.com")
 	r.Clock.Add(25 * time.Hour)
 	ana := r.sent("ana@example.com")
-	r.Must(r.DB.Check(context.Background(), storetest.Right(ana.VerificationID)))
+	r.Must(r.Store.Check(context.Background(), storetest.Right(ana.VerificationID)))
 	r.refused("ana@example.com", "minute", time.Minute, 3)
 	r.Clock.Add(time.Hour)
 	bob := r.begin("bob@example.com")
@@ -88,7 +88,7 @@ func TestOverviewDrawsTheNumbers(t *testing.T) {
 	// them; without any there is no figure.
 	lacks(t, rec, "Bounced later")
 	s := r.sent("old@example.com", func(s *store.Send) { s.Channel = recipient.SMS })
-	r.Must(r.DB.RecordReceipt(t.Context(), s.ID, store.Undelivered))
+	r.Must(r.Store.RecordReceipt(t.Context(), s.ID, store.Undelivered))
 	rec = b.Get("/admin/overview")
 	reads(t, rec, "Bounced later 1 previous: 0 Failed")
 	contains(t, rec, `href="/admin?last=24h&amp;status=undelivered"`)
@@ -113,6 +113,10 @@ func TestOverviewTellsCodesApart(t *testing.T) {
 			`href="/admin/overview?by=country&amp;last=7d#codes-title"`)
 	}
 	contains(t, b.Get("/admin/overview?by=country"), "None.")
+	r.sent("gil@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "DE" })
+	r.sent("hal@example.com", func(s *store.Send) { s.Channel, s.Country = recipient.SMS, "001" })
+	reads(t, b.Get("/admin/overview?by=country"), "Germany (DE) 0.0 % 0 1", " 001 0.0 % 0 1")
+	contains(t, b.Get("/admin/overview?by=country"), "country=DE")
 	want(t, b.Get("/admin/overview?by=status"), http.StatusUnprocessableEntity)
 }
 

@@ -87,7 +87,7 @@ func TestStoryOfAPausedSend(t *testing.T) {
 	send := r.begin("bo@example.com").Send
 	r.finish(send, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	pauses := []policy.Pause{{Channel: recipient.Email, Reason: "the server moves"}}
-	r.Codes.Change(policy.Set{Purposes: r.Codes.Terms().Purposes, Pauses: pauses})
+	r.Svc.Change(policy.Set{Purposes: r.Svc.Terms().Purposes, Pauses: pauses})
 	contains(t, r.LoggedIn().Get("/admin/sends/"+send.ID.String()), "paused by the configuration", "the server moves",
 		"not sent")
 }

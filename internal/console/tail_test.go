@@ -102,7 +102,7 @@ func TestTailStreams(t *testing.T) {
 	// What comes while the database is looked at for the first time is sent too.
 	looks, let := make(chan struct{}), make(chan struct{})
 	look := sync.OnceFunc(func() { close(looks) })
-	r.DB.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
+	r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
 		if method == "Sends" && at == sqlitetest.Asking {
 			look()
 			<-let
@@ -174,7 +174,7 @@ func TestTailEnds(t *testing.T) {
 		servertest.Same(t, "event", next().event, "beat")
 	}
 	lost, _ := listen(t, base, "/v1/admin/tail")
-	r.DB.SetFault(func(method string) sqlitetest.Fault {
+	r.Store.SetFault(func(method string) sqlitetest.Fault {
 		if method == "Sends" {
 			return sqlitetest.Down
 		}
@@ -184,7 +184,7 @@ func TestTailEnds(t *testing.T) {
 	ends(next, "unavailable")
 	_, resp := listen(t, base, "/v1/admin/tail")
 	servertest.Same(t, "while the database is away", resp.StatusCode, http.StatusServiceUnavailable)
-	r.DB.SetFault(nil)
+	r.Store.SetFault(nil)
 	next, _ = listen(t, base, "/v1/admin/tail")
 	servertest.Same(t, "event", next().event, "beat")
 	console.life = 100 * time.Millisecond

@@ -52,11 +52,11 @@ type Request struct {
 	ID       string // the same for each repetition
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
-	Messages []Message // none for a request without a code
+	Messages []message // none for a request without a code
 }
 
-// Message is one code and its recipient, an address or a number in E.164 form.
-type Message struct{ To, Code string }
+// message is one code and its recipient, an address or a number in E.164 form.
+type message struct{ To, Code string }
 
 // Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
 func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {

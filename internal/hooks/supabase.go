@@ -55,7 +55,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 			return r, ErrBody
 		}
 		r.Action = ActionSMS
-		r.Messages = []Message{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
+		r.Messages = []message{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
 		return r, nil
 	}
 	r.Action = b.Email.Action
@@ -65,11 +65,11 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	case b.Email.Token == "" && b.Email.TokenNew == "": // a notification
 		return r, nil
 	case r.Action == changesEmail && b.Email.TokenNew != "": // both addresses have to agree, each by a code of its own
-		r.Messages = []Message{{To: to, Code: b.Email.Token}, {To: b.User.NewEmail, Code: b.Email.TokenNew}}
+		r.Messages = []message{{To: to, Code: b.Email.Token}, {To: b.User.NewEmail, Code: b.Email.TokenNew}}
 	case r.Action == changesEmail:
-		r.Messages = []Message{{To: cmp.Or(b.User.NewEmail, to), Code: b.Email.Token}}
+		r.Messages = []message{{To: cmp.Or(b.User.NewEmail, to), Code: b.Email.Token}}
 	default:
-		r.Messages = []Message{{To: to, Code: b.Email.Token}}
+		r.Messages = []message{{To: to, Code: b.Email.Token}}
 	}
 	for _, m := range r.Messages {
 		if m.To == "" || m.Code == "" {

@@ -10,9 +10,10 @@ import (
 type sample struct{ page, language, begins string }
 
 // fits reports whether a row of docs/samples.md, whose fields may be shorter or be for every
-// document, is about the sample.
+// document, is about the sample. A row of a document is for its Chinese version too.
 func (s sample) fits(row sample) bool {
-	return (row.page == s.page || row.page == "every one") && row.language == s.language &&
+	page := strings.Replace(s.page, ".zh-CN.md", ".md", 1)
+	return (row.page == page || row.page == "every one") && row.language == s.language &&
 		strings.HasPrefix(s.begins, row.begins)
 }
 

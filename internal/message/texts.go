@@ -50,7 +50,7 @@ func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
 	for key, s := range t.sets {
-		text, err := t.render(key, s, app, longer(site, t.limits.Site))
+		text, err := t.render(key, s, app, site)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -63,13 +63,6 @@ func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
-}
-
-func longer(a, b string) string {
-	if len(a) > len(b) {
-		return a
-	}
-	return b
 }
 
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English

@@ -98,7 +98,7 @@ func textFaults(_ int, out string, _ bool) []error {
 		return []error{errors.New("the code must stand in it once, in one piece")}
 	case strings.HasPrefix(lines[len(lines)-1], "@"):
 		return []error{errors.New(
-			"a line that begins with @ is read as the page's address; sms: origin adds the right one")}
+			"a line that begins with @ is read as the page's address; the service adds the right one")}
 	}
 	return nil
 }

@@ -190,13 +190,14 @@ func TestTheServerDrawsTheTable(t *testing.T) {
 	}
 }
 
-// What a browser names goes before what is configured, and that before what a language only
-// suggests.
+// What a browser names goes before what is configured, and that before what its languages, or else
+// the page's, only suggest.
 func TestWhereAReaderMayBe(t *testing.T) {
 	for languages, want := range map[string]string{
-		"de-AT,en;q=0.5": "AT CH US", "de,en-GB;q=0.8": "GB CH DE", "zh-Hans": "CH CN", "": "CH",
-		"es-419": "CH", "x": "CH",
-		"de-AT" + strings.Repeat(",ak", 5000): "CH", // too long to be read
+		"de-AT,en;q=0.5": "AT CH US", "de,en-GB;q=0.8": "GB CH DE", "zh-Hans": "CH CN",
+		// named none: where the page's language is spoken
+		"": "CH US", "es-419": "CH ES", "x": "CH US",
+		"de-AT" + strings.Repeat(",ak", 5000): "CH US", // too long to be read
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Language", languages)

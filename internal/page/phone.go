@@ -78,8 +78,7 @@ func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 }
 
 // likelyCountry returns the country to offer first: the first served one of the country chosen
-// before, the region of the browser's language, the configured country, where the language is
-// mostly spoken, and all others in their order; "" if none is served.
+// before, the likely regions, and all others in their order; "" if none is served.
 func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {
@@ -92,10 +91,11 @@ func (l *visit) likelyCountry(served []string) string {
 }
 
 // likelyRegions returns where a reader may be, likeliest first: regions that the languages name,
-// the configured one, then regions that the languages suggest.
+// the configured one, then regions that the languages suggest; without either the page's language.
 func likelyRegions(r *http.Request, configured string) []string {
 	var named, suggested []string
-	for _, tag := range texts.Wanted(r.Header.Get("Accept-Language")) {
+	languages := r.Header.Get("Accept-Language")
+	for _, tag := range texts.Wanted(languages) {
 		region, sure := tag.Region()
 		switch {
 		case !region.IsCountry():
@@ -104,6 +104,10 @@ func likelyRegions(r *http.Request, configured string) []string {
 		default:
 			suggested = append(suggested, region.String())
 		}
+	}
+	if len(named)+len(suggested) == 0 {
+		region, _ := language.Make(texts.ForPage(languages).Lang()).Region()
+		suggested = []string{region.String()}
 	}
 	return slices.Concat(named, []string{configured}, suggested)
 }

@@ -66,7 +66,7 @@ type Set struct {
 	// TestRecipients have a configured code, and nothing is sent to them.
 	TestRecipients testrecipient.Codes
 	// Subscriptions are the events that each app receives, by app.
-	Subscriptions Subscriptions
+	Subscriptions subscriptions
 
 	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends
 }
@@ -91,11 +91,11 @@ type App struct {
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
 
-// Subscriptions are the types of events that each app receives, by app.
-type Subscriptions map[string][]string
+// subscriptions are the types of events that each app receives, by app.
+type subscriptions map[string][]string
 
 // To returns the apps that receive events of a type.
-func (s Subscriptions) To(event string) (apps []string) {
+func (s subscriptions) To(event string) (apps []string) {
 	for app, events := range s {
 		if slices.Contains(events, event) {
 			apps = append(apps, app)

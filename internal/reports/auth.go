@@ -22,7 +22,7 @@ type scheme string
 const (
 	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
-	HMACFields       scheme = "hmac_fields"       // HMAC-SHA256 over members of the body, in another one
+	Mailgun          scheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
 	Header           scheme = "header"            // the secret itself in a header
 	Basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
 	// a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
@@ -36,20 +36,14 @@ const MaxAge = standardwebhooks.MaxAge
 // replaced without a pause.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
-	// `hmac` (HMAC-SHA256 of the body in a header), `hmac_fields` (of members of the body), `sns`
+	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
 	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
 	// user). Use the last two over TLS only.
-	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac hmac_fields sns header basic"`
+	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic"`
 	Secrets [][]byte `yaml:"-"`
 	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
 	// `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
-	// `hmac_fields`: the signed members, in order.
-	Fields []Path `yaml:"signed,omitempty"`
-	// `hmac_fields`: the path of the signature.
-	Signature Path `yaml:"signature,omitempty"`
-	// `hmac_fields`: the one of `signed` that is the time, in seconds since 1970.
-	Time Path `yaml:"signed_time,omitempty"`
 	// `sns`: the topic's ARN.
 	Topic string `yaml:"topic,omitempty" check:"sns_topic"`
 }
@@ -63,8 +57,8 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 		return standardwebhooks.Verify(h, a.Header, body, a.Secrets, now)
 	case HMAC:
 		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
-	case HMACFields:
-		return a.verifyFields(body, now)
+	case Mailgun:
+		return a.verifyMailgun(body, now)
 	case Header:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
 	case Basic:
@@ -74,31 +68,34 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	return false
 }
 
-func (a Auth) verifyFields(body []byte, now time.Time) bool {
-	value, err := decode(body)
-	if err != nil || !standardwebhooks.IsRecent(asText(a.Time.Find(value)), now) {
-		return false
-	}
-	return a.verifyHMAC(asText(a.Signature.Find(value)), a.signedText(value))
+func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
+	s := parseMailgunSignature(body)
+	return standardwebhooks.IsRecent(s.time, now) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
 }
 
-// signedText returns the members that a signature in the body covers, one after the other.
-func (a Auth) signedText(value any) (all []byte) {
-	for _, p := range a.Fields {
-		all = append(all, asText(p.Find(value))...)
-	}
-	return all
+// mailgunSignature has the members of a body that say from whom it is
+// (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks).
+type mailgunSignature struct {
+	time             string // seconds since 1970
+	token, signature string
 }
 
-// ReplayKey returns a hash of the signed members of a verified request; "" for schemes other than
-// HMACFields. HMACFields signs only some members, so a signature could be sent again with other
-// events; such a request has the same hash.
+// parseMailgunSignature returns the zero value for a body that is no JSON.
+func parseMailgunSignature(body []byte) mailgunSignature {
+	value, _ := decode(body)
+	member := func(name string) string { return asText(Path{"signature", name}.Find(value)) }
+	return mailgunSignature{time: member("timestamp"), token: member("token"), signature: member("signature")}
+}
+
+// ReplayKey returns a hash of what a verified request of Mailgun's has signed; "" for other
+// schemes. Mailgun does not sign the events, so a signature could be sent again with other ones;
+// such a request has the same hash.
 func (s Source) ReplayKey(body []byte) string {
-	if s.Auth.Scheme != HMACFields {
+	if s.Auth.Scheme != Mailgun {
 		return ""
 	}
-	value, _ := decode(body) // Verify has decoded it
-	sum := sha256.Sum256(s.Auth.signedText(value))
+	signed := parseMailgunSignature(body)
+	sum := sha256.Sum256([]byte(signed.time + signed.token))
 	return hex.EncodeToString(sum[:])
 }
 

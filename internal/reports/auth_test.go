@@ -91,11 +91,10 @@ func TestHMAC(t *testing.T) {
 	s.checks(t, "another body", headers("x-signature", "sha256="+right), `{"a":2}`, now, false)
 }
 
-func TestHMACOfFields(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: HMACFields, Secrets: [][]byte{[]byte(secret)}, Fields: paths("s.at", "s.token"),
-		Signature: path("s.signature"), Time: path("s.at")}}
+func TestMailgun(t *testing.T) {
+	s := Source{Auth: Auth{Scheme: Mailgun, Secrets: [][]byte{[]byte(secret)}}}
 	body := func(at, token, signature string) string {
-		return `{"s":{"at":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
+		return `{"signature":{"timestamp":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
 	}
 	right := hex.EncodeToString(sum([]byte(secret), "1614265330tok"))
 	s.checks(t, "right", nil, body("1614265330", "tok", right), now, true)

@@ -56,8 +56,6 @@ type Source struct {
 // Shape has the paths of an event's parts in the JSON. Of several paths the first with a value
 // counts.
 type Shape struct {
-	// The path of the events, a list or one; by default the body.
-	List Path `yaml:"list,omitempty"`
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or

@@ -15,14 +15,11 @@ import (
 	"sendcode/internal/jsonpath"
 )
 
-// Parse returns the events in a body, in their order. Its error wraps ErrMalformed.
+// Parse returns the events in a body, a list or one, in their order. Its error wraps ErrMalformed.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decode(body)
 	if err != nil {
 		return nil, err
-	}
-	if len(s.Shape.List) > 0 {
-		value = s.Shape.List.Find(value)
 	}
 	list, several := value.([]any)
 	if !several {

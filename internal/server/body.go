@@ -42,7 +42,7 @@ func ReadJSON(c echo.Context, v any) error {
 
 // readBody reads the whole body, into a buffer of the size that Content-Length tells.
 func readBody(r *http.Request) ([]byte, error) {
-	size := max(0, min(r.ContentLength, MaxBody))
+	size := max(0, min(r.ContentLength, maxBody))
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	_, err := b.ReadFrom(r.Body)
 	return b.Bytes(), err

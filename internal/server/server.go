@@ -23,7 +23,7 @@ import (
 
 // Limits of one request.
 const (
-	MaxBody           = 16 << 10 // bytes
+	maxBody           = 16 << 10 // bytes
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	writeTimeout      = 30 * time.Second

@@ -49,8 +49,6 @@ type Account struct {
 	Templates Approved `yaml:"templates"`
 	// What the templates take, in order.
 	Params []string `yaml:"params" default:"[code, minutes]"`
-	// `off`: do not ask what became of messages.
-	Poll OnOff `yaml:"poll" default:"on"`
 }
 
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
@@ -96,7 +94,7 @@ func (a Account) CheckAccount() map[string]error {
 func (a Account) NeedsSecret() bool { return true }
 
 // Polled implements Settings.
-func (a Account) Polled() bool { return bool(a.Poll) }
+func (a Account) Polled() bool { return true }
 
 // ReportsPerAccount returns true: the address for receipts is entered in the console of the
 // account, once for all messages.

@@ -44,29 +44,6 @@ type Message struct {
 // Receipt says which carrier accepted a message, and how.
 type Receipt = delivery.Receipt
 
-// OnOff is a switch, on or off.
-type OnOff bool
-
-// UnmarshalText reads "on" or "off"; other texts give ErrOnOff.
-func (o *OnOff) UnmarshalText(text []byte) error {
-	if *o = string(text) == "on"; string(text) != "on" && string(text) != "off" {
-		return ErrOnOff
-	}
-	return nil
-}
-
-// MarshalText writes "on" or "off".
-func (o OnOff) MarshalText() ([]byte, error) {
-	if o {
-		return []byte("on"), nil
-	}
-	return []byte("off"), nil
-}
-
-// ErrOnOff is the error for a switch whose text is neither on nor off.
-const ErrOnOff = delivery.SafeText("must be on or off; of a carrier of type http off, or how it is asked: " +
-	"{url: …, status: $.status, delivered: […]}")
-
 // StageBudget is reserving a message's cost, before anything is dialled.
 const StageBudget = "budget"
 

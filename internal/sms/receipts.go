@@ -48,7 +48,7 @@ type Inquiry struct {
 	At      time.Time // when it was handed over
 }
 
-// Asker returns the carrier of a name; false if it cannot be asked or its setting poll is off.
+// Asker returns the carrier of a name; false if it cannot be asked.
 func (c *Carriers) Asker(name string) (Asker, bool) {
 	r := c.routeByName(name)
 	asker, ok := r.Carrier.(Asker)

@@ -24,19 +24,19 @@ import (
 	"time"
 )
 
-// Kind is the type of a message.
-type Kind string
+// kind is the type of a message.
+type kind string
 
 // The kinds.
 const (
-	Notification             Kind = "Notification"
-	SubscriptionConfirmation Kind = "SubscriptionConfirmation"
-	UnsubscribeConfirmation  Kind = "UnsubscribeConfirmation"
+	Notification             kind = "Notification"
+	SubscriptionConfirmation kind = "SubscriptionConfirmation"
+	UnsubscribeConfirmation  kind = "UnsubscribeConfirmation"
 )
 
 // Message is what a verified message says.
 type Message struct {
-	Kind  Kind
+	Kind  kind
 	Text  string // what was published, or a sentence of SNS
 	token string // confirms the subscription
 }
@@ -64,7 +64,7 @@ func (e *forgedError) Error() string { return ErrForged.Error() + ": " + e.why }
 func (e *forgedError) Unwrap() error { return ErrForged }
 
 // signed are the members that a signature covers, in its order; Subject only if there is one.
-var signed = map[Kind][]string{
+var signed = map[kind][]string{
 	Notification:             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
 	SubscriptionConfirmation: {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 	UnsubscribeConfirmation:  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
@@ -85,10 +85,11 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	}
 	at, err := time.Parse(time.RFC3339, m["Timestamp"])
 	signature, malformed := base64.StdEncoding.DecodeString(m["Signature"])
-	switch kind := Kind(m["Type"]); {
+	typeOf := kind(m["Type"])
+	switch {
 	case m["TopicArn"] != t.arn:
 		return Message{}, forged("another topic")
-	case signed[kind] == nil:
+	case signed[typeOf] == nil:
 		return Message{}, forged("an unknown type")
 	case err != nil || at.Before(now.Add(-maxAge)) || at.After(now.Add(clocksApart)):
 		return Message{}, forged("not of this hour")
@@ -105,7 +106,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) != nil {
 		return Message{}, forged("another signature")
 	}
-	return Message{Kind: Kind(m["Type"]), Text: m["Message"], token: m["Token"]}, nil
+	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
 // parse returns the members of a message that are texts. Only Message may have several lines: in
@@ -130,7 +131,7 @@ func parse(body []byte) (map[string]string, error) {
 
 func textToSign(m map[string]string) string {
 	var all strings.Builder
-	for _, name := range signed[Kind(m["Type"])] {
+	for _, name := range signed[kind(m["Type"])] {
 		if value, given := m[name]; given || name != "Subject" {
 			all.WriteString(name + "\n" + value + "\n")
 		}

@@ -25,6 +25,7 @@ import (
 
 	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
 
 	"sendcode/quota"
 )
@@ -175,6 +176,16 @@ func (w Words) TextsWithForms(section string) map[string]any {
 
 // Lang returns the language's tag, such as "zh-Hans", for a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
+
+// Country returns a country's name and its code, "Germany (DE)"; "" for what is no code of a
+// country (ISO 3166-1 alpha-2).
+func (w Words) Country(code string) string {
+	region, err := language.ParseRegion(code)
+	if err != nil || !region.IsCountry() {
+		return ""
+	}
+	return display.Regions(w.tag).Name(region) + " (" + code + ")"
+}
 
 // T is Get for templates. It returns an error if there is no text for the key, so that the page
 // fails and a test finds it.

@@ -32,8 +32,8 @@ func toldUntil(r quota.Rule, ends time.Time) time.Time {
 	return ends
 }
 
-// Sends are counted sends of a recipient on the clock of a decision, oldest first.
-type Sends struct {
+// ownSends are counted sends of a recipient on the clock of a decision, oldest first.
+type ownSends struct {
 	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
@@ -43,7 +43,7 @@ type Sends struct {
 // a browser is told what one without a verification is told.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
 	chain []string) quota.Decision {
-	var sends Sends
+	var sends ownSends
 	if c.Kind != Secret && len(chain) > 0 {
 		if told.History == nil {
 			var err error
@@ -60,7 +60,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 
 // sendsOf returns the sends within a window that a history has, and those of the named
 // verifications.
-func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends) {
+func sendsOf(told gates.Told, within time.Duration, chain []string) (sends ownSends) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
 	}
@@ -73,7 +73,7 @@ func sendsOf(told gates.Told, within time.Duration, chain []string) (sends Sends
 // A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of
 // them while its verification is pending, but the rule on spellings only while that refuses. Any
 // other browser sees only the rule that refuses it, if one does.
-func redactDecision(d quota.Decision, c Caller, state State, sends Sends) quota.Decision {
+func redactDecision(d quota.Decision, c Caller, state State, sends ownSends) quota.Decision {
 	d = d.Public()
 	if c.Kind == Secret {
 		return d
@@ -98,7 +98,7 @@ func redactDecision(d quota.Decision, c Caller, state State, sends Sends) quota.
 // state by the browser's own sends, unless others' events make it wait longer: then the rule is
 // used up until the actual instant, rounded up if the rule's window is an hour or longer. So a look
 // tells the rounded instant also after the actual one has passed.
-func (k Sends) state(actual quota.State, at time.Time) quota.State {
+func (k ownSends) state(actual quota.State, at time.Time) quota.State {
 	own := k.Own
 	if actual.Name == CarrierRule || !actual.Scope.Counted() {
 		own = nil
@@ -130,7 +130,7 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 // refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had
 // used it up; zero if it did not, or if its waits are not rounded. A send after that instant shows
 // that the rule had ceased to refuse.
-func (k Sends) refusedUntil(r quota.Rule) (ends time.Time) {
+func (k ownSends) refusedUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < RoundedFrom ||
 		len(k.All) < r.Limit {
 		return ends

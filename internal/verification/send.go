@@ -219,7 +219,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
 		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
-			Sends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+			ownSends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
 	} else {
 		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending,
 			begun.Verification.Chain())

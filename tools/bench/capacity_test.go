@@ -60,7 +60,7 @@ func (b *rig) measureCapacity() string {
 	if b.capacity == 0 {
 		b.Fatalf("the service falls behind already at %s sends a second", number(firstShare*closed))
 	}
-	b.goals.least("sends/s at random times ÷ of 64 callers", .85/air, b.capacity/closed)
+	b.goals.least("sends/s at random times ÷ of 64 callers", 1.26/air, b.capacity/closed)
 	return fmt.Sprintf(
 		"Sends that arrive at random times, also while others wait; each rate for %v. The service keeps up with %s sends/s: none is refused, and "+
 			"half of the last quarter are answered within %v.\n\n%s", b.length, number(b.capacity), behind, g.String())
@@ -81,7 +81,7 @@ func (b *rig) measureHalf() string {
 	b.inTurns(b.half)
 	own, fair := b.half[0].runs, b.half[1].runs
 	b.goals.most("202 at half load, p50 ÷ fair floor", 2.18*air, ratio(own, fair, answered(.5)), "")
-	b.goals.most("202 at half load, p99 ÷ fair floor", 4.39*air, ratio(own, fair, answered(.99)), "")
+	b.goals.most("202 at half load, p99 ÷ fair floor", 3.31*air, ratio(own, fair, answered(.99)), "")
 	b.goals.most("202 to end of mail at half load, p99", 8.97*air, median(own, mailed(.99)), " ms")
 	shown := table([]string{"program"}, b.half, append(answers("202 "), mails()...)...)
 	return number(b.capacity/2) + " requests a second at random times.\n\n" + shown.String()

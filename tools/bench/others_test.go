@@ -55,17 +55,17 @@ var lists = []struct{ purpose, program string }{{"default", ours}, {"default", o
 
 // others are requests in an order in which each leaves what the next needs.
 var others = []other{
-	{firstRefusal, 0, http.StatusTooManyRequests, "", false, sendAgain("default"), .7},
-	{laterRefusal, 0, http.StatusTooManyRequests, "", false, sendAgain("default"), .71},
+	{firstRefusal, 0, http.StatusTooManyRequests, "", false, sendAgain("default"), .63},
+	{laterRefusal, 0, http.StatusTooManyRequests, "", false, sendAgain("default"), .66},
 	{firstLook, 1, http.StatusOK, `"quota":`, false, lookAt, .65},
 	{laterLook, 1, http.StatusOK, `"quota":`, false, lookAt, .65},
 	{wrongCheck, 1, http.StatusOK, `"valid":false`, false,
-		func(o opened) (string, []string) { return o.check(codetest.Wrong(o.code, int(o.n))) }, .49},
+		func(o opened) (string, []string) { return o.check(codetest.Wrong(o.code, int(o.n))) }, .43},
 	{rightCheck, 1, http.StatusOK, `"valid":true`, false, func(o opened) (string, []string) { return o.check(o.code) },
 		.51},
 	{comesBack, 2, http.StatusAccepted, "", true, sendAgain("twice"), 1.22},
-	{firstOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .75},
-	{laterOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .7},
+	{firstOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .54},
+	{laterOfTwo, 2, http.StatusTooManyRequests, "", false, sendAgain("twice"), .59},
 	{resend, 3, http.StatusAccepted, "", true, func(o opened) (string, []string) {
 		return sendPath, append(send(o.to, "again"), "verification_id", o.id)
 	}, 1.46},
@@ -128,7 +128,7 @@ func (b *rig) measureOthers() string {
 	}
 	of := func(name string) []run { return runsOf(b.others, name, b.unitCallers()) }
 	ofSend := func(runs []run) float64 { return ratio(runs, sends, costOfSend) }
-	for _, q := range append(others, other{name: floodRefusal, most: .72}) {
+	for _, q := range append(others, other{name: floodRefusal, most: .76}) {
 		if q.most > 0 {
 			b.goals.most(q.name+" ÷ a send", q.most*air, ofSend(of(q.name)), "")
 		}

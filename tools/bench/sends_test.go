@@ -41,7 +41,7 @@ func (b *rig) measureSends() string {
 			b.goals.most("processor time of a send ÷ fair floor, 256 callers", 2.4*air,
 				b.againstFair(n, costOfSend), "")
 		case 1:
-			b.goals.most("202 of one caller, p50 ÷ fair floor", 1.93*air, b.againstFair(1, answered(.5)), "")
+			b.goals.most("202 of one caller, p50 ÷ fair floor", 1.74*air, b.againstFair(1, answered(.5)), "")
 		}
 	}
 	columns := slices.Concat([]column{rates("sends/s")}, answers("202 "), mails())

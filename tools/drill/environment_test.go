@@ -59,7 +59,7 @@ purposes:
   signup:   {policy: fragile}
   order:    {policy: roomy}
   frozen:   {policy: roomy}
-stop: [{channel: email, purpose: frozen, reason: "` + frozenWhy + `"}, {domain: traps.example, reason: spam traps}]
+stop: [{channel: email, purpose: frozen, reason: "` + frozenWhy + `"}, {to: "*@traps.example", reason: spam traps}]
 sms:
   countries: [DE]
   public_url: https://codes.example.com
@@ -67,10 +67,11 @@ sms:
     - name: tower
       type: http
       url: "` + carrierURL + `/"
-      format: form
       body: "to={to}&cb={callback}&text={text}"
-      answer: {id: $.id, code: $.status, accepted: ["0"], codes: {"1": temporary, "6": rejected, "9": limit 3600s}}
-      receipt: {status: st, delivered: [ok], undelivered: [lost]}
+      answer: {id: $.id, code: $.status, codes: {"0": accepted, "1": temporary, "6": rejected, "9": limit 3600s}}
+      receipt: st
+      delivered: [ok]
+      undelivered: [lost]
 provider_events:
   - name: post
     scheme: basic

@@ -39,30 +39,37 @@ func (d *doctor) answered(what, name string, err error) bool {
 }
 
 // checkSenderDomains looks for the records that big mailbox providers want of a sender.
-func (d *doctor) checkSenderDomains(ctx context.Context) (string, error) {
+func (d *doctor) checkSenderDomains(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	names := d.senderDomains()
 	if len(names) == 0 {
-		return "not looked at: mails go nowhere yet", nil
+		d.pass("sender domain", "not looked at: mails go nowhere yet")
 	}
 	for _, name := range names {
-		d.wantRecord(ctx, name, "v=spf1",
+		hasSPF := d.hasRecord(ctx, name, "v=spf1",
 			name+" has no SPF record; providers may refuse its mails unless they are signed with DKIM")
-		d.wantRecord(ctx, "_dmarc."+name, "v=DMARC1",
+		hasDMARC := d.hasRecord(ctx, "_dmarc."+name, "v=DMARC1",
 			name+" has no DMARC record; from 5,000 mails a day big providers want one")
+		if hasSPF && hasDMARC {
+			d.pass("sender domain", name+" has SPF and DMARC records")
+		}
 	}
-	return strings.Join(names, ", "), nil
 }
 
-// wantRecord prints a remark unless a TXT record of the name begins with prefix.
-func (d *doctor) wantRecord(ctx context.Context, name, prefix, otherwise string) {
+// hasRecord reports whether a TXT record of the name begins with prefix; if none does, it prints a
+// remark.
+func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
 	if !d.answered("sender domain", name, err) {
-		return
+		return false
 	}
-	if !slices.ContainsFunc(records,
-		func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) }) {
+	has := slices.ContainsFunc(records,
+		func(r string) bool { return strings.HasPrefix(strings.ToLower(r), strings.ToLower(prefix)) })
+	if !has {
 		d.remark("sender domain", otherwise)
 	}
+	return has
 }
 
 // checkPTRs looks at the names of the mail servers' addresses. The address that mails leave from

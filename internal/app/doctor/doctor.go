@@ -43,7 +43,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.run(ctx, "database", d.checkDatabase)
 	d.run(ctx, "redis", d.checkRedis)
 	d.checkMailServers(ctx)
-	d.run(ctx, "sender domain", d.checkSenderDomains)
+	d.checkSenderDomains(ctx)
 	d.checkDKIM(ctx)
 	d.checkPTRs(ctx)
 	d.checkCarriers(ctx)

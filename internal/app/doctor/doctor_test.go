@@ -72,7 +72,8 @@ func TestDoctorComparesClocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const late = 90*time.Second + 500*time.Millisecond
-	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ")
+	examine(s, dns{}, 0, false, "✓ clock of Postgres: ", "✓ clock of Redis: ", " ms ",
+		"✓ keys: no rows are encrypted yet; the first key is k")
 	examine(s, dns{}, late, false, "! clock of Postgres: 90", "! clock of Redis: 90", " ms ahead of this machine's",
 		"let NTP run on both")
 	examine(s, dns{}, -late, false, "! clock of Postgres: 90", " ms behind this machine's")
@@ -128,7 +129,7 @@ func saidOfMail(t *testing.T, cfg config.Config, names dns) string {
 	var out strings.Builder
 	d := newDoctor(cfg, &out)
 	d.resolver = names
-	d.run(t.Context(), "sender domain", d.checkSenderDomains)
+	d.checkSenderDomains(t.Context())
 	d.checkDKIM(t.Context())
 	d.checkPTRs(t.Context())
 	return out.String()
@@ -142,9 +143,10 @@ func TestDoctorLooksAtTheSendersOfApps(t *testing.T) {
 			{Name: "news", MailFrom: "News <codes@News.example>"}, {Name: "same", MailFrom: "other@shop.example"},
 			{Name: "here", MailFrom: "a@localhost"},
 		}}}, dns{"TXT shop.example": {"v=spf1"}, "TXT _dmarc.shop.example": {"v=DMARC1"}})
-	says(t, said, "✓ sender domain: shop.example, news.example", "news.example has no SPF record",
-		"news.example has no DMARC record")
-	if strings.Count(said, "s1._domainkey.") != 2 || strings.Contains(said, "! sender domain: shop") {
+	says(t, said, "✓ sender domain: shop.example has SPF and DMARC records\n",
+		"! sender domain: news.example has no SPF record",
+		"! sender domain: news.example has no DMARC record")
+	if strings.Count(said, "s1._domainkey.") != 2 || strings.Count(said, "sender domain: ") != 3 {
 		t.Error(said)
 	}
 }
@@ -231,6 +233,9 @@ func TestDoctorLooksAtPTRAndTheSendersDomain(t *testing.T) {
 		dns{"TXT shop.example": nil, "TXT _dmarc.shop.example": nil, "A h": nil})
 	says(t, said, "! sender domain: the name servers do not answer for shop.example",
 		"! PTR: the name servers do not answer for h")
+	if strings.Contains(said, "✓ sender domain") {
+		t.Error(said)
+	}
 }
 
 // The doctor asks no one but what is configured and the DNS.
@@ -244,6 +249,22 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	for line := range strings.Lines(said) {
 		if !strings.HasPrefix(line, "✓ ") && !strings.HasPrefix(line, "! ") {
 			t.Errorf("a line %q", line)
+		}
+	}
+}
+
+func TestTheRowsOfEachKey(t *testing.T) {
+	for want, of := range map[string]struct {
+		counts map[string]int
+		all    bool
+	}{
+		"no rows are encrypted yet; the first key is k2":              {nil, true},
+		"no rows were counted in time; the first key is k2":           {nil, false},
+		"rows by key, the first of which is k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
+		"rows by key, the first of which is k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
+	} {
+		if said := sayRows("k2", of.counts, of.all); said != want {
+			t.Errorf("says %q, want %q", said, want)
 		}
 	}
 }

@@ -33,11 +33,7 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 		return
 	}
 	counts, err := app.CountKeys(ctx, db.Store())
-	said := "rows by key, the first of which is " + ring[0] + ": " + app.SayCounts(counts)
-	if err != nil {
-		said += ", and more"
-	}
-	d.pass("keys", said)
+	d.pass("keys", sayRows(ring[0], counts, err == nil))
 	for id := range counts {
 		switch {
 		case !slices.Contains(ring, id):
@@ -46,6 +42,19 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 			d.remark("keys", id+" is needed until sendcode rekey has encrypted its rows again")
 		}
 	}
+}
+
+// sayRows says how many rows are encrypted under each key; all: they were counted to the end.
+func sayRows(first string, counts map[string]int, all bool) string {
+	switch {
+	case len(counts) > 0 && all:
+		return "rows by key, the first of which is " + first + ": " + app.SayCounts(counts)
+	case len(counts) > 0:
+		return "rows by key, the first of which is " + first + ": " + app.SayCounts(counts) + ", and more"
+	case all:
+		return "no rows are encrypted yet; the first key is " + first
+	}
+	return "no rows were counted in time; the first key is " + first
 }
 
 // checkStorage returns a sentence about what the database holds, and prints remarks on faults.

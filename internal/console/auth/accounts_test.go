@@ -70,7 +70,7 @@ func TestAccountsAreAskedForRight(t *testing.T) {
 	}
 	r.Break("AddAccount")
 	want(t, b.Post("/admin/accounts", account("add", "li", "owner", "x")), http.StatusServiceUnavailable)
-	r.DB.SetFault(nil)
+	r.Store.SetFault(nil)
 	r.Acts("admin|account.add|done|reader||x")
 }
 

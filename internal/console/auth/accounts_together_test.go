@@ -46,8 +46,8 @@ func TestChangesOfAnAccountAtOnce(t *testing.T) {
 		{"close", "identity"}} {
 		r := newRig(t)
 		r.PutAccount(store.Account{Name: "mei", Role: "owner", Password: "old", Identity: "old"})
-		refused := r.change(meanwhile{r.DB, func() { r.change(r.DB, order[0]) }}, order[1])
-		got, err := r.DB.Account(t.Context(), "mei")
+		refused := r.change(meanwhile{r.Store, func() { r.change(r.Store, order[0]) }}, order[1])
+		got, err := r.Store.Account(t.Context(), "mei")
 		r.Must(err)
 		changed := map[string]bool{
 			"close": !got.DisabledAt.IsZero(), "role": got.Role == string(Reader), "password": got.Password != "old",
@@ -66,8 +66,8 @@ func TestAccountsAddedAtOnce(t *testing.T) {
 		"taken": {Name: "mei", Role: "owner"}, "identity_taken": {Name: "li", Role: "reader", Identity: "new"},
 	} {
 		r := newRig(t)
-		refused := r.change(meanwhile{r.DB, func() { r.PutAccount(other) }}, "add")
-		got, err := r.DB.Account(t.Context(), other.Name)
+		refused := r.change(meanwhile{r.Store, func() { r.PutAccount(other) }}, "add")
+		got, err := r.Store.Account(t.Context(), other.Name)
 		r.Must(err)
 		if other.MadeAt = got.MadeAt; refused != want || got != other {
 			t.Errorf("%q, want %q; another is %s, %s", refused, want, got.Role, got.Identity)

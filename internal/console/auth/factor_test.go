@@ -177,7 +177,7 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
 	r.Clock.Add(enrolTime)
 	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
-	if _, err := r.DB.SecondFactor(t.Context(), "admin"); err == nil {
+	if _, err := r.Store.SecondFactor(t.Context(), "admin"); err == nil {
 		t.Fatal("set up all the same")
 	}
 
@@ -253,12 +253,12 @@ func TestLostDevice(t *testing.T) {
 func TestSecretsOfCodesAreSealed(t *testing.T) {
 	r := newRig(t)
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
-	f, err := r.DB.SecondFactor(t.Context(), "admin")
+	f, err := r.Store.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if strings.Contains(string(f.Sealed), d.Secret) {
 		t.Error("in the clear")
 	}
-	if _, err := r.Ring.Open(FactorLabel, f.Sealed, []byte("mei")); err == nil {
+	if _, err := r.Ring().Open(FactorLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
 	without, err := keys.Parse(keys.GenerateEntry())
@@ -268,12 +268,12 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	want(t, giveCode(half, d.Next()), http.StatusServiceUnavailable)
 	want(t, giveCode(half, d.Recovery[0]), http.StatusSeeOther)
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
-	g, err := r.DB.SecondFactor(t.Context(), "admin")
+	g, err := r.Store.SecondFactor(t.Context(), "admin")
 	r.Must(err)
 	if string(g.Sealed) == string(f.Sealed) {
 		t.Error("not sealed anew")
 	}
-	if _, err := r.Ring.Open(FactorLabel, g.Sealed, []byte("admin")); err != nil {
+	if _, err := r.Ring().Open(FactorLabel, g.Sealed, []byte("admin")); err != nil {
 		t.Error(err)
 	}
 }

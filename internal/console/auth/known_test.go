@@ -73,7 +73,7 @@ func TestAttacksKeepNoAdministratorOut(t *testing.T) {
 	want(t, owner.Post("/admin/logout", nil), http.StatusSeeOther)
 	alarms := func(n int) {
 		t.Helper()
-		got := strings.Count(r.Logged.String(), `level=ERROR msg="login refused to unknown browsers`)
+		got := strings.Count(r.Printed.String(), `level=ERROR msg="login refused to unknown browsers`)
 		servertest.Same(t, "alarms", got, n)
 	}
 	r.attackLogins()

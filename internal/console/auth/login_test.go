@@ -140,7 +140,7 @@ func TestNetworksAreLimited(t *testing.T) {
 
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
-	a := New(Config{Limiter: r.Codes.Gates, Password: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
+	a := New(Config{Limiter: r.Svc.Gates, Password: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
 	for range maxChecks {
 		a.checks <- struct{}{}
 	}

@@ -32,7 +32,7 @@ type rig struct {
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{Rig: consoletest.NewRig(t)}
-	r.Handler = r.replica(r.Logger(), changes...)
+	r.Handler = r.replica(r.Logger, changes...)
 	return r
 }
 
@@ -41,8 +41,8 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // replica makes another one over the same parts.
 func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo {
 	c := Config{
-		Accounts: r.DB, Sessions: r.DB, Factors: r.DB, Limiter: r.Codes.Gates, Password: consoletest.Password,
-		Ring: r.Ring, Provider: r.provider,
+		Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, Password: consoletest.Password,
+		Ring: r.Ring(), Provider: r.provider,
 		Refused: func(string, string) {},
 		Tokens:  []Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: Owner}},
 	}
@@ -68,7 +68,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 func (r *rig) recorded(c echo.Context) error {
 	act, err := r.auth.NewAuditEntry(c, ActionExport)
 	if err == nil {
-		err = r.DB.AddAuditEntry(c.Request().Context(), act)
+		err = r.Store.AddAuditEntry(c.Request().Context(), act)
 	}
 	return err
 }
@@ -87,7 +87,7 @@ func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.P
 	server := openidtest.New(t, consoletest.Address+ProviderCallback)
 	r := newRig(t)
 	r.provider = r.providerAt(server)
-	r.Handler = r.replica(r.Logger(), changes...)
+	r.Handler = r.replica(r.Logger, changes...)
 	server.Do(func() { server.Now = r.Clock.Now })
 	return r, server
 }

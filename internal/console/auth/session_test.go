@@ -92,7 +92,7 @@ func TestSessionCannotBeForged(t *testing.T) {
 		want(t, b.Get("/admin"), http.StatusSeeOther)
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	}
-	s, _, err := r.DB.Session(t.Context(), id)
+	s, _, err := r.Store.Session(t.Context(), id)
 	r.Must(err)
 	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
@@ -141,6 +141,6 @@ func TestSessionsWithoutTheDatabase(t *testing.T) {
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusServiceUnavailable) // it would not be true
 	want(t, r.Browser().Login(consoletest.Password), http.StatusServiceUnavailable)
 	want(t, b.Get("/admin/login"), http.StatusOK)
-	r.DB.SetFault(nil)
+	r.Store.SetFault(nil)
 	want(t, b.Get("/admin"), http.StatusOK)
 }

@@ -35,11 +35,11 @@ func TestWrongTokensAreThrottled(t *testing.T) {
 	rec := b.Get("/v1/admin/sends", "Authorization", "Bearer wrong-token")
 	servertest.Same(t, "Retry-After", want(t, rec, http.StatusTooManyRequests).Header().Get("Retry-After"), "900")
 	servertest.Same(t, "the right one", withToken(b, consoletest.Token), http.StatusOK)
-	servertest.Same(t, "lines about wrong tokens", strings.Count(r.Logged.String(), "unknown admin token refused"), 1)
+	servertest.Same(t, "lines about wrong tokens", strings.Count(r.Printed.String(), "unknown admin token refused"), 1)
 	r.Clock.Add(time.Minute)
 	withToken(b, "wrong-token-of-length-300")
-	if !strings.Contains(r.Logged.String(), `msg="unknown admin token refused" count=301`) {
-		t.Errorf("no count: %s", r.Logged)
+	if !strings.Contains(r.Printed.String(), `msg="unknown admin token refused" count=301`) {
+		t.Errorf("no count: %s", r.Printed)
 	}
 	r.Unlogged("wrong-token", consoletest.Token)
 	servertest.Same(t, "a wrong one from another network", withToken(r.from("192.0.3.1:1"), "wrong-token"),
@@ -103,8 +103,8 @@ func TestListedTokens(t *testing.T) {
 	}
 	r.Clock.Add(time.Hour)
 	servertest.Same(t, "expired", withToken(b, "the-token-of-charts"), http.StatusUnauthorized)
-	if !strings.Contains(r.Logged.String(), "expired admin token refused\" token=charts") {
-		t.Errorf("%s", r.Logged)
+	if !strings.Contains(r.Printed.String(), "expired admin token refused\" token=charts") {
+		t.Errorf("%s", r.Printed)
 	}
 	servertest.Same(t, "the token of the environment", withToken(b, consoletest.Token), http.StatusOK)
 }

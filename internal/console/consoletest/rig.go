@@ -11,30 +11,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/app/core"
-	"sendcode/internal/code"
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification/verificationtest"
-	"sendcode/quota"
 )
 
-// Rig is what tests of the console stand on: the use cases over a database and a limiter in memory,
-// on one clock. Nothing runs in the background.
+// Rig is what tests of the console stand on: the use cases on a clock that the test moves. Nothing
+// runs in the background.
 type Rig struct {
-	*testing.T
+	*verificationtest.Rig
 	Clock   *Clock
-	DB      *sqlitetest.DB
-	Limiter *quota.Memory
-	Codes   *verificationtest.Process
-	Ring    *keys.Ring
-	Logged  *bytes.Buffer
 	Handler http.Handler // the newest console
 	actions bytes.Buffer // the lines of the database's actions
 }
@@ -42,44 +33,29 @@ type Rig struct {
 // NewRig has no console yet.
 func NewRig(t *testing.T) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Clock: &Clock{}, Logged: &bytes.Buffer{}, Ring: Ring(t)}
-	r.DB, r.Limiter = sqlitetest.Open(t, r.Clock.Now), quota.NewMemory(r.Clock.Now, "test")
-	r.DB.Actions = slog.New(slog.NewJSONHandler(&r.actions, nil))
+	clock := &Clock{}
+	r := &Rig{Clock: clock, Rig: verificationtest.NewRigAt(t, clock.Now, func(s *verificationtest.Settings) {
+		login := s.Purposes["login"]
+		login.Shares = []string{"login"}
+		s.Purposes = map[string]policy.Purpose{"login": login}
+	})}
+	r.Svc = r.ReplicaOn(r.Store, r.MailServer, nil) // without text messages
+	r.Store.Actions = slog.New(slog.NewJSONHandler(&r.actions, nil))
 	t.Cleanup(r.checkActionLines)
-	login := policy.Purpose{
-		Name: "login", Policy: quota.Policy{Name: "default", Rules: verificationtest.DefaultRules()},
-		Shares: []string{"login"}, TTL: 10 * time.Minute,
-		CodeLength: 6, Alphabet: code.Digits,
-	}
-	r.Codes = verificationtest.New(verificationtest.Settings{
-		Set: policy.Set{Apps: map[string]policy.App{"shop": {Title: "Shop"}},
-			Purposes: map[string]policy.Purpose{"login": login}},
-		Vault: keys.Vault{IndexKey: bytes.Repeat([]byte{7}, 32), Ring: r.Ring},
-	}, core.Parts{Limiter: r.Limiter, DB: r.DB, Sender: &verificationtest.MailServer{}, Logger: r.Logger(),
-		Now: r.Clock.Now})
 	return r
 }
 
-// Logger writes to Logged.
-func (r *Rig) Logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(r.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
+// Ring is the ring of keys of all parts.
+func (r *Rig) Ring() *keys.Ring { return r.Settings.Vault.Ring }
 
-// Break has calls of these methods of the database fail, or of all; r.DB.SetFault(nil) ends that.
-func (r *Rig) Break(methods ...string) {
-	r.DB.SetFault(func(m string) sqlitetest.Fault {
-		if len(methods) == 0 || slices.Contains(methods, m) {
-			return sqlitetest.Down
-		}
-		return sqlitetest.None
-	})
-}
+// Break has calls of these methods of the database fail, or of all; r.Store.SetFault(nil) ends that.
+func (r *Rig) Break(methods ...string) { r.Store.Fail(sqlitetest.Down, methods...) }
 
 // Unlogged fails the test if one of the texts is in the process's log.
 func (r *Rig) Unlogged(secrets ...string) {
 	r.Helper()
 	for _, secret := range secrets {
-		if strings.Contains(r.Logged.String()+r.actions.String(), secret) {
+		if strings.Contains(r.Printed.String()+r.actions.String(), secret) {
 			r.Errorf("%q is in the log", secret)
 		}
 	}
@@ -89,9 +65,9 @@ func (r *Rig) Unlogged(secrets ...string) {
 // entry's words, without recipient and reason, and each entry that certainly was committed has a
 // line.
 func (r *Rig) checkActionLines() {
-	r.DB.SetFault(nil)
+	r.Store.SetFault(nil)
 	entries := map[string]store.AuditEntry{}
-	list, err := r.DB.AuditEntries(context.Background(), store.AuditFilter{Limit: 1000})
+	list, err := r.Store.AuditEntries(context.Background(), store.AuditFilter{Limit: 1000})
 	if err != nil {
 		r.Error(err)
 	}
@@ -140,11 +116,11 @@ func (r *Rig) PutAccount(a store.Account) {
 	id, err := uuid.NewV7()
 	r.Must(err)
 	act := store.AuditEntry{ID: id, Who: "test", What: "account.add", Outcome: store.AuditDone}
-	err = r.DB.AddAccount(r.Context(), a, act)
+	err = r.Store.AddAccount(r.Context(), a, act)
 	if errors.Is(err, store.ErrNameTaken) {
 		all := store.AccountChange{Role: &a.Role, Password: &a.Password, Identity: &a.Identity,
 			DisabledAt: &a.DisabledAt}
-		err = r.DB.ChangeAccount(r.Context(), a.Name, all, act)
+		err = r.Store.ChangeAccount(r.Context(), a.Name, all, act)
 	}
 	r.Must(err)
 }
@@ -155,7 +131,7 @@ func (r *Rig) Phone(secret string) Device { return Device{T: r.T, Clock: r.Clock
 // Entries returns the audit entries of an action, or of all, the newest first.
 func (r *Rig) Entries(action string) []store.AuditEntry {
 	r.Helper()
-	list, err := r.DB.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
+	list, err := r.Store.AuditEntries(r.Context(), store.AuditFilter{What: action, Limit: 100})
 	r.Must(err)
 	return list
 }
@@ -198,7 +174,7 @@ func (r *Rig) LoggedIn() *Browser {
 func (r *Rig) As(role string) *Browser {
 	r.Helper()
 	name := "the-" + role
-	if _, err := r.DB.Account(r.Context(), name); err != nil {
+	if _, err := r.Store.Account(r.Context(), name); err != nil {
 		r.PutAccount(store.Account{Name: name, Role: role, Password: SmallHash(name + "'s password")})
 	}
 	b := r.Browser()

@@ -84,7 +84,7 @@ func (l *Layout) filePath(name string) string {
 
 // Show renders a page completely and then sends it, so that no half page is shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
-	if p, ok := view.(interface{ line() *Line }); ok && p.line() != nil {
+	if p, ok := view.(interface{ line() *line }); ok && p.line() != nil {
 		p.line().fill(l.status(c.Request().Context()))
 	}
 	var b bytes.Buffer

@@ -42,11 +42,11 @@ type Page struct {
 	Back   string // where a change of language or zone leads back to
 
 	Onward string // where the page leads by itself; empty: it stays
-	Health *Line  // how the service is; nil: the reader is not logged in
+	Health *line  // how the service is; nil: the reader is not logged in
 }
 
 // line returns what Show fills in.
-func (p Page) line() *Line { return p.Health }
+func (p Page) line() *line { return p.Health }
 
 // NewPage returns the frame of a page. title is the key of its title, here the section of the menu
 // that it belongs to, or "".
@@ -54,7 +54,7 @@ func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
 	if r, ok := c.Get(readerKey).(reader); ok {
-		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &Line{W: w}
+		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &line{W: w}
 		if c.Request().Method == http.MethodGet { // what a form led to is no address
 			p.Back = c.Request().URL.RequestURI()
 		}

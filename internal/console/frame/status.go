@@ -30,8 +30,8 @@ type Part struct {
 	Why   string // its last fault
 }
 
-// Line is the status as a page shows it.
-type Line struct {
+// line is the status as a page shows it.
+type line struct {
 	W        texts.Words
 	Parts    []Part
 	UnderWay string
@@ -39,7 +39,7 @@ type Line struct {
 }
 
 // fill makes the line from a status.
-func (l *Line) fill(s Status) {
+func (l *line) fill(s Status) {
 	for _, r := range s.Reasons {
 		l.Troubles = append(l.Troubles,
 			l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))

@@ -52,22 +52,27 @@ const (
 	chartHeight = 160.0
 )
 
-// amount is a part of a bar, from the bottom upwards.
+// amount is a part of a bar, upon the parts before it; a level is a line at its height above the
+// axis.
 type amount struct {
 	class string
 	n     float64
+	level bool
 }
+
+// lineHeight is how thick a level's line is, in units of the drawing.
+const lineHeight = 3
 
 // outcomes are what became of requests, in the order of bars, legend and table.
 var outcomes = []struct {
 	class, key string
-	of         func(Counts) int
+	of         func(counts) int
 }{
-	{"good", "overview.sent", func(c Counts) int { return c.Sent }},
-	{"still", "overview.underway", func(c Counts) int { return c.UnderWay }},
-	{"unsure", "overview.unknown", func(c Counts) int { return c.Unknown }},
-	{"bad", "overview.failed", func(c Counts) int { return c.Failed }},
-	{"warn", "overview.refused", func(c Counts) int { return c.Refused }},
+	{"good", "overview.sent", func(c counts) int { return c.Sent }},
+	{"still", "overview.underway", func(c counts) int { return c.UnderWay }},
+	{"unsure", "overview.unknown", func(c counts) int { return c.Unknown }},
+	{"bad", "overview.failed", func(c counts) int { return c.Failed }},
+	{"warn", "overview.refused", func(c counts) int { return c.Refused }},
 }
 
 // Drawing is what all charts of a page have in common.
@@ -79,14 +84,16 @@ type Drawing struct {
 }
 
 // bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
-// stands for top, which is at least the highest sum.
+// stands for top, which is at least the highest sum or level.
 func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
 		sum := 0.0
 		stack, _ := of(s)
 		for _, a := range stack {
-			sum += a.n
+			if highest = max(highest, a.n); !a.level {
+				sum += a.n
+			}
 		}
 		highest = max(highest, sum)
 	}
@@ -100,8 +107,11 @@ func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []b
 		bar.Mark, bar.Minor = d.axisLabel(i, s.begins)
 		bar.Title = d.W.Get("overview.bar", "time", d.intervalText(s.begins), "numbers", said)
 		for _, a := range stack {
-			if a.n > 0 {
-				high := chartHeight * a.n / top
+			switch high := chartHeight * a.n / top; {
+			case a.n <= 0:
+			case a.level:
+				bar.Parts = append(bar.Parts, partView{a.class, unit(chartHeight - high), unit(lineHeight)})
+			default:
 				y -= high
 				bar.Parts = append(bar.Parts, partView{a.class, unit(y), unit(high)})
 			}
@@ -154,8 +164,8 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	bars, most := d.bars(func(s interval) (stack []amount, said string) {
 		var parts []string
 		for _, o := range outcomes {
-			n := o.of(s.Counts)
-			stack = append(stack, amount{o.class, float64(n)})
+			n := o.of(s.counts)
+			stack = append(stack, amount{class: o.class, n: float64(n)})
 			if n > 0 {
 				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
 			}
@@ -171,7 +181,7 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	}
 	return chart, d.table(heads, func(s interval) (cells []string) {
 		for _, o := range outcomes {
-			cells = append(cells, strconv.Itoa(o.of(s.Counts)))
+			cells = append(cells, strconv.Itoa(o.of(s.counts)))
 		}
 		return cells
 	})
@@ -186,11 +196,13 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 		if s.Rate == nil {
 			return nil, FormatRate(nil)
 		}
-		return []amount{{"good", 2 * *s.Rate}}, FormatRate(s.Rate) // of a chart that is 2 high at least
+		// of a chart that is 2 high at least
+		return []amount{{class: "good", n: 2 * *s.Rate}}, FormatRate(s.Rate)
 	})
 	times, longest := d.bars(func(s interval) (stack []amount, said string) {
 		if s.P95MS != nil {
-			stack = []amount{{"good", float64(*s.MedianMS)}, {"still", float64(*s.P95MS - *s.MedianMS)}}
+			stack = []amount{{class: "good", n: float64(*s.MedianMS)},
+				{class: "still", n: float64(*s.P95MS), level: true}}
 		}
 		return stack, half + " " + FormatTook(s.MedianMS, w) + w.Get("list.comma") + most + " " + FormatTook(s.P95MS, w)
 	})

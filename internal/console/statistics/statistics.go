@@ -21,8 +21,8 @@ type Statistics struct {
 	Stretches []interval     `json:"stretches"` // those without rows too, oldest first
 }
 
-// Counts count sends by what became of them; refused counts requests.
-type Counts struct {
+// counts count sends by what became of them; refused counts requests.
+type counts struct {
 	Sends    int `json:"sends"`
 	Sent     int `json:"sent"` // delivered and undelivered among them
 	Failed   int `json:"failed"`
@@ -32,7 +32,7 @@ type Counts struct {
 }
 
 // add counts a tally.
-func (c *Counts) add(t store.Tally) {
+func (c *counts) add(t store.Tally) {
 	if t.Status == store.Refused {
 		c.Refused += t.Requests
 		return
@@ -52,16 +52,16 @@ func (c *Counts) add(t store.Tally) {
 
 // Total has the numbers of a whole time.
 type Total struct {
-	Counts
+	counts
 	Refusals map[string]int `json:"refusals"` // requests, by rule
 	Failures map[string]int `json:"failures"` // by reason
 	// text messages that went out, or may have, and were lost as their carrier says
 	Lost int `json:"undelivered"`
-	Measures
+	measures
 }
 
-// Measures tell how well codes reached people.
-type Measures struct {
+// measures tell how well codes reached people.
+type measures struct {
 	Opened   int      `json:"opened"`
 	Approved int      `json:"approved"`
 	Rate     *float64 `json:"approval_rate"` // null where nothing was opened
@@ -86,8 +86,8 @@ type interval struct {
 	At string `json:"at"`
 
 	begins, ends time.Time
-	Counts
-	Measures
+	counts
+	measures
 }
 
 func totalOf(s store.Stats) Total {
@@ -101,12 +101,12 @@ func totalOf(s store.Stats) Total {
 			t.Failures[x.Reason] += x.Rows
 		}
 	}
-	t.Measures = measuresOf(s.Measures, t.Sent)
+	t.measures = measuresOf(s.Measures, t.Sent)
 	return t
 }
 
-func measuresOf(m store.Measures, sent int) Measures {
-	out := Measures{Opened: m.Opened, Approved: m.Approved}
+func measuresOf(m store.Measures, sent int) measures {
+	out := measures{Opened: m.Opened, Approved: m.Approved}
 	if m.Opened > 0 {
 		out.Rate = new(math.Round(1000*float64(m.Approved)/float64(m.Opened)) / 1000)
 	}
@@ -137,7 +137,7 @@ func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.Doma
 			tallies = tallies[1:]
 		}
 		if len(intervals) > 0 && intervals[0].At.Equal(at) {
-			s.Measures = measuresOf(intervals[0].Measures, s.Sent)
+			s.measures = measuresOf(intervals[0].Measures, s.Sent)
 			intervals = intervals[1:]
 		}
 		out.Stretches = append(out.Stretches, s)

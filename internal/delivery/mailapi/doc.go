@@ -18,13 +18,13 @@
 // has no secrets.
 //
 // Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must
-// look like, and what each answer has to become. All suites run over every rig: go test
-// ./internal/delivery/... ./internal/outbox. They do not see From, Content-Language and Marks:
-// check these in the rig's Read. The key of a rig contains S3cret, which the suites look for in
-// failures. TestParseURL gets the default host and a URL without the key. Outside of these places
-// change docs/configuration.md, by the comment of Config.SMTPURL and go test ./internal/config -run
-// 'TestReference|TestSchema' -update, which leaves the paragraph on providers to you; also
-// docs/provider-events.md if there are events, and CHANGELOG.md.
+// look like, and what each answer has to become. Its Read returns the mail as it would arrive,
+// whose sender and headers the suite compares with the message's. All suites run over every rig: go
+// test ./internal/delivery/... ./internal/outbox. The key of a rig contains S3cret, which the
+// suites look for in failures. TestParseURL gets the default host and a URL without the key.
+// Outside of these places change docs/configuration.md, by the comment of Config.SMTPURL and go
+// test ./internal/config -run 'TestReference|TestSchema' -update, which leaves the paragraph on
+// providers to you; also docs/provider-events.md if there are events, and CHANGELOG.md.
 //
 // # What an answer means
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/mail"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,35 @@ func TestAnswers(t *testing.T) {
 			if fail == nil || fail.Class != o.Class || fail.Stage != delivery.StageAnswer || fail.Status != o.Status ||
 				fail.Code != o.Code && o.Code != "-" || s.Requests()-before != times {
 				t.Errorf("%s: %+v after %d requests, want %s %q", name, fail, s.Requests()-before, o.Class, o.Code)
+			}
+		}
+	})
+}
+
+// TestTheMailArrivesWhole: sender, language, ID and the marks that events are found by are the
+// message's.
+func TestTheMailArrivesWhole(t *testing.T) {
+	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
+		m := smtptest.Sample(1)
+		m.From, m.Language = `"Läden, Ltd" <codes@news.shop.example>`, "de"
+		m.Marks = map[string]string{"X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"}
+		encoded, fail := new(delivery.Encoder).Encode(m)
+		if fail != nil {
+			t.Fatal(fail)
+		}
+		if _, _, fail := account(t, s).Deliver(t.Context(), math.MaxInt64, func() bool { return true },
+			encoded); fail != nil {
+			t.Fatal(fail)
+		}
+		got := s.Mails()[0]
+		from, err := mail.ParseAddress(got.From)
+		if err != nil || *from != (mail.Address{Name: "Läden, Ltd", Address: "codes@news.shop.example"}) {
+			t.Errorf("it is from %q (%v)", got.From, err)
+		}
+		for name, want := range map[string]string{"Message-Id": "<" + m.ID + ">", "Content-Language": "de",
+			"Auto-Submitted": "auto-generated", "X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"} {
+			if got.Header[name] != want {
+				t.Errorf("%s is %q, want %q", name, got.Header[name], want)
 			}
 		}
 	})

@@ -154,16 +154,17 @@ func TestTheLinesOfSixLimiters(t *testing.T) {
 		}
 		s := apptest.Embedded(t).Write(blocks("yaml")[0])
 		s.Start(1)
+		take := regexp.MustCompile(`(?m)^take\(\) .*$`).FindString(string(page))
 		lines := blocks("sh")
 		if len(lines) != 6 {
 			t.Errorf("%s has %d lines", name, len(lines))
 		}
 		for _, line := range lines {
 			for n := range 2 {
-				curl := exec.Command("sh", "-c", line)
+				curl := exec.Command("sh", "-c", take+"\n"+line)
 				curl.Env = append(os.Environ(), "CODES_URL="+s.Replicas[0].Base, "CODES_KEY="+s.Key)
 				out, err := curl.Output()
-				once := strings.Contains(line, "/codes/") || strings.Contains(line, "/gift/")
+				once := strings.Contains(line, "take codes ") || strings.Contains(line, "take gift ")
 				want := map[bool]string{false: "HTTP/1.1 200 ", true: "HTTP/1.1 429 "}[once && n == 1]
 				if err != nil || !strings.HasPrefix(string(out), want) {
 					t.Errorf("%s: not %q: %v\n%s%s", name, want, err, line, out)

@@ -129,9 +129,9 @@ apps:
   - {name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}
 sms:
   countries: [AT, DE]
-  carriers: [{name: rest, type: http, url: "%s/", format: form, body: "to={to}&text={text}", prices: {AT: 0.1, default: 0}}]
+  carriers: [{name: rest, type: http, url: "%s/", body: "to={to}&text={text}", prices: {AT: 0.1, default: 0}}]
   spend: [{scope: global, per: month, limit: 2, reserve: 0.5}]
-  watch: off
+  unwatched: "+"
 `, sha256.Sum256([]byte(apptest.PublicKey)), carrier)
 	}
 	start := func(s *apptest.Stack, more string) (*apptest.Carrier, map[string]string) {

@@ -50,8 +50,8 @@ func TestWhatTheFileSaysOfRecipients(t *testing.T) {
 	file, err := os.ReadFile(s.Env["SENDCODE_CONFIG"])
 	apptest.Must(t, err)
 	s.Write(strings.Replace(string(file), "limit: 10000", "limit: 2", 1)).Add(`folding: {gmail.com: [plus_tags, dots]}
-test_recipients: [{channel: email, to: reviewer@example.com, code: "424242", expires: 2099-01-01}]
-stop: [{domain: bad.example, reason: abuse}]
+test_recipients: [{to: reviewer@example.com, code: "424242", expires: 2099-01-01}]
+stop: [{to: "*@bad.example", reason: abuse}]
 disposable_domains: ` + list + `
 breaker: {limit: 5, window: 300s}
 `).Start(1)

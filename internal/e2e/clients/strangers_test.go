@@ -60,7 +60,7 @@ policies:
     - {name: day, scope: recipient, limit: 10, window: 24h, reserve: 2}
 sms:
   countries: [DE]
-  carriers: [{name: rest, type: http, url: "%s/", format: form, body: "to={to}&text={text}", answer: {id: $.id, code: $.status, accepted: ["0"]}}]
+  carriers: [{name: rest, type: http, url: "%s/", body: "to={to}&text={text}", answer: {id: $.id, code: $.status, codes: {"0": accepted}}}]
 apps:
   - {name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}
   - {name: another, keys: [{id: k1, kind: secret, sha256: %x}]}

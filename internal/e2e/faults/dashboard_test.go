@@ -77,7 +77,7 @@ func TestEachQueryOfTheDashboardHasValues(t *testing.T) {
 	carrier := apptest.NewCarrier(t)
 	s := apptest.OnRealParts(t).Policy("    - {name: once, scope: recipient, limit: 1, window: 1h}\n" + `sms:
   countries: [DE]
-  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.05}}]
+  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", body: "to={to}&text={text}", prices: {default: 0.05}}]
   spend: [{scope: global, per: day, limit: 100}]
 provider_events:
   - {name: post, scheme: basic, secret_env: POST_SECRET, message: [id], type: [type], outcomes: {Bounce: bounced}, recipient: [to]}

@@ -167,7 +167,7 @@ func TestMailServersAndCarriersAway(t *testing.T) {
 	t.Cleanup(carrier.Close)
 	s := apptest.Embedded(t).Write(`sms:
   countries: [DE]
-  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", format: form, body: "to={to}&text={text}"}]
+  carriers: [{name: rest, type: http, url: "` + carrier.URL + `/", body: "to={to}&text={text}"}]
 `)
 	one, two := smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{}),
 		smtptest.StartAt(t, servertest.FreePort(t), smtptest.Script{})

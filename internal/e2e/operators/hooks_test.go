@@ -25,7 +25,7 @@ func TestAppsAreTold(t *testing.T) {
 	apptest.OnEach(t, func(s *apptest.Stack) {
 		hook := apptest.NewReceiver(s.T)
 		s.WithWebhook(hook,
-			"test_recipients: [{channel: email, to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
+			"test_recipients: [{to: reviewer@example.com, code: \"424242\", expires: 2099-01-01}]\n")
 		replicas := 2
 		if s.Postgres == nil {
 			replicas = 1
@@ -79,8 +79,8 @@ func TestEachCauseIsToldOnce(t *testing.T) {
 		s.WithWebhook(hook, hookYAML+`sms:
   countries: [DE]
   public_url: https://codes.example.com
-  carriers: [{name: rest, type: http, url: "`+carrier.URL+`/", format: form, body: "to={to}&text={text}&cb={callback}",
-    answer: {code: $.status, accepted: ["0"], codes: {"7": rejected, "8": unknown}}, receipt: {status: st, delivered: [ok], undelivered: [lost]}}]
+  carriers: [{name: rest, type: http, url: "`+carrier.URL+`/", body: "to={to}&text={text}&cb={callback}",
+    answer: {code: $.status, codes: {"0": accepted, "7": rejected, "8": unknown}}, receipt: st, delivered: [ok], undelivered: [lost]}]
 `).Start(1)
 		if s.Postgres != nil {
 			s.Start(1)

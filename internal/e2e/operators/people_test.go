@@ -99,7 +99,7 @@ func beside(s *apptest.Stack) *openidtest.Provider {
 	s.Env["SENDCODE_OIDC_CLIENT_SECRET_FILE"] = secret
 	s.Write("admin:\n  oidc:\n    issuer: " + p.URL + "\n    client_id: " + openidtest.ClientID +
 		"\n    redirect_url: " + p.Redirect +
-		"\n    roles: {claim: groups, values: {support: reader}}\n")
+		"\n    role_claim: groups\n    roles: {support: reader}\n")
 	return p
 }
 

@@ -47,8 +47,8 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 	}
 	s.Write("apps:\n  - {name: default, title: Shop24.com}\n") // a mail would not carry it
 	s.Hangup(0, "rejected")
-	s.Write("sms: {origin: shop.example}\napps:\n  - {name: default, title: " + strings.Repeat("Sehr langer Name ",
-		3) + "}\n")
+	s.Write("apps:\n  - {name: default, sms_origin: shop.example, title: " + strings.Repeat("Sehr langer Name ", 3) +
+		"}\n")
 	s.Hangup(0, "rejected")
 	if !s.Logged("sms/default/zh-Hans/text.txt takes 2 segments") {
 		t.Error("nothing about a text message that is too long")

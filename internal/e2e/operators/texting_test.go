@@ -60,7 +60,7 @@ func TestReceipts(t *testing.T) {
 	s := apptest.Embedded(t).Write(`sms:
   countries: [DE]
   public_url: https://codes.example.com
-  carriers: [{name: rest, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}&cb={callback}", receipt: {status: st, delivered: [ok], undelivered: [lost]}}]
+  carriers: [{name: rest, type: http, url: "` + c.URL + `/", body: "to={to}&text={text}&cb={callback}", receipt: st, delivered: [ok], undelivered: [lost]}]
 `).Start(1)
 	var ids, callbacks []string
 	for n := range 2 {
@@ -109,7 +109,7 @@ func TestParallelSendsNeverPassTheCap(t *testing.T) {
 	c := apptest.NewCarrier(t)
 	s := apptest.OnRealParts(t).Write(`sms:
   countries: [DE]
-  carriers: [{name: dear, type: http, url: "` + c.URL + `/", format: form, body: "to={to}&text={text}", prices: {default: 0.075}}]
+  carriers: [{name: dear, type: http, url: "` + c.URL + `/", body: "to={to}&text={text}", prices: {default: 0.075}}]
   spend: [{scope: global, per: day, limit: 0.25}, {scope: app, per: month, limit: 100}]
 `).Start(2)
 	number := func(n int) string { return fmt.Sprintf("+49151234567%02d", n) }

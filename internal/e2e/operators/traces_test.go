@@ -49,7 +49,7 @@ func TestTheTraceOfASend(t *testing.T) {
 	hook, carrier := apptest.NewReceiver(t), apptest.NewCarrier(t)
 	s := apptest.OnRealParts(t).WithWebhook(hook, `sms:
   countries: [DE]
-  carriers: [{name: rest, type: http, url: "`+carrier.URL+`/", format: form, body: "to={to}&text={text}"}]
+  carriers: [{name: rest, type: http, url: "`+carrier.URL+`/", body: "to={to}&text={text}"}]
 `)
 	collector := withTraces(s)
 	p := s.Spawn()

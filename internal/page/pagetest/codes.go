@@ -163,7 +163,7 @@ func (c *Codes) Erase() {
 func (c *Codes) SetDown(down bool) {
 	c.db.SetFault(nil)
 	if down {
-		c.db.SetFault(func(string) sqlitetest.Fault { return sqlitetest.Down })
+		c.db.Fail(sqlitetest.Down)
 	}
 }
 

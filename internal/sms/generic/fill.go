@@ -2,7 +2,7 @@ package generic
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net/url"
 	"regexp"
 	"slices"
@@ -78,37 +78,43 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// format says how a body is written.
-type format string
+// format is how a body is written.
+type format struct {
+	contentType string
+	escape      func(string) string
+}
 
-// The formats of a body.
-const (
-	FormatNone format = ""     // there is no body
-	FormatForm format = "form" // application/x-www-form-urlencoded
-	FormatJSON format = "json" // application/json
+var (
+	formatForm = format{"application/x-www-form-urlencoded", exchange.EscapeURL}
+	formatJSON = format{"application/json; charset=utf-8", escapeJSON}
 )
 
-var contentTypes = map[format]string{
-	FormatForm: "application/x-www-form-urlencoded", FormatJSON: "application/json; charset=utf-8",
+// formatOf returns the format of a body: a form begins with a name, JSON with a bracket.
+func formatOf(body string) format {
+	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
+		return formatJSON
+	}
+	return formatForm
 }
 
 // checkBody fills the template with text that is hard to escape, and returns an error if the result
-// is no valid body of the format.
-func checkBody(template string, format format) error {
+// is no valid body of its format.
+func checkBody(template string) error {
 	nasty := "\"\\\n&=%+{text}é😀"
 	filled := placeholderValues(sms.Message{
 		ID: nasty, To: nasty, Sender: nasty, Text: nasty, Code: nasty, Callback: nasty, Purpose: nasty, Language: nasty,
 		Country: nasty,
 	}, nasty)
-	switch format {
-	case FormatJSON:
-		if !json.Valid([]byte(fillIn(template, filled, escapeJSON))) {
-			return fmt.Errorf("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
+	f := formatOf(template)
+	body := fillIn(template, filled, f.escape)
+	if f.contentType == formatJSON.contentType {
+		if !json.Valid([]byte(body)) {
+			return errors.New("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
 		}
-	case FormatForm:
-		if _, err := url.ParseQuery(fillIn(template, filled, exchange.EscapeURL)); err != nil {
-			return fmt.Errorf("is not a form such as to={to}&text={text}")
-		}
+		return nil
+	}
+	if _, err := url.ParseQuery(body); err != nil || strings.HasPrefix(body, "<") {
+		return errors.New("is neither JSON nor a form such as to={to}&text={text}")
 	}
 	return nil
 }

@@ -24,41 +24,38 @@ import (
 // stand in URL, headers and body, and are escaped for where they stand; {secret} is the carrier's
 // secret.
 type Config struct {
-	// `POST`, `GET` or `PUT`.
-	Method string `yaml:"method" default:"POST" oneof:"GET POST PUT"`
 	// https, or http to loopback. Redirects are not followed.
 	URL string `yaml:"url,omitempty"`
 	// HTTP Basic, with the secret as password.
 	User string `yaml:"user,omitempty"`
 	// Further headers.
 	Header map[string]string `yaml:"headers,omitempty"`
-	// Of the body: `json` or `form`.
-	Format format `yaml:"format,omitempty" oneof:"form json"`
-	// The body.
+	// The body of a POST, JSON or a form; without it the request is a GET.
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
 	Answer answer `yaml:"answer,omitempty"`
-	// How the carrier is asked what became of a message; `off`: not.
+	// How the carrier is asked what became of a message.
 	Poll poll `yaml:"poll,omitempty"`
-	// How receipts are read.
-	Receipt ReceiptWords `yaml:"receipt,omitempty"`
+	// Where a receipt has the status: a parameter, or a path in JSON.
+	Receipt string `yaml:"receipt,omitempty"`
+	// The status's values for delivered, in receipts and in answers to `poll`.
+	Delivered []string `yaml:"delivered,omitempty"`
+	// Its values for undelivered.
+	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
-// answer says how a carrier's answer is read. The first of these that applies decides: Codes,
-// Statuses, an HTTP status other than 2xx, Accepted, Match.
+// answer says how a carrier's answer is read. The first of these that applies decides: a code of
+// failure, Statuses, an HTTP status other than 2xx, the codes of acceptance.
 type answer struct {
 	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a
 	// group.
 	ID extraction `yaml:"id,omitempty"`
 	// The carrier's code, likewise.
 	Code extraction `yaml:"code,omitempty"`
-	// Codes of acceptance; by default every 2xx.
-	Accepted []string `yaml:"accepted,omitempty"`
-	// A regular expression that the body of an accepting 2xx matches.
-	Match *regexp.Regexp `yaml:"match,omitempty" check:"regexp"`
-	// Code to `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as `limit 60s`.
+	// Code to `accepted`, `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as
+	// `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
 	Codes map[string]meaning `yaml:"codes,omitempty"`
-	// The same for HTTP statuses, if no code decides.
+	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
 	Statuses map[string]meaning `yaml:"statuses,omitempty"`
 }
 
@@ -67,10 +64,18 @@ type carrier struct {
 	*sms.Client
 }
 
-// meaning is what a code or a status means: rejected, temporary, unknown, opted_out, or a limit
-// such as "limit 60s".
+// meaning is what a code or a status means: accepted, rejected, temporary, unknown, opted_out, or a
+// limit such as "limit 60s".
 type meaning string
 
+const accepted meaning = "accepted"
+
+// acceptsByCode reports whether codes say which answers accept.
+func (a answer) acceptsByCode() bool {
+	return slices.Contains(slices.Collect(maps.Values(a.Codes)), accepted)
+}
+
+// verdict returns what a failure means.
 func (m meaning) verdict() (sms.Verdict, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
@@ -106,10 +111,7 @@ func (g Config) Check() map[string]error {
 	for name, value := range g.Header {
 		note("headers", checkHeader(name, value))
 	}
-	if (g.Format == FormatNone) != (g.Body == "") {
-		note("body", errors.New("goes together with format, which is form or json"))
-	}
-	note("body", checkBody(g.Body, g.Format))
+	note("body", checkBody(g.Body))
 	for key, text := range map[string]string{"url": g.URL, "body": g.Body} {
 		if unknown := unknownPlaceholders(text); len(unknown) > 0 {
 			note(key, fmt.Errorf("there is no placeholder %s", strings.Join(unknown, ", ")))
@@ -121,17 +123,20 @@ func (g Config) Check() map[string]error {
 	if !uses("to", "to_digits") || !uses("text", "code") {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
-	for _, table := range []map[string]meaning{g.Answer.Codes, g.Answer.Statuses} {
-		for key, meaning := range table {
-			if _, err := meaning.verdict(); err != nil {
-				note("answer", fmt.Errorf("%s: %w", key, err))
-			}
+	for key, m := range g.Answer.Codes {
+		if _, err := m.verdict(); err != nil && m != accepted {
+			note("answer", fmt.Errorf("%s: %w; a code may also be accepted", key, err))
 		}
 	}
-	if (len(g.Answer.Accepted) > 0 || len(g.Answer.Codes) > 0) && !g.Answer.Code.isSet() {
+	for key, m := range g.Answer.Statuses {
+		if _, err := m.verdict(); err != nil {
+			note("answer", fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	if len(g.Answer.Codes) > 0 && !g.Answer.Code.isSet() {
 		note("answer", errors.New("code is missing: where in the answer the codes stand"))
 	}
-	g.Receipt.check(note)
+	g.checkReceipts(note)
 	g.Poll.check(note, g.Answer.ID)
 	return wrong
 }
@@ -180,7 +185,7 @@ func checkHeader(name, value string) error {
 }
 
 // Polled implements Settings.
-func (g Config) Polled() bool { return g.Poll.isSet() && !g.Poll.Off }
+func (g Config) Polled() bool { return g.Poll.isSet() }
 
 // NeedsCallback reports whether requests hold the address for receipts.
 func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
@@ -213,34 +218,33 @@ func (g *carrier) requestHeader(values map[string]string) http.Header {
 func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 	filled := placeholderValues(m, g.Secret)
 	header := g.requestHeader(filled)
-	escape := exchange.EscapeURL
-	if g.Format == FormatJSON {
-		escape = escapeJSON
+	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header}
+	if g.Body != "" {
+		f := formatOf(g.Body)
+		header.Set("Content-Type", f.contentType)
+		r.Method, r.Body = http.MethodPost, []byte(fillIn(g.Body, filled, f.escape))
 	}
-	if kind := contentTypes[g.Format]; kind != "" {
-		header.Set("Content-Type", kind)
-	}
-	body := []byte(fillIn(g.Body, filled, escape))
-	return exchange.Request{Method: g.Method, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header,
-		Body: body}
+	return r
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
 func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
-	meaning, known := g.Answer.Codes[code]
-	if known = known && coded; !known {
-		meaning, known = g.Answer.Statuses[strconv.Itoa(a.Status)]
+	m, known := g.Answer.Codes[code]
+	accepts := coded && m == accepted
+	if known = known && coded && !accepts; !known {
+		m, known = g.Answer.Statuses[strconv.Itoa(a.Status)]
 	}
-	switch v, _ := meaning.verdict(); {
+	switch v, _ := m.verdict(); {
 	case known:
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = exchange.ErrorByStatus(a, code)
-	case len(g.Answer.Accepted) > 0 && coded && !slices.Contains(g.Answer.Accepted, code):
+	case accepts || !g.Answer.acceptsByCode():
+	case coded:
 		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
-	case len(g.Answer.Accepted) > 0 && !coded, g.Answer.Match != nil && !g.Answer.Match.Match(a.Body):
+	default:
 		fail = &sms.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
 			Err: exchange.ErrAnswer}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"testing"
 	"time"
 
@@ -28,12 +27,12 @@ func extract(text string) extraction {
 
 func description(endpoint string) Config {
 	return Config{
-		Method: "POST", URL: endpoint + "/v1/{country}/messages", User: "shop", Format: FormatJSON,
+		URL: endpoint + "/v1/{country}/messages", User: "shop",
 		Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answer{
-			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"), Accepted: []string{"0"},
-			Codes: map[string]meaning{"1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
+			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
+			Codes: map[string]meaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
 				"9": "limit 60s"},
 			Statuses: map[string]meaning{"404": "rejected", "203": "temporary"},
 		},
@@ -79,11 +78,10 @@ func genericRig() smstest.Rig {
 // kannelDescription is the one in deploy/http-carriers.yaml, with receipts.
 func kannelDescription(endpoint string) Config {
 	return Config{
-		Method: "GET",
 		URL: endpoint +
 			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: answer{Match: regexp.MustCompile(`^(0: Accepted|3: Queued)`),
+		Answer: answer{Code: extract("^(0: Accepted|3: Queued)"), Codes: map[string]meaning{"0: Accepted": accepted, "3: Queued": accepted},
 			Statuses: map[string]meaning{"404": "temporary"}},
 	}
 }
@@ -116,7 +114,7 @@ func TestFormBodies(t *testing.T) {
 	}}
 	f := smstest.NewFake(t, r, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{
-		Method: "POST", URL: f.URL, Format: FormatForm,
+		URL:  f.URL,
 		Body: "to={to_digits}&text={text}&life={life}&p={purpose}&l={language}&c={code}",
 	})
 	if _, fail := smstest.Send(t, t.Context(), c); fail != nil {
@@ -136,7 +134,7 @@ func TestNothingBreaksOut(t *testing.T) {
 		return json.Unmarshal([]byte(b), &body)
 	}}, smstest.Says(smstest.Reply(200, "")))
 	c := open(Config{
-		Method: "POST", URL: f.URL + "/{sender}?k={secret}", Format: FormatJSON,
+		URL:    f.URL + "/{sender}?k={secret}",
 		Header: map[string]string{"X-Id": "{id} {sender}"}, Body: `{"to":"{to}","text":"{text}"}`,
 	})
 	if _, err := c.Send(t.Context(), m); err != nil {
@@ -150,13 +148,20 @@ func TestNothingBreaksOut(t *testing.T) {
 func TestDescriptionsAreChecked(t *testing.T) {
 	good := func() Config {
 		g := description("https://sms.example.com")
-		g.Poll = poll{URL: "https://sms.example.com/{message}",
-			ReceiptWords: ReceiptWords{Status: "$.s", Delivered: []string{"1"}}}
-		g.Receipt = ReceiptWords{Status: "s", Delivered: []string{"1"}}
+		g.Poll = poll{URL: "https://sms.example.com/{message}", Status: "$.s"}
+		g.Receipt, g.Delivered = "s", []string{"1"}
 		return g
 	}
-	if wrong := good().Check(); len(wrong) > 0 {
-		t.Fatalf("%v", wrong)
+	for _, change := range []func(*Config){
+		func(*Config) {},
+		func(g *Config) { g.Receipt, g.Delivered, g.Undelivered = "", nil, []string{"2"} },
+		func(g *Config) { g.Poll = poll{} },
+		func(g *Config) { g.Receipt, g.Poll, g.Delivered = "", poll{}, nil },
+	} {
+		g := good()
+		if change(&g); len(g.Check()) > 0 {
+			t.Errorf("%+v: %v", g, g.Check())
+		}
 	}
 	for key, changes := range map[string][]func(*Config){
 		"url": {
@@ -174,27 +179,32 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		"body": {
 			func(g *Config) { g.Body = `{"to":"{to}{text}","x":"{phone}"}` },
 			func(g *Config) { g.Body = `{"to": {to}, "text": "{text}"}` },
-			func(g *Config) { g.Format = "" },
+			func(g *Config) { g.Body = "<message to=\"{to}\">{text}</message>" },
+			func(g *Config) { g.Body = "to={to};text={text}" },
 			func(g *Config) { g.Body = `{"to": "{to}"}` },
 		},
 		"answer": {
 			func(g *Config) { g.Answer.Codes["5"] = "maybe" },
 			func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" },
+			func(g *Config) { g.Answer.Statuses["200"] = accepted },
 			func(g *Config) { g.Answer.Code = extraction{} },
 		},
 		"poll": {
 			func(g *Config) { g.Poll.URL = "" },
 			func(g *Config) { g.Poll.Status = "status" },
 			func(g *Config) { g.Poll.URL = "https://sms.example.com/" },
-			func(g *Config) { g.Poll.Delivered = nil },
+			func(g *Config) { g.Poll.Status = "$." },
 			func(g *Config) { g.Poll.URL += "{nothing}" },
 			func(g *Config) { g.Answer.ID = extraction{} },
 		},
 		"receipt": {
-			func(g *Config) { g.Receipt.Delivered = nil },
-			func(g *Config) { g.Receipt.Status = "" },
-			func(g *Config) { g.Receipt.Status = "$." },
-			func(g *Config) { g.Receipt.Undelivered = []string{"1"} },
+			func(g *Config) { g.Receipt = "$." },
+		},
+		"delivered": {
+			func(g *Config) { g.Delivered = nil },
+			func(g *Config) { g.Receipt, g.Delivered = "", nil },
+			func(g *Config) { g.Receipt, g.Poll = "", poll{} },
+			func(g *Config) { g.Undelivered = []string{"1"} },
 		},
 	} {
 		for i, change := range changes {
@@ -236,7 +246,7 @@ func TestNeedsSecret(t *testing.T) {
 	if g := description("https://sms.example.com"); !g.NeedsSecret() || g.NeedsCallback() == false {
 		t.Error("a description with a user and {callback} needs neither secret nor callback")
 	}
-	if g := (Config{Method: "GET", URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() ||
+	if g := (Config{URL: "https://sms.example.com/?to={to}&text={text}"}); g.NeedsSecret() ||
 		g.NeedsCallback() {
 		t.Error("a description without {secret}, user and {callback} needs one of them")
 	}
@@ -245,9 +255,8 @@ func TestNeedsSecret(t *testing.T) {
 func TestGenericIsAsked(t *testing.T) {
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := description(endpoint)
-		g.Poll = poll{URL: endpoint + "/messages/{message}?to={to}",
-			ReceiptWords: ReceiptWords{Status: "$.message.state", Delivered: []string{"DELIVRD"},
-				Undelivered: []string{"UNDELIV", "EXPIRED"}}}
+		g.Poll = poll{URL: endpoint + "/messages/{message}?to={to}", Status: "$.message.state"}
+		g.Delivered, g.Undelivered = []string{"DELIVRD"}, []string{"UNDELIV", "EXPIRED"}
 		return open(g)
 	}}
 	smstest.AskContract(t, smstest.Asked{
@@ -259,7 +268,12 @@ func TestGenericIsAsked(t *testing.T) {
 		Open:    `{"message":{"state":"ACCEPTD"}}`,
 		Refusal: smstest.Reply(200, `{"error":"`+smstest.Private+`"}`),
 	})
-	_, _, err := open(description("https://sms.example.com")).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
+	unasked, asked := description("https://sms.example.com"), description("https://sms.example.com")
+	asked.Poll = poll{URL: "https://sms.example.com/{id}", Status: "$.s"}
+	if unasked.Polled() || !asked.Polled() {
+		t.Error("a carrier is asked if its description says how, and only then")
+	}
+	_, _, err := open(unasked).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
 	var fail *sms.Error
 	if !errors.As(err, &fail) || fail.Class != delivery.Rejected {
 		t.Errorf("%v", err)
@@ -272,12 +286,8 @@ func TestGenericProbe(t *testing.T) {
 }
 
 func TestDescribedReceipts(t *testing.T) {
-	query := ReceiptWords{"status", []string{"1"}, []string{"2", "16"}}
-	path := ReceiptWords{"$.dlr.state", []string{"DELIVRD"}, nil}
-	for _, c := range []struct {
-		words           ReceiptWords
-		url, body, want string
-	}{
+	const query, path = "status", "$.dlr.state"
+	for _, c := range []struct{ receipt, url, body, want string }{
 		{query, "https://x/?send=s&status=1", "", "[{s true }]"},
 		{query, "https://x/?send=s&status=16", "", "[{s false }]"},
 		{query, "https://x/?send=s&status=8", "", "[]"},
@@ -287,10 +297,10 @@ func TestDescribedReceipts(t *testing.T) {
 		{path, "https://x/", "no", ""},
 	} {
 		g := description("https://sms.example.com")
-		g.Receipt = c.words
+		g.Receipt, g.Delivered, g.Undelivered = c.receipt, []string{"1", "DELIVRD"}, []string{"2", "16"}
 		got, reply, err := smstest.ReporterOf(t, open(g)).Reports(sms.Incoming{URL: c.url, Body: []byte(c.body)}, "s")
 		if c.want == "" && err == nil || c.want != "" && (err != nil || fmt.Sprint(got) != c.want || reply != "") {
-			t.Errorf("%+v: %v, %v", c.words, got, err)
+			t.Errorf("%+v: %v, %v", c, got, err)
 		}
 	}
 }

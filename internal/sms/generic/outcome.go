@@ -17,49 +17,38 @@ import (
 	"sendcode/internal/sms"
 )
 
-// ReceiptWords say how the receipts of a described carrier are read.
-type ReceiptWords struct {
-	// The status: a parameter, or a path in JSON.
-	Status string `yaml:"status,omitempty"`
-	// Its values for delivered.
-	Delivered []string `yaml:"delivered,omitempty"`
-	// Its values for undelivered.
-	Undelivered []string `yaml:"undelivered,omitempty"`
-}
-
-func (w ReceiptWords) isSet() bool { return w.Status != "" }
-
-func (w ReceiptWords) check(note func(string, error)) {
-	if w.isSet() != (len(w.Delivered)+len(w.Undelivered) > 0) {
-		note("receipt",
-			errors.New(
-				"needs status, where the status stands, and the words that it has when delivered and undelivered"))
+// checkReceipts notes what is wrong with how receipts and answers to polls are read.
+func (g Config) checkReceipts(note func(string, error)) {
+	if (g.Receipt != "" || g.Poll.isSet()) != (len(g.Delivered)+len(g.Undelivered) > 0) {
+		note("delivered", errors.New(
+			"and undelivered go together with receipt or poll: the status's values, and where the status stands"))
 	}
-	if strings.HasPrefix(w.Status, "$") {
-		if _, err := parseExtract(w.Status); err != nil {
-			note("receipt", errors.New("status is neither the name of a parameter nor a path such as $.status"))
+	if strings.HasPrefix(g.Receipt, "$") {
+		if _, err := parseExtract(g.Receipt); err != nil {
+			note("receipt", errors.New("is neither the name of a parameter nor a path such as $.status"))
 		}
 	}
-	if slices.ContainsFunc(w.Delivered, func(word string) bool { return slices.Contains(w.Undelivered, word) }) {
-		note("receipt", errors.New("a word can't mean both delivered and undelivered"))
+	if slices.ContainsFunc(g.Delivered, func(word string) bool { return slices.Contains(g.Undelivered, word) }) {
+		note("delivered", errors.New("and undelivered have a value in common"))
 	}
 }
 
 // Reports implements Reporter.
 func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
-	word, found := g.Receipt.findStatus(in)
+	word, found := findStatus(g.Receipt, in)
 	if send == "" || !found {
 		return nil, "", sms.ErrReport
 	}
-	if report, final := sms.ReportByStatus(send, word, g.Receipt.Delivered, g.Receipt.Undelivered); final {
+	if report, final := sms.ReportByStatus(send, word, g.Delivered, g.Undelivered); final {
 		return []sms.Report{report}, "", nil
 	}
 	return nil, "", nil
 }
 
-func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
-	if strings.HasPrefix(w.Status, "$") {
-		e, err := parseExtract(w.Status)
+// findStatus returns the status in a receipt, or in an answer to a poll; false if it is not there.
+func findStatus(where string, in sms.Incoming) (string, bool) {
+	if strings.HasPrefix(where, "$") {
+		e, err := parseExtract(where)
 		if err != nil {
 			return "", false
 		}
@@ -70,12 +59,12 @@ func (w ReceiptWords) findStatus(in sms.Incoming) (string, bool) {
 		return "", false
 	}
 	values := u.Query()
-	if !values.Has(w.Status) {
+	if !values.Has(where) {
 		if values, err = url.ParseQuery(string(in.Body)); err != nil {
 			return "", false
 		}
 	}
-	return values.Get(w.Status), values.Has(w.Status)
+	return values.Get(where), values.Has(where)
 }
 
 // extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON;
@@ -139,29 +128,13 @@ func (e extraction) find(body []byte) (string, bool) {
 
 // poll describes how a carrier is asked what became of a message.
 type poll struct {
-	Off bool `yaml:"-"`
 	// Fetched by GET; `{message}` is the carrier's message ID.
-	URL          string `yaml:"url,omitempty"`
-	ReceiptWords `yaml:",inline"`
+	URL string `yaml:"url,omitempty"`
+	// The path of the status in the answer.
+	Status string `yaml:"status,omitempty"`
 }
 
-// UnmarshalText reads off.
-func (p *poll) UnmarshalText(text []byte) error {
-	if p.Off = string(text) == "off"; !p.Off {
-		return sms.ErrOnOff
-	}
-	return nil
-}
-
-// MarshalText writes off, or nothing.
-func (p poll) MarshalText() ([]byte, error) {
-	if p.Off {
-		return []byte("off"), nil
-	}
-	return nil, nil
-}
-
-func (p poll) isSet() bool { return p.URL != "" || p.ReceiptWords.isSet() }
+func (p poll) isSet() bool { return p.URL != "" || p.Status != "" }
 
 func (p poll) check(note func(string, error), id extraction) {
 	switch {
@@ -181,7 +154,9 @@ func (p poll) check(note func(string, error), id extraction) {
 			note("poll", errors.New("url "+err.Error()))
 		}
 	}
-	p.ReceiptWords.check(func(_ string, err error) { note("poll", err) })
+	if _, err := parseExtract(p.Status); err != nil {
+		note("poll", errors.New("status is no path such as $.status"))
+	}
 }
 
 // errNoPoll says that the carrier's description does not say how to ask it.
@@ -200,11 +175,11 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	word, found := g.Poll.findStatus(sms.Incoming{Body: a.Body})
+	word, found := findStatus(g.Poll.Status, sms.Incoming{Body: a.Body})
 	if !found {
 		return sms.Report{}, false, sms.UnreadableError(a, "")
 	}
-	report, known := sms.ReportByStatus(q.Send, word, g.Poll.Delivered, g.Poll.Undelivered)
+	report, known := sms.ReportByStatus(q.Send, word, g.Delivered, g.Undelivered)
 	return report, known, nil
 }
 

@@ -34,8 +34,6 @@ type Config struct {
 	Service string `yaml:"service,omitempty"`
 	// For tests and regions.
 	Endpoint string `yaml:"endpoint" default:"https://api.twilio.com"`
-	// `off`: do not ask what became of messages.
-	Poll sms.OnOff `yaml:"poll" default:"on"`
 }
 
 type carrier struct {
@@ -64,7 +62,7 @@ func (t Config) Check() map[string]error {
 func (t Config) NeedsSecret() bool { return true }
 
 // Polled implements Settings.
-func (t Config) Polled() bool { return bool(t.Poll) }
+func (t Config) Polled() bool { return true }
 
 // NeedsSender reports whether messages need a sender of ours.
 func (t Config) NeedsSender() bool { return t.Service == "" }

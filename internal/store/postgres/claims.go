@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"time"
 
@@ -17,9 +18,13 @@ import (
 
 // Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
 // one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
-// lock them in one order.
+// lock them in one order. Their COMMIT does not wait for the disk: what follows from a claim, its
+// send, is committed later in the same log, and that COMMIT waits until the log is on the disk, or
+// at a synchronous standby, up to there. A crash before loses the claim and the send, or the claim
+// alone.
 
 const (
+	stmtNoWait              = "sendcode_no_wait"
 	stmtUnclaim             = "sendcode_unclaim"
 	stmtEndLeases           = "sendcode_end_leases"
 	stmtForgetClaims        = "sendcode_forget_claims"
@@ -43,6 +48,7 @@ func (p *DB) claimStatements() []statement {
 FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
 	const life = `k.created_at <= excluded.created_at - $5 * interval '1 microsecond'`
 	return []statement{
+		{stmtNoWait, "SET LOCAL synchronous_commit = off"},
 		{stmtUnclaim, `
 DELETE FROM idempotency_keys k USING unnest($1::bytea[], $2::uuid[]) AS r(key, send)
 WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
@@ -63,9 +69,9 @@ ON CONFLICT (key) DO UPDATE SET
     send_id = CASE WHEN ` + life + ` THEN excluded.send_id ELSE k.send_id END,
     created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
 WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
-RETURNING k.key`)},
-		// Separate statements, which also see what another transaction committed that stmtClaim
-		// waited for.
+RETURNING k.key, k.send_id, @now`)},
+		// Of the keys that were used before. Separate statements, which also see what another
+		// transaction committed that stmtClaim waited for.
 		{stmtReadClaims,
 			p.sql(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
@@ -137,13 +143,15 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 }
 
-// changeKeysOnConn sends all statements of a batch in one trip. sure means, with an error, that
-// nothing was committed. again: an earlier run may have been committed.
+// changeKeysOnConn sends the changes of a batch in one trip, and in a second one reads the keys that
+// were used before. sure means, with an error, that nothing was committed. again: an earlier run
+// may have been committed.
 func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall,
 	again bool) (
 	answers map[[32]byte]store.Claimed, sure bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtOpen])
+	trip.Queue(p.text[stmtNoWait])
 	for _, c := range []struct {
 		statement string
 		released  []*keyCall
@@ -154,37 +162,46 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 			trip.Queue(p.text[c.statement], keys.Args()...)
 		}
 	}
-	changes := trip.Len()
 	if len(claims) > 0 {
 		p.queueClaims(&trip, claims)
 	}
+	held := map[[32]byte]store.Claimed{}
+	changes := trip.Len()
 	sure, err = p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
-		for range changes {
+		for i := range changes {
+			if len(claims) > 0 && i == changes-1 {
+				return readHeld(results, held)
+			}
 			if _, err := results.Exec(); err != nil {
 				return err
 			}
 		}
-		if len(claims) == 0 {
-			return nil
-		}
-		answers, err = readClaimed(results, claims, again)
-		return err
+		return nil
 	})
-	return answers, sure, err
+	if err != nil {
+		return nil, sure, err
+	}
+	var used []*keyCall
+	for _, x := range claims {
+		if held[x.In.Key].SendID != x.In.SendID {
+			used = append(used, x)
+		}
+	}
+	if len(used) > 0 {
+		err = p.readUsed(ctx, conn, used, held, again)
+	}
+	return held, false, err
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
 func (p *DB) queueClaims(trip *pgx.Batch, claims []*keyCall) {
-	keys, one := keysOf(claims).Args(), claims[0].In
-	rows := keysOf(claims)
+	one, rows := claims[0].In, keysOf(claims)
 	rows.Add(columns.Bytes, func(buf []byte, x *keyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
 	rows.Add(columns.UUID, appendSendID)
 	life := one.Life.Microseconds()
-	trip.Queue(p.text[stmtForgetClaims], life, keys[0], store.ClaimsForgotten*len(claims))
-	trip.Queue(p.text[stmtClaim], rows.Args(one.Lease.Microseconds(), life)...)
-	for _, statement := range []string{stmtReadClaims, stmtClaimedSends, stmtClaimedVerification} {
-		trip.Queue(p.text[statement], keys...)
-	}
+	args := rows.Args(one.Lease.Microseconds(), life)
+	trip.Queue(p.text[stmtForgetClaims], life, args[0], store.ClaimsForgotten*len(claims))
+	trip.Queue(p.text[stmtClaim], args...)
 }
 
 func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
@@ -195,13 +212,29 @@ func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
 
 func appendSendID(buf []byte, x *keyCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readClaimed reads the results of queueClaims. again is as for changeKeysOnConn.
-func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[32]byte]store.Claimed, error) {
-	if _, err := results.Exec(); err != nil { // of the forgotten
-		return nil, err
-	}
+// readHeld reads the result of stmtClaim: the claims that their callers hold now. One whose send has
+// the ID that its caller made is new, so nothing else needs to be read.
+func readHeld(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
 	var key []byte
-	held := map[[32]byte]bool{}
+	var c store.Claimed
+	rows, _ := results.Query() // the rows have the error
+	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, columns.Into(&c.Now)},
+		func() error { held[[32]byte(key)] = c; c = store.Claimed{}; return nil })
+	return err
+}
+
+// readUsed adds the answers to claims of keys that were used before. answers has those that their
+// callers hold now. again is as for changeKeysOnConn.
+func (p *DB) readUsed(ctx context.Context, conn *pgxpool.Conn, used []*keyCall, answers map[[32]byte]store.Claimed,
+	again bool) (err error) {
+	var trip pgx.Batch
+	keys := keysOf(used).Args()
+	for _, statement := range []string{stmtReadClaims, stmtClaimedSends, stmtClaimedVerification} {
+		trip.Queue(p.text[statement], keys...)
+	}
+	results := conn.SendBatch(ctx, &trip)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	var key []byte
 	var now time.Time
 	var row store.ClaimRow
 	var s store.Send
@@ -213,7 +246,6 @@ func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[
 		fields []any
 		each   func(key [32]byte)
 	}{
-		{nil, func(key [32]byte) { held[key] = true }},
 		{[]any{columns.Into(&now), &row.Fingerprint, &row.SendID},
 			func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
@@ -223,18 +255,17 @@ func readClaimed(results pgx.BatchResults, claims []*keyCall, again bool) (map[[
 		_, err := pgx.ForEachRow(rows, append([]any{&key}, read.fields...),
 			func() error { read.each([32]byte(key)); return nil })
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	answers := map[[32]byte]store.Claimed{}
-	for _, x := range claims {
-		key := x.In.Key
+	for _, x := range used {
+		_, held := answers[x.In.Key]
 		// without a row: another request has just released and deleted the claim
-		answers[key] = store.Claimed{State: store.ClaimBusy}
-		if row, found := stored[key]; found {
-			answers[key] = row.Claimed(x.In.Claim, held[key] ||
-				again && row.SendID == x.In.SendID, sends[key], verifications[key], now)
+		answers[x.In.Key] = store.Claimed{State: store.ClaimBusy}
+		if row, found := stored[x.In.Key]; found {
+			answers[x.In.Key] = row.Claimed(x.In.Claim, held || again && row.SendID == x.In.SendID,
+				sends[x.In.Key], verifications[x.In.Key], now)
 		}
 	}
-	return answers, nil
+	return nil
 }

@@ -108,6 +108,33 @@ func TestClaimSurvivesALostConnection(t *testing.T) {
 	storetest.Equal(t, "after the release", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimHeld)
 }
 
+// A claim does not wait for the disk, and the commit of its send does: then both are there. The
+// server writes its log by itself every ten seconds alone.
+func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
+	t.Parallel()
+	server := servertest.Postgres(t, "wal_writer_delay=10s", "autovacuum=off")
+	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
+	f := storetest.NewFixture(openTest(t, server.URL(), serverClock))
+	f.Now = time.Now()
+	conn := connect(t, server.AdminURL())
+	const rounds = 20
+	waiting := func() int {
+		return one[int](t, conn, `SELECT (pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn())::int`)
+	}
+	claims, sends := 0, 0
+	for i := range rounds {
+		in := f.Intent(i)
+		c := store.Claim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
+		storetest.Equal(t, "claim", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimHeld)
+		claims += waiting()
+		f.Admit(t, in)
+		sends += waiting()
+	}
+	if claims < rounds/2 || sends > rounds/2 {
+		t.Errorf("of %d, %d claims and %d sends were not on the disk", rounds, claims, sends)
+	}
+}
+
 // Claims and releases that share a trip have each its own answer, also with leases of their own.
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)

@@ -38,7 +38,7 @@ func TestModel(t *testing.T) {
 		defer func() { storetest.OK(t, lite.Close()) }()
 		twin := storetest.NewFixture(lite).Clocked(start, clock.Step)
 		f.Pass(start.Sub(f.Now))
-		m := &model{T: rt, ctx: t.Context(), twin: twin, real: f, back: back}
+		m := &model{T: rt, ctx: t.Context(), twin: twin, real: f, back: back, claimed: map[[32]byte]uuid.UUID{}}
 		m.Repeat(map[string]func(*rapid.T){
 			"begin": m.begin, "begin again": m.beginAgain, "pass": m.pass, "finish": m.finish, "postpone": m.postpone,
 			"renew":     m.renew,
@@ -66,6 +66,7 @@ type model struct {
 	codes      []string
 	told       []uuid.UUID              // events
 	taken      map[string]time.Duration // of each limiter's clock, since epoch
+	claimed    map[[32]byte]uuid.UUID   // the sends of claims, by keys
 }
 
 var modelRules = [][]quota.Rule{
@@ -275,18 +276,26 @@ func (m *model) lift(*rapid.T) {
 	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.Lift(m.ctx, l, nil)) })
 }
 
+// claim claims a key for a send that nobody asked for before, as the service does, and may begin
+// the send.
 func (m *model) claim(*rapid.T) {
+	in := m.real.Intent(m.number("recipient", 1, 2))
 	c := store.Claim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
-		SendID: m.held().ID,
-		Lease:  8 * time.Second, Life: 24 * time.Hour}
+		SendID: in.Send.ID, Lease: 8 * time.Second, Life: 24 * time.Hour}
 	if m.number("release", 0, 2) == 0 {
-		forget := rapid.Bool().Draw(m.T, "forget")
-		m.same("Release", func(f *storetest.Fixture) []any {
-			return answers(f.Release(m.ctx, c.Key, c.SendID,
-				forget))
-		})
+		id, forget := pick(m, "released", m.claimed[c.Key], m.claimed[c.Key], m.held().ID),
+			rapid.Bool().Draw(m.T, "forget")
+		m.same("Release", func(f *storetest.Fixture) []any { return answers(f.Release(m.ctx, c.Key, id, forget)) })
 	}
-	m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) })
+	got := m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) }).(store.Claimed)
+	if got.State != store.ClaimHeld {
+		return
+	}
+	m.claimed[c.Key], in.Send.ID = got.SendID, got.SendID
+	if rapid.Bool().Draw(m.T, "begins") {
+		m.intents = append(m.intents, in)
+		m.beginOnBoth("Begin of a claim", in)
+	}
 }
 
 // events takes events that are due, ends an attempt or forgets old ones.

@@ -33,7 +33,7 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 // ExpiredSQL returns the statement that selects verifications of apps that expired from an instant
 // on and before another; none that ended otherwise, or that the caller checks. @after is the ID of
 // the last one of that first instant that was read before.
-func (d Dialect) ExpiredSQL() string {
+func (d dialect) ExpiredSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
@@ -53,7 +53,7 @@ LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.veri
 
 // takeEventsSQL returns the statement that starts the next attempt of events that are due, as many
 // of each app as its share allows. It adds the shares to args.
-func (d Dialect) takeEventsSQL(shares []store.Share, args Args) string {
+func (d dialect) takeEventsSQL(shares []store.Share, args Args) string {
 	var due []string
 	for i, s := range shares {
 		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)

@@ -1,11 +1,11 @@
 package sqldb
 
-// Dialect is the SQL of one of the two databases.
-type Dialect int
+// dialect is the SQL of one of the two databases.
+type dialect int
 
 // The databases.
 const (
-	Postgres Dialect = iota
+	Postgres dialect = iota
 	SQLite
 )
 
@@ -18,7 +18,7 @@ type Args map[string]any
 // dialectSQL is a statement, or a part of one, that differs between the databases.
 type dialectSQL struct{ Postgres, SQLite string }
 
-func (d Dialect) pick(t dialectSQL) string {
+func (d dialect) pick(t dialectSQL) string {
 	if d == Postgres {
 		return t.Postgres
 	}
@@ -26,26 +26,26 @@ func (d Dialect) pick(t dialectSQL) string {
 }
 
 // in returns the condition that the expression before it equals an element of a list parameter.
-func (d Dialect) in(list string) string {
+func (d dialect) in(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
 // among returns the condition that the expression before it is in the result of a subquery. With
 // ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows up by
 // their key.
-func (d Dialect) among(subquery string) string {
+func (d dialect) among(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
 // locked returns a query that locks its rows, and skips those that another transaction has locked.
 // SQLite has only one writer.
-func (d Dialect) locked(query string) string {
+func (d dialect) locked(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
 // since returns a condition on the IDs of sends s that holds for all that were logged at the
 // instant (SQL) or later. It lets Postgres skip earlier partitions.
-func (d Dialect) since(at string) string { return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"}) }
+func (d dialect) since(at string) string { return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"}) }
 
 // failuresFrom is the FROM list of failures f, joined with their sends s.
 var failuresFrom = dialectSQL{

@@ -87,7 +87,7 @@ type SendFilter struct{ store.Filter }
 // Conditions returns the filter's conditions except those on times and marks (AddTimeRange adds
 // them), app, channel, purpose, provider and the support reference. Some conditions seem redundant;
 // they let the planner use a partial index. New parameters are added to args.
-func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
+func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	if f.Recipient != nil {
 		c.Add("s.recipient = ?", f.Recipient[:])
@@ -120,7 +120,7 @@ func (f SendFilter) Conditions(d Dialect, args Args) Conditions {
 // AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds
 // already, for the index that it should use: the conditions are then written in a form for which
 // Postgres can use no index, so that the planner does not choose another one.
-func (f SendFilter) AddTimeRange(c *Conditions, d Dialect, from Source, sought bool) {
+func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from Source, sought bool) {
 	partitioned := d == Postgres && from == Sends
 	add := func(text string, args ...any) {
 		if sought {
@@ -181,7 +181,7 @@ func (s Source) rows(where string) string {
 func eitherSQL(where string) string { return Sends.rows(where) + " UNION ALL " + Refusals.rows(where) }
 
 // Query returns the statement for the filter, in either dialect, and its arguments.
-func (f SendFilter) Query(d Dialect) (string, Args) {
+func (f SendFilter) Query(d dialect) (string, Args) {
 	return f.Union(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
 }
 
@@ -201,7 +201,7 @@ func (f SendFilter) Union(page func(from Source, args Args) (string, Args)) (str
 }
 
 // queryOf returns the statement for the rows of one table, and its arguments added to args.
-func (f SendFilter) queryOf(d Dialect, from Source, args Args) (string, Args) {
+func (f SendFilter) queryOf(d dialect, from Source, args Args) (string, Args) {
 	c := f.Conditions(d, args)
 	c.AddKind(ofSends, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
@@ -220,7 +220,7 @@ func (f SendFilter) queryOf(d Dialect, from Source, args Args) (string, Args) {
 
 // failureQuery reads the table failures in the order of the page and looks up the send of each row.
 // The filter's other conditions are checked on the send.
-func (f SendFilter) failureQuery(d Dialect, c Conditions) (string, Args) {
+func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 	c.Add("f.status = ?", string(f.Status))
 	AddIfSet(&c, "f.app = ?", f.App)
 	AddIfSet(&c, "f.channel = ?", f.Channel)

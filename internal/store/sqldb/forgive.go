@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-func (d Dialect) forgiveSQL() []string {
+func (d dialect) forgiveSQL() []string {
 	return []string{
 		`UPDATE sends SET counts = false, forgiven = true
 WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),

@@ -118,7 +118,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = t
 
 // HeavySQL returns the statement that finds recipients with many counted sends after @after. Its
 // last column is the number of all such recipients, without the limit.
-func (d Dialect) HeavySQL() string {
+func (d dialect) HeavySQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
 FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.in("purposes") + ` AND ` + d.since("@after") + `

@@ -19,7 +19,7 @@ ON CONFLICT (carrier, message_id) DO NOTHING`
 
 // duePollsSQL returns the messages that are due, and schedules the next poll of each: after
 // FirstPollPause, doubled with each poll, and after PollDoublings polls LastPollPause.
-func (d Dialect) duePollsSQL() string {
+func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,
   ask_at = @now + CASE WHEN asked < @doublings THEN CAST(@first AS interval) * (1 << asked) ELSE CAST(@last AS interval) END

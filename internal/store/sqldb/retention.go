@@ -51,7 +51,7 @@ var rowPlace = dialectSQL{"ctid", "rowid"}
 
 // deleteAged returns the statement that deletes the due rows of a table; those that another replica
 // has locked it skips.
-func (d Dialect) deleteAged(table, due, order string, times int) string {
+func (d dialect) deleteAged(table, due, order string, times int) string {
 	place := d.pick(rowPlace)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
 		d.among(d.locked(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due,
@@ -67,7 +67,7 @@ var withSendsSQL = []string{
 
 // storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows
 // are due; see store.DueBefore.
-func (d Dialect) storageStatusSQL() string {
+func (d dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
 	}

@@ -20,7 +20,7 @@ import (
 // DB is the store: the methods here, which are the same in both databases, and those of
 // PerDatabase. postgres.DB and sqlite.DB embed it.
 type DB struct {
-	Dialect Dialect
+	Dialect dialect
 	Engine
 	PerDatabase
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
@@ -144,7 +144,7 @@ type Scan = func(dest ...any) error
 // Tx runs the statements of one read or of one transaction.
 type Tx struct {
 	Conn
-	Dialect Dialect
+	Dialect dialect
 	// the database's time at the start of a transaction; zero in a read of Postgres, where Clock
 	// returns the time
 	Now     time.Time

@@ -61,7 +61,7 @@ func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args
 
 // StatsConditions returns the conditions that select the rows of a query: time range, app, channel
 // and purpose. New parameters are added to args.
-func StatsConditions(q store.StatsQuery, d Dialect, args Args) Conditions {
+func StatsConditions(q store.StatsQuery, d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
 	c.addIDRange(d == Postgres, q.From, q.To)
@@ -201,7 +201,7 @@ func (f intervalField) Scan(src any) error {
 
 // interval returns the SQL for the number of the interval that contains the column's time. It
 // handles changes of the zone's offset.
-func (d Dialect) interval(column string, q store.StatsQuery) string {
+func (d dialect) interval(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
@@ -217,7 +217,7 @@ func (d Dialect) interval(column string, q store.StatsQuery) string {
 
 // intervalNumber returns the SQL for the number of the interval that contains the column's time.
 // Intervals have the length each, and are numbered from 1970 in a zone with this offset.
-func (d Dialect) intervalNumber(column string, offset, each time.Duration) string {
+func (d dialect) intervalNumber(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
 	}
@@ -226,7 +226,7 @@ func (d Dialect) intervalNumber(column string, offset, each time.Duration) strin
 }
 
 // instant returns the literal of an instant.
-func (d Dialect) instant(at time.Time) string {
+func (d dialect) instant(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
@@ -244,7 +244,7 @@ func BucketSQL(interval string) string {
 		bucketBase)
 }
 
-func (d Dialect) deliveryTime(took int64) time.Duration {
+func (d dialect) deliveryTime(took int64) time.Duration {
 	if d == SQLite {
 		return time.Duration(took) * time.Microsecond
 	}
@@ -287,7 +287,7 @@ FROM sends s%s AND s.domain <> ''`)
 // failedDomains returns the statement that counts mails by domain from the rows, and its arguments.
 // It first finds the domains with the most failures, by the index of failures, and then counts all
 // mails of only these domains.
-func failedDomains(q store.StatsQuery, d Dialect) (string, Args) {
+func failedDomains(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
 WITH failed (domain, failed, rejected) AS (

@@ -65,7 +65,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 
 // newestSQL selects the newest pending verification of a holder, among those whose codes were sent
 // to the recipient lately.
-func (d Dialect) newestSQL() string {
+func (d dialect) newestSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.id ` + d.among(`

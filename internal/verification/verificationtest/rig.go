@@ -58,7 +58,9 @@ type Rig struct {
 	MailServer *MailServer
 	Carrier    *Carrier
 	Printed    *servertest.Text // what was logged
+	Logger     *slog.Logger     // writes to Printed
 	Settings   Settings
+	now        func() time.Time
 	Stop       context.CancelFunc
 	Stopped    chan struct{}
 	WrongCode  func(right string) string // another one at each call; see codetest.WrongCodes
@@ -119,11 +121,18 @@ func MinuteTick(change func(*Settings)) func(*Settings) {
 // NewRig returns a service that does not run yet.
 func NewRig(t *testing.T, change func(*Settings)) *Rig {
 	t.Helper()
+	return NewRigAt(t, time.Now, change)
+}
+
+// NewRigAt is NewRig on another clock.
+func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
+	t.Helper()
 	r := &Rig{
-		T: t, Store: sqlitetest.Open(t, time.Now), Limiter: NewLimiter(quota.NewMemory(time.Now, "process"), nil),
+		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now, "process"), nil), now: now,
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
 		WrongCode: codetest.WrongCodes(t.Name()),
 	}
+	r.Logger = slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
 		change(&r.Settings)
 	}
@@ -138,8 +147,7 @@ func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s,
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, core.Parts{
-		Limiter: limiter, DB: db, Sender: sender, Carrier: c,
-		Logger: slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Logger: r.Logger, Now: r.now,
 	})}
 }
 
@@ -315,12 +323,7 @@ func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
 		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}
 	}
-	r.Store.SetFault(func(m string) sqlitetest.Fault {
-		if slices.Contains(methods, m) {
-			return how
-		}
-		return sqlitetest.None
-	})
+	r.Store.Fail(how, methods...)
 }
 
 // CutStore makes the database unavailable to the gates and the outbox.

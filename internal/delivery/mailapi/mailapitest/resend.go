@@ -63,11 +63,13 @@ func readResend(r *http.Request, body []byte) (Mail, error) {
 	if !strings.HasPrefix(key, m.Tags[0].Value+"/") || len(key) > 256 {
 		return Mail{}, errors.New("the key does not name the send, or is too long")
 	}
-	id, _, _ := strings.Cut(strings.Trim(m.Headers["Message-ID"], "<>"), "@")
-	return Mail{m.To[0], m.Tags[0].Value, m.Subject + "\n" + m.Text + "\n" + m.HTML}, errors.Join(
+	header := map[string]string{}
+	for name, value := range m.Headers {
+		header[http.CanonicalHeaderKey(name)] = value
+	}
+	return Mail{m.To[0], m.Tags[0].Value, m.Subject + "\n" + m.Text + "\n" + m.HTML, m.From, header}, errors.Join(
 		want("request", r.Method+" "+r.URL.Path, "POST /emails"),
 		want("login", r.Header.Get("Authorization"), "Bearer "+resendKey),
-		want("type", r.Header.Get("Content-Type"), "application/json"), want("Message-ID", id, m.Tags[0].Value),
-		want("tag", m.Tags[0].Name, "send"), want("Auto-Submitted", m.Headers["Auto-Submitted"], "auto-generated"),
+		want("type", r.Header.Get("Content-Type"), "application/json"), want("tag", m.Tags[0].Name, "send"),
 	)
 }

@@ -31,9 +31,11 @@ type Said struct {
 
 // Mail is what a provider took.
 type Mail struct {
-	To   string
-	Send string // its ID, as events bring it back
-	Text string // all that the person reads, decoded, or the MIME
+	To     string
+	Send   string            // its ID, as events bring it back
+	Text   string            // all that the person reads, decoded, or the MIME
+	From   string            // as the person sees it: "Name <addr>"
+	Header map[string]string // that it arrives with, by names as [http.CanonicalHeaderKey] has them
 }
 
 // Outcome is an answer of a provider, and what it has to become.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/mail"
 	"net/url"
 	"regexp"
 	"strings"
@@ -97,7 +98,20 @@ func readSES(r *http.Request, body []byte) (Mail, error) {
 		key = mac.Sum(nil)
 	}
 	data := string(m.Content.Raw.Data)
-	return Mail{m.Destination.ToAddresses[0], m.EmailTags[0].Value, data}, errors.Join(
+	mime, err := mail.ReadMessage(strings.NewReader(data))
+	if err != nil {
+		return Mail{}, err
+	}
+	header := map[string]string{}
+	for name := range mime.Header {
+		header[name] = mime.Header.Get(name)
+	}
+	from, err := mail.ParseAddress(header["From"])
+	if err != nil {
+		return Mail{}, err
+	}
+	return Mail{m.Destination.ToAddresses[0], m.EmailTags[0].Value, data, header["From"], header}, errors.Join(
+		want("sender", m.FromEmailAddress, from.Address),
 		want("request", r.Method+" "+r.URL.Path, "POST /v2/email/outbound-emails"),
 		want("signature", said[4], hex.EncodeToString(key)),
 		want("key", said[1], sesKeyID), want("configuration set", m.ConfigurationSetName, "codes"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -59,6 +60,16 @@ func (d *DB) SetFault(f func(method string) Fault) {
 		mu.Lock()
 		defer mu.Unlock()
 		return f(method)
+	})
+}
+
+// Fail makes later calls of these methods fail, or of all if none is named; SetFault(nil) ends that.
+func (d *DB) Fail(how Fault, methods ...string) {
+	d.SetFault(func(method string) Fault {
+		if len(methods) == 0 || slices.Contains(methods, method) {
+			return how
+		}
+		return None
 	})
 }
 
