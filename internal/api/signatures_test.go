@@ -81,6 +81,8 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 		}
 	}
 	one.post(here, "", split, http.StatusUnauthorized) // a time of nine digits is long ago
+	one.post(here, "", s.event(early, "abe", "ok"), http.StatusNoContent)
+	servertest.Same(t, "heard of another token at the same time", len(one.events.heard), 1)
 	s.now = s.now.Add(time.Second)
 	one.post(here, "", first, http.StatusUnauthorized) // too old by now
 	one.post(here, "", s.event(s.now, "abd", "spam"), http.StatusNoContent)
