@@ -231,10 +231,7 @@ func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
-	var m meaning
-	if coded {
-		m = g.Answer.Codes[code]
-	}
+	m := g.Answer.Codes[code]
 	accepts := m == accepted
 	if m == "" || accepts {
 		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
