@@ -14,7 +14,7 @@ func proves(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
 	tell := f.Telling(store.VerificationApproved)
 	tell.Status = "approved"
-	begun, fresh := Must2(f.Prove(t.Context(), in, "issuer.example", tell))(t)
+	begun, fresh := must2(f.Prove(t.Context(), in, "issuer.example", tell))(t)
 	Equal(t, "fresh", fresh, true)
 	v, send, now := Must3(f.Verification(t.Context(), in.Verification.ID))(t)
 	Equal(t, "verification", v, begun.Verification)
