@@ -39,11 +39,15 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n"+
 			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
 			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\",\"trust\":\"stranger\"}'\n", base, g.Value)
-		if local := a.cfg.LocalPublicKey; local != "" {
+		public, pages := a.cfg.LocalPublicKey, strings.Join(config.LocalOrigins[:len(config.LocalOrigins)/2], ", ")
+		if a.cfg.PublicKey.IsSet() {
+			public, pages = a.cfg.PublicKey.Reveal(), a.cfg.Origins.Reveal()
+		}
+		if public != "" {
 			fmt.Fprintf(out,
 				"\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
 					"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",
-				strings.Join(config.LocalOrigins[:len(config.LocalOrigins)/2], ", "), base, local)
+				pages, base, public)
 		}
 	}
 	fmt.Fprintln(out)

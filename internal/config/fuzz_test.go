@@ -29,7 +29,7 @@ func FuzzFile(f *testing.F) {
 			if !errors.As(err, &all) || len(all.Mistakes) == 0 {
 				t.Fatalf("an error without a mistake: %v", err)
 			}
-			if n := strings.Count(err.Error(), "\n"); n != len(all.Mistakes) {
+			if n := strings.Count(err.Error(), "\n  - "); n != len(all.Mistakes) {
 				t.Fatalf("%d mistakes in %d lines", len(all.Mistakes), n)
 			}
 			return

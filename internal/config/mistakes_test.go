@@ -180,3 +180,16 @@ func TestMistakesDoNotBreedOthers(t *testing.T) {
 	}
 	is(t, "mistakes", mistakes(err), want)
 }
+
+// A key that is like none may be one of an earlier version; a slip is told what was meant.
+func TestKeysOfEarlierVersions(t *testing.T) {
+	for yaml, want := range map[string]bool{
+		"sms: {watch: off}":                   true,
+		"purposes: {login: {policies: x}}":    false,
+		"pages: {app: default}":               false,
+		"stop: [{domain: a.example, to: +1}]": true,
+	} {
+		_, err := loadYAML(yaml)
+		is(t, yaml, err != nil && strings.Contains(err.Error(), "\nUPGRADING.md says"), want)
+	}
+}

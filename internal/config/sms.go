@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"sendcode/internal/config/document"
 	"sendcode/internal/recipient"
@@ -104,12 +103,9 @@ func (c *SMSCarrier) Check(p *document.Mapping) {
 	}
 }
 
-// carrierTimeout is the longest time of one attempt at a carrier.
-const carrierTimeout = 20 * time.Second
-
 // Open makes the carrier.
 func (c SMSCarrier) Open() sms.Carrier {
-	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal(), Timeout: carrierTimeout})
+	return c.Settings.Open(sms.Setup{Name: c.Name, Secret: c.Secret.Reveal()})
 }
 
 // Polled reports whether the carrier is asked what became of messages.

@@ -37,7 +37,8 @@ func TestInABrowser(t *testing.T) {
 		aWidgetIsResetWhileItAsks, aWidgetIsOneRequest, aWidgetIsItsApps, aWidgetInNoLanguageOfOurs,
 		aWidgetByItsDocumentation, aWidgetByPhone,
 		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary,
-		aWidgetsModel, theTableOfCards, wrongCodes, aSlipIsMended, ourMessagesArePasted, offline, offlineAtASend,
+		aWidgetsModel, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, wrongForAnotherCode, aSlipIsMended,
+		ourMessagesArePasted, offline, offlineAtASend,
 		aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()

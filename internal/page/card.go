@@ -137,6 +137,7 @@ type codeForm struct {
 	Hint    string
 	SMS     bool // it comes by text message
 	Keep    bool // the typed text was no code, and stays in the field
+	Wrong   bool // a code was compared, and is wrong
 	Expiry  moment
 	Help    *help
 }

@@ -64,7 +64,7 @@ func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 func (l *visit) addCodeNote(k *card, v verification.View) {
 	switch n := l.session.Note; n.Kind {
 	case wrongCode:
-		k.Code.Error = l.t.plural("WrongCode", v.AttemptsRemaining)
+		k.Code.Error, k.Code.Wrong = l.t.plural("WrongCode", v.AttemptsRemaining), true
 	case tooMany:
 		k.Code.Error = l.t["TooManyChecks"]
 	case badCode:

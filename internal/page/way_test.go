@@ -112,6 +112,16 @@ func typesWrongCodes(b *tab) {
 		b.keys(kb.Backspace)
 	}
 	is(b, b.world.Codes.Checks(), 0)
+	again := func(code string, n int) { // it is said again, and costs nothing
+		b.Helper()
+		before := eval[int](b, `said.length`)
+		b.keys(code)
+		tries(n)
+		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith('That code is wrong. %d tr')`, before, n))
+		b.until(b.q("#code[aria-invalid=true]") + `.getAttribute('aria-describedby').split(' ').includes('code-error')`)
+		is(b, b.value("#code"), "")
+		b.focused("code")
+	}
 	for n := 4; n >= 3; n-- {
 		b.clear("code")
 		b.keys("11111" + fmt.Sprint(n)) // no further press
@@ -121,17 +131,14 @@ func typesWrongCodes(b *tab) {
 		is(b, b.value("#code"), "")
 		b.keys(kb.Enter) // out of habit
 		tries(n)
+		again("11111"+fmt.Sprint(n), n)
 	}
-	b.says("That code is wrong. 3 tries left.")
-	rest := func() { // longer than after a deletion
+	again("111114", 3) // the first one
+	rest := func() {   // longer than after a deletion
 		b.run(`window.rested = false`, `setTimeout(() => { window.rested = true }, 1200)`)
 		b.until(`window.rested`)
 	}
-	b.keys("111113") // as before
-	b.keys(kb.Backspace)
-	b.keys("3")
-	rest()
-	b.paste("7") // too long
+	b.paste("1111137") // too long
 	b.keys(kb.Enter)
 	b.card("code", "The code has 6 digits.")
 	b.keys(kb.Backspace) // what is left was sent before
@@ -148,6 +155,25 @@ func typesWrongCodes(b *tab) {
 	b.keys("333333")
 	b.card("ended", "Too many wrong codes", "You can have a new one sent to a•••@example.com", "Send a new code in 0:")
 	b.focused("heading")
+}
+
+// wrongForAnotherCode: what was wrong is asked for anew once another message was sent, which may
+// have another code.
+func wrongForAnotherCode(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, func(b *tab) {
+		b.card("code")
+		b.focus("code")
+		b.keys("111111")
+		b.card("code", "That code is wrong. 4 tries left.")
+		b.pass(61 * time.Second)
+		b.ready()
+		b.click("#again")
+		b.card("code", "Send again in 0:")
+		b.focus("code")
+		b.keys("111111")
+		b.card("code", "That code is wrong. 3 tries left.")
+		is(b, b.world.Codes.Checks(), 2)
+	})
 }
 
 // aSlipIsMended by a message that is pasted over it, or by what is deleted.

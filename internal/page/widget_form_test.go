@@ -24,6 +24,8 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 		t.Helper()
 		is(t, eval[bool](b, form+`.checkValidity() && `+element+`.checkValidity() && `+element+`.validity.valid`), want)
 	}
+	b.run(`window.told = []`, `['input', 'change'].forEach((name) => `+form+
+		`.addEventListener(name, ({ target }) => told.push(name + ' ' + target.value)))`)
 	b.card("ask")
 	valid(false) // before anything is asked for
 	b.run(form + `.reportValidity()`)
@@ -36,12 +38,42 @@ func aWidgetThatIsRequired(t *testing.T, browser context.Context) {
 	b.card("approved")
 	valid(true) // with a proof
 	is(t, eval[string](b, element+`.value + ' ' + new FormData(`+form+`).get('proof')`), "a.b.c a.b.c")
+	is(t, eval[string](b, `told.join()`), "input a.b.c,change a.b.c") // and nothing of what was typed
 	b.run(form + `.reset()`)
 	b.card("ask")
 	valid(false) // after the form was reset
 	b.nothingKeptBut("")
 	b.run(element + `.removeAttribute('required')`)
 	valid(true) // where it is not required
+}
+
+// aWidgetHasPropertiesEarly: a page sets them before the widget's script has come. React then
+// writes publicKey as an attribute, which HTML knows in small letters.
+func aWidgetHasPropertiesEarly(t *testing.T, browser context.Context) {
+	w := accepting(t)
+	b, s := embeddedBeside(t, browser, w, pagetest.Look{},
+		`<form><send-code></send-code></form><send-code id="two" publickey="`+pagetest.PublicKey+`"></send-code>`, "")
+	b.first(`document.addEventListener('readystatechange', () => {
+		if (document.readyState !== 'interactive') return;
+		window.early = !customElements.get('send-code');
+		Object.assign(document.querySelector('send-code'), { publicKey: '` + pagetest.PublicKey + `', purpose: 'gift', channels: 'email',
+			country: 'DE', to: '` + pagetest.Address + `', locale: 'es', reference: 'r-1', name: 'proof', required: true, value: '', type: 'x' });
+	})`)
+	b.do(chromedp.Navigate(s.URL))
+	b.card("ask", "Pide un código")
+	is(t, eval[bool](b, `early`), true)
+	// none is in the way of the element's own
+	is(t, eval[string](b, `Object.keys(document.querySelector('send-code')).join()`), "")
+	is(t, eval[bool](b, `document.querySelector('form').checkValidity()`), false)
+	b.click("#send")
+	b.card("code", "a•••@example.com")
+	ask := w.Codes.Asks()[0]
+	is(t, [3]string{ask.Purpose, ask.Reference, ask.To}, [3]string{"gift", "r-1", pagetest.Address})
+	b.run(`document.querySelector('send-code').purpose = 'default'`) // set later, it is the element's
+	b.card("ask")
+	b.root = `document.querySelector('#two').shadowRoot`
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
 }
 
 // aWidgetTellsItsPage of a mail that failed, another recipient, a wrong code and an expired one. It
@@ -114,9 +146,9 @@ func aWidgetIsResetWhileItAsks(t *testing.T, browser context.Context) {
 // its script has come.
 func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 	const most, tall = 10_000, 12
-	w := world(t)
 	height := strings.TrimSpace(strings.Split(example(t, "css")[0], "\n")[0])
 	for _, width := range []int64{320, 1280} {
+		w := accepting(t)
 		markup := tag("") + `<p id="below">Terms of Shop</p>`
 		b, s := embeddedBeside(t, browser, w, pagetest.Look{Width: width, Height: 900, Lang: "en"}, markup, height)
 		b.first(shifting(0))
@@ -141,10 +173,16 @@ func aWidgetIsOneRequest(t *testing.T, browser context.Context) {
 		if moved := eval[[]string](b, `shifts`); len(moved) > 0 {
 			t.Errorf("at %d px the page moves: %v", width, moved)
 		}
-		if spare := eval[float64](b,
-			`(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`); spare < 0 || spare > tall {
+		const below = `(() => { const e = document.querySelector('send-code'); return e.offsetHeight - e.shadowRoot.querySelector('#card').offsetHeight })()`
+		if spare := eval[float64](b, below); spare < 0 || spare > tall {
 			t.Errorf("at %d px the kept height is %v px more than the card's", width, spare)
 		}
+		b.asked(pagetest.Address)
+		b.card("code")
+		b.focus("code")
+		b.paste(pagetest.Code)
+		b.card("approved")
+		is(t, eval[float64](b, below), 0) // the height is given back
 	}
 }
 

@@ -112,15 +112,16 @@ export class Cards {
     const same = old.dataset.kind === next.dataset.kind;
     this.#countdown.receive(moment);
     this.replace(next);
-    if (same && field && (!mine?.contains(field) || 'keep' in this.find('#code').dataset)) this.find('#code').value = field.value;
-    if (same && field && !mine && !field.matches('[aria-invalid]')) this.#mend(this.find('#code'));
+    const code = same && field && this.find('#code');
+    if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
+    if (code && !mine && !field.matches('[aria-invalid]')) this.#mend(code);
     for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
     (mine && next.querySelector('[aria-invalid]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
-    if (kept && kept === this.find('#code')) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
+    if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
     this.code?.check(); // what was typed while an answer was awaited
     return true;
   }
@@ -145,12 +146,15 @@ export class Cards {
     field.ariaInvalid = null;
     field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());
     error.remove();
+    if ('wrong' in field.dataset) this.code.error = error;
   }
 
+  // say has a screen reader say a text, which differs from the one before: the same again would not be a change.
   say(text, anew) {
+    const line = this.find('#say');
     if (!text || text === this.#said && !anew) return;
     this.#said = text;
-    this.find('#say').textContent = text;
+    line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
   // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box.

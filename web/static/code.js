@@ -24,13 +24,15 @@ export function codeIn(text, length, letters) {
   return found.size === 1 ? [...found][0] : '';
 }
 
-// CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself, once: typed, pasted, from a text message, or
-// when the connection is back. What is too long, or was sent before, is not: a key too many must not cost another try.
+// CodeField looks after the field #code of cards (cards.js). A whole code is checked by itself: typed, pasted, from a text message, or
+// when the connection is back. What is too long is not, nor what is known to be wrong, of which that is said again: a key too many
+// must not cost another try.
 export class CodeField {
-  #sent; // what was submitted last
-  #tried = new Set(); // all that was
+  #sent; // what was submitted last, unless its answer came
+  #wrong = new Set(); // codes that the service called wrong
   #pause; // after something was deleted: more may be
   #message; // ends the wait for a text message
+  error; // the card's element that says so, after #mend
 
   constructor(cards) {
     this.cards = cards;
@@ -40,21 +42,33 @@ export class CodeField {
 
   get #field() { return this.cards.find('#code'); }
 
+  get #data() { return this.#field?.dataset ?? {}; }
+
   get #typed() { return bare(this.#field?.value ?? ''); }
 
   // ready says that there is a whole code, which was not sent yet.
   get ready() {
-    const { length, letters } = this.#field?.dataset ?? {}, typed = this.#typed;
-    return [...typed].length === +length && consists(typed, letters !== undefined) && !this.#tried.has(typed);
+    const { length, letters } = this.#data, typed = this.#typed;
+    return [...typed].length === +length && consists(typed, letters !== undefined) && typed !== this.#sent && !this.#wrong.has(typed);
   }
 
   #entered(field, how) {
     if (field.id !== 'code') return;
-    const found = codeIn(field.value, +field.dataset.length, 'letters' in field.dataset);
+    const { length, letters } = field.dataset, found = codeIn(field.value, +length, letters !== undefined);
     if (found) field.value = found;
     clearTimeout(this.#pause);
     if (how?.startsWith('delete')) this.#pause = setTimeout(() => this.check(), second);
+    else if (this.#wrong.has(this.#typed)) this.#repeat(field);
     else this.check();
+  }
+
+  // #repeat says again that a code is wrong.
+  #repeat(field) {
+    field.value = '';
+    field.ariaInvalid = true;
+    field.setAttribute('aria-describedby', `code-error ${field.getAttribute('aria-describedby')}`);
+    field.parentElement.after(this.error);
+    this.cards.say(this.error.textContent, true);
   }
 
   check() {
@@ -68,17 +82,21 @@ export class CodeField {
 
   submitted(form) {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;
-    this.#tried.add(this.#sent);
   }
 
   // answered: what was not compared may be sent again.
   answered(came) {
-    if (came ? !this.#field?.matches('[aria-invalid]') : !navigator.onLine) this.#tried.delete(this.#sent);
+    const { wrong, keep } = this.#data;
+    if (came && wrong !== undefined) this.#wrong.add(this.#sent);
+    if (came ? keep === undefined : !navigator.onLine) this.#sent = undefined;
   }
 
-  // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it.
+  // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it. A card that says nothing of a
+  // wrong code may be about another one.
   drawn() {
-    if (!('sms' in (this.#field?.dataset ?? {}))) return this.stop();
+    const { wrong, keep, sms } = this.#data;
+    if ((wrong ?? keep) === undefined) this.#wrong.clear();
+    if (sms === undefined) return this.stop();
     if (this.#message || !window.OTPCredential) return undefined;
     this.#message = new AbortController();
     return navigator.credentials.get({ otp: { transport: ['sms'] }, signal: this.#message.signal }).then(({ code }) => {

@@ -10,9 +10,7 @@ export class Countdown {
 
   // card finds the card; over is called when the button can be pressed again, next when the state has changed. unsure has the
   // server asked, where the clocks have parted since a moment, and says whether its answer is to be awaited.
-  constructor({ card, over, next, unsure }) {
-    Object.assign(this, { card, over, next, unsure });
-  }
+  constructor(parts) { Object.assign(this, parts); }
 
   // receive says which moment the waits count from.
   receive(moment) {

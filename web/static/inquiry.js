@@ -19,9 +19,7 @@ export class Inquiry {
 
   // look asks how things stand and shows it; it throws when it did not learn that. polls says whether something is
   // under way that will change soon. A look that is forced takes in whatever it hears.
-  constructor({ look, polls }) {
-    Object.assign(this, { look, polls });
-  }
+  constructor(parts) { Object.assign(this, parts); }
 
   // ask fetches, giving up whatever was being asked, and keeps the moment at which the answer came.
   async ask(url, options) {
@@ -47,7 +45,7 @@ export class Inquiry {
     if (this.#flight) { this.#missed = true; return; } // which may have set out before what there is to see now
     clearTimeout(this.#later);
     const rest = this.#asked && !this.#asked.parted() ? second - this.#asked.certain() : 0;
-    if (rest > 0) { this.#later = setTimeout(() => this.refresh(), rest); return; }
+    if (rest > 0) { this.#in(rest); return; }
     this.#asked = new Moment();
     const forced = this.#forced, doubted = this.#doubted;
     this.#forced = false;
@@ -69,14 +67,15 @@ export class Inquiry {
   // follow asks again, ever less often but in time to show within 5 s what is reported, while that may change or after a question that failed.
   follow(failed) {
     if (!failed && !this.polls()) { this.#follows = 0; return; }
-    clearTimeout(this.#later);
-    this.#later = setTimeout(() => this.refresh(), Math.min(second + 500 * this.#follows++, 4 * second));
+    this.#in(Math.min(second + 500 * this.#follows++, 4 * second));
   }
 
   // soon asks again in a second: the marks beside a wait that is over have changed too.
-  soon() {
+  soon() { this.#in(second); }
+
+  #in(ms) {
     clearTimeout(this.#later);
-    this.#later = setTimeout(() => this.refresh(), second);
+    this.#later = setTimeout(() => this.refresh(), ms);
   }
 
   // unsure asks, since the clocks have parted since a moment, and says whether the answer is to be awaited: not after a question

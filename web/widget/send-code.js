@@ -18,6 +18,7 @@ const sheet = (text) => {
 let sheets = [tokens, controls, own].map(sheet);
 
 const home = new URL('./', import.meta.url); // where the service is, also below a path
+const first = ['ask', 'loading']; // cards, for which the site keeps a place
 const fallback = 'en'; // for readers of no language of ours
 const rest = 5 * second; // before a module that did not come is asked for again
 
@@ -42,8 +43,13 @@ async function bring(address) {
   }
 }
 
-// identity lists the attributes that name the app, the purpose and the recipient: when one changes, everything begins anew.
-const identity = ['public-key', 'key', 'api', 'purpose'];
+// keys are the attributes that a public key may be in: React writes publicKey as publickey as long as there is no such property.
+const keys = ['public-key', 'publickey', 'key'];
+
+// identity lists the attributes that name the app and the purpose: when one changes, everything begins anew.
+const identity = [...keys, 'api', 'purpose'];
+
+const set = (element, name, value) => value == null ? element.removeAttribute(name) : element.setAttribute(name, value);
 
 // SendCode is <send-code>. docs/widget.md describes its attributes, events, slots and parts. This is the element, with its first card;
 // flow.js asks the service.
@@ -79,6 +85,7 @@ export class SendCode extends HTMLElement {
       h('div', { id: 'frame' }, h('section', { id: 'card' }), h('p', { id: 'offline', class: 'box warn', hidden: true })),
       h('p', { id: 'say', role: 'status', class: 'visually-hidden' }));
     this.#cards = new Cards(this.#root, this.#inquiry, (form) => this.#act(form));
+    this.#root.addEventListener('input', (event) => event.stopPropagation()); // what is typed is not the element's value
     this.#root.addEventListener('focusin', () => bring(addresses.code), { once: true });
     this.#root.addEventListener('click', (event) => {
       const pressed = event.target.closest?.('button[type="button"][data-act]');
@@ -89,7 +96,13 @@ export class SendCode extends HTMLElement {
     });
   }
 
-  connectedCallback() { this.#start(); }
+  // Properties that a page has set before the element was defined are in the way of ours.
+  connectedCallback() {
+    for (const [name, value] of Object.entries(this)) {
+      if (name in SendCode.prototype && delete this[name]) Reflect.set(this, name, value);
+    }
+    this.#start();
+  }
 
   // #start begins in a microtask, so that attributes which a framework sets one by one, before or after it adds the element, begin once.
   #start() {
@@ -157,9 +170,9 @@ export class SendCode extends HTMLElement {
 
   // What a field of a form has, and the attributes as properties.
   get form() { return this.#internals.form; }
-  set form(id) { this.setAttribute('form', id); }
-  get publicKey() { return this.getAttribute('public-key') ?? this.getAttribute('key') ?? ''; }
-  set publicKey(key) { this.setAttribute('public-key', key); }
+  set form(id) { set(this, 'form', id); }
+  get publicKey() { return keys.map((name) => this.getAttribute(name)).find(Boolean) ?? ''; }
+  set publicKey(key) { set(this, 'public-key', key); }
   get required() { return this.hasAttribute('required'); }
   set required(yes) { this.toggleAttribute('required', Boolean(yes)); }
   get type() { return this.localName; }
@@ -277,11 +290,13 @@ export class SendCode extends HTMLElement {
     if (all.some((each, i) => each !== worn[i])) this.#root.adoptedStyleSheets = all;
     if (this.#words) this.#words = wordsOf(this.#words.email.Lang); // a module may have brought some
     const { state, there, countries, moment, title } = this.#desk, phones = this.#phones;
-    return draw(this.#words, {
+    const card = draw(this.#words, {
       ...this.#code, ...state, title, refused: state.refused && (state.view || !moment.parted() && state.quota.retry_after * second > moment.certain()), countries, phones, channel: this.#channel, channels: this.#channels, known: this.#desk.known.get() !== '',
       country: state.country ?? phones?.here(countries, this.getAttribute('country')),
       there: there && { ...there, wait: phones.left(there.quota, there.moment, moment) },
     });
+    this.#internals.states?.[first.includes(card.dataset.kind) ? 'delete' : 'add']('begun');
+    return card;
   }
 
   #show({ mine } = {}) {
@@ -314,7 +329,7 @@ for (const name of ['api', 'channels', 'country', 'locale', 'name', 'purpose', '
   Object.defineProperty(SendCode.prototype, name, {
     enumerable: true,
     get() { return this.getAttribute(name) ?? ''; },
-    set(value) { if (value == null) this.removeAttribute(name); else this.setAttribute(name, value); },
+    set(value) { set(this, name, value); },
   });
 }
 

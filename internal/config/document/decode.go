@@ -150,7 +150,9 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 			f, found := known[key]
 			switch before := len(d.Errs.Mistakes); {
 			case !found:
-				d.AddMistakeAt(n, at, "there is no such key%s", DidYouMean(key, slices.Sorted(maps.Keys(known))))
+				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
+				d.AddMistakeAt(n, at, "there is no such key%s", like)
+				d.Errs.strangeKey = d.Errs.strangeKey || like == ""
 			// it counts as left out
 			case IsNull(n) || isEmpty(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:

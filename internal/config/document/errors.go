@@ -13,7 +13,8 @@ type Mistake struct {
 
 // Errors is everything that is wrong with a configuration.
 type Errors struct {
-	Mistakes []Mistake
+	Mistakes   []Mistake
+	strangeKey bool // a key is like none that there is; an earlier version may have had it
 }
 
 // Error returns the whole list, one mistake a line.
@@ -26,6 +27,9 @@ func (e *Errors) Error() string {
 	}
 	for _, m := range e.Mistakes {
 		fmt.Fprintf(&b, "\n  - %s: %s", m.Where, m.Text)
+	}
+	if e.strangeKey {
+		b.WriteString("\nUPGRADING.md says what to write in place of keys that earlier versions had.")
 	}
 	return b.String()
 }

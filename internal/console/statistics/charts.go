@@ -201,7 +201,8 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 	})
 	times, longest := d.bars(func(s interval) (stack []amount, said string) {
 		if s.P95MS != nil {
-			stack = []amount{{class: "good", n: float64(*s.MedianMS)}, {class: "still", n: float64(*s.P95MS), level: true}}
+			stack = []amount{{class: "good", n: float64(*s.MedianMS)},
+				{class: "still", n: float64(*s.P95MS), level: true}}
 		}
 		return stack, half + " " + FormatTook(s.MedianMS, w) + w.Get("list.comma") + most + " " + FormatTook(s.P95MS, w)
 	})

@@ -13,7 +13,8 @@ func TestP95IsALine(t *testing.T) {
 	measures := func(median, p95 int64) interval {
 		return interval{measures: measures{MedianMS: &median, P95MS: &p95}}
 	}
-	d := Drawing{Stretches: []interval{measures(500, 2000), measures(1000, 1500), {}}, Each: time.Hour, W: texts.ForConsole("en"),
+	d := Drawing{Stretches: []interval{measures(500, 2000), measures(1000, 1500), {}}, Each: time.Hour,
+		W:    texts.ForConsole("en"),
 		Rows: func(time.Time, time.Time) string { return "" }}
 	charts, _ := d.MeasureCharts()
 	var got [][]partView

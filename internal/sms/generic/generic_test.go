@@ -152,8 +152,16 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		g.Receipt, g.Delivered = "s", []string{"1"}
 		return g
 	}
-	if wrong := good().Check(); len(wrong) > 0 {
-		t.Fatalf("%v", wrong)
+	for _, change := range []func(*Config){
+		func(*Config) {},
+		func(g *Config) { g.Receipt, g.Delivered, g.Undelivered = "", nil, []string{"2"} },
+		func(g *Config) { g.Poll = poll{} },
+		func(g *Config) { g.Receipt, g.Poll, g.Delivered = "", poll{}, nil },
+	} {
+		g := good()
+		if change(&g); len(g.Check()) > 0 {
+			t.Errorf("%+v: %v", g, g.Check())
+		}
 	}
 	for key, changes := range map[string][]func(*Config){
 		"url": {
@@ -194,6 +202,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		},
 		"delivered": {
 			func(g *Config) { g.Delivered = nil },
+			func(g *Config) { g.Receipt, g.Delivered = "", nil },
 			func(g *Config) { g.Receipt, g.Poll = "", poll{} },
 			func(g *Config) { g.Undelivered = []string{"1"} },
 		},

@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// personalTable is a table with data about recipients, with the statements that Erase and Forget
-// run on it; "": none.
-type personalTable struct{ Table, Erase, Forget string }
+// personalTable has the statements that Erase and Forget run on a table with data about recipients;
+// "": none.
+type personalTable struct{ Erase, Forget string }
 
 // personalTables are the tables with data about recipients. Erase removes the data about @recipient
 // except the hash; Forget removes the hash. If a new table is missing here, TestEveryColumnIsErased
@@ -21,42 +21,37 @@ func (d dialect) personalTables() []personalTable {
 		{
 			// A send that waits for its next attempt ends now. An attempt under way goes on to its
 			// outcome.
-			Table: "outbox",
 			Erase: `
 DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
 		},
 		{
 			// A caller's code says nothing of its recipient, but nobody needs it any more.
-			Table: "outbox",
 			Erase: `
 UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.among(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'sending' AND s.masked <> '•••'`),
 		},
 		{
-			Table: "sends",
 			Erase: `
 UPDATE sends SET status = 'failed', reason = 'erased', finished_at = @now
 WHERE recipient = @recipient AND status = 'queued' AND masked <> '•••'
   AND NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = sends.id)`,
 		},
 		{
-			Table: "failures",
 			Erase: `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		{Table: "sends", Erase: eraseRowsSQL(SendTable, store.InSend), Forget: forgetRowsSQL("sends")},
-		{Table: "refusals", Erase: eraseRowsSQL(RefusalTable, store.InRefusal), Forget: forgetRowsSQL("refusals")},
+		{Erase: eraseRowsSQL(SendTable, store.InSend), Forget: forgetRowsSQL("sends")},
+		{Erase: eraseRowsSQL(RefusalTable, store.InRefusal), Forget: forgetRowsSQL("refusals")},
 		{
-			Table: "failures", // after the table sends, on which the statement depends
+			// After the table sends, on which the statement depends.
 			Forget: `
 UPDATE failures SET recipient = @none
 WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = failures.id AND s.recipient = @recipient)`,
 		},
 		{
-			Table: "verifications",
 			Erase: `
 UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InSend) + `, checks = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
@@ -64,18 +59,16 @@ WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetRowsSQL("verifications"),
 		},
 		{
-			Table:  "audit_recipients",
 			Erase:  `UPDATE audit_recipients SET masked = '•••' WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: `UPDATE audit_recipients SET recipient = NULL WHERE recipient = @recipient AND masked = '•••'`,
 		},
 		{
-			Table:  "carrier_holds", // a hash and its times: there is nothing to erase
+			// A hash and its times: there is nothing to erase.
 			Forget: `DELETE FROM carrier_holds WHERE recipient = @recipient AND until <= @now`,
 		},
 		{
 			// A suppression in force needs its hash to stop messages. So the hash is removed after
 			// the suppression has ended.
-			Table: "suppressions",
 			Erase: `
 UPDATE suppressions SET masked = '•••', detail = CASE WHEN reason = 'manual' THEN '' ELSE detail END, lifted_why = ''
 WHERE recipient = @recipient AND masked <> '•••'`,
