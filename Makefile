@@ -18,7 +18,7 @@ GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=te
 TIMEOUT ?= 20m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
 TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=3 -timeout=$(TIMEOUT)
-# A program that checks the code runs for a minute: with four times the memory it spends less time on collecting garbage.
+# What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
 RACED ?= ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits ./internal/logthrottle \
@@ -66,11 +66,11 @@ demo: ## the same with a week of made-up sends in it
 
 test: tools ## every test, on servers and a browser of its own
 	@bin/ensure
-	@$(GOTESTSUM) $(TESTFLAGS) $(LONG) ./...
+	@$(LESS_GC) $(GOTESTSUM) $(TESTFLAGS) $(LONG) ./...
 
 race: tools ## the tests of what goroutines share, under the race detector
 	@bin/ensure
-	@GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(RACED)
+	@$(LESS_GC) GORACE="atexit_sleep_ms=50 $$GORACE" $(GOTESTSUM) $(RACE) $(TESTFLAGS) $(RACED)
 
 lint: ## gofmt, go vet, go.mod, staticcheck; where the network allows, govulncheck and the specification under tools from npm
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted:" $$unformatted; exit 1; fi

@@ -1,12 +1,10 @@
 package api
 
 import (
-	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,44 +14,29 @@ import (
 	"time"
 
 	"sendcode/internal/fault"
-	"sendcode/internal/gates"
-	"sendcode/internal/policy"
 	"sendcode/internal/reports"
 	"sendcode/internal/servertest"
-	"sendcode/quota"
+	vtest "sendcode/internal/verification/verificationtest"
 )
-
-// brittle is a limiter that may be away.
-type brittle struct {
-	*quota.Memory
-	away bool
-}
-
-func (b *brittle) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	if b.away {
-		return quota.Decision{}, quota.ErrUnavailable
-	}
-	return b.Memory.Take(ctx, r)
-}
 
 // signing is Mailgun, which signs a time and a token, on a clock that the test moves.
 type signing struct {
-	*testing.T
-	now     time.Time
-	limiter *brittle
+	*vtest.Rig
+	now time.Time
 }
 
 func newSigning(t *testing.T) *signing {
-	s := &signing{T: t, now: time.Unix(1_800_000_000, 0)}
-	s.limiter = &brittle{Memory: quota.NewMemory(func() time.Time { return s.now }, "shared")}
+	s := &signing{now: time.Unix(1_800_000_000, 0)}
+	s.Rig = vtest.NewRigAt(t, s.clock, nil)
 	return s
 }
 
+func (s *signing) clock() time.Time { return s.now }
+
 // replica is one of several processes behind the limiter.
 func (s *signing) replica() *providerAPI {
-	now := func() time.Time { return s.now }
-	limiter := gates.New(s.limiter, nil, policy.NewInForce(policy.Set{}, now), now, slog.New(slog.DiscardHandler))
-	return providerAPIWith(s.T, reports.Auth{Scheme: reports.Mailgun, Secrets: [][]byte{[]byte(right)}}, limiter, now)
+	return providerAPIWith(s.T, reports.Auth{Scheme: reports.Mailgun, Secrets: [][]byte{[]byte(right)}},
+		s.Replica(s.MailServer).Gates, s.clock)
 }
 
 // event is signed at a time, and tells of a kind.
@@ -112,7 +95,9 @@ func TestASignatureIsGoodOnce(t *testing.T) {
 func TestAFailedRequestUsesNoSignature(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		s := newSigning(t)
-		s.limiter.away = away
+		if away {
+			s.LoseLimiter()
+		}
 		x := s.replica()
 		heard := func(body string, err error, status, events int) {
 			t.Helper()

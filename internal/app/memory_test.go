@@ -11,6 +11,7 @@ import (
 func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before, gc := debug.SetMemoryLimit(-1), debug.SetGCPercent(100)
 	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(gc) })
+	t.Setenv("GOGC", "")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(1_000_000_000_000)))
 	t.Setenv("GOMEMLIMIT", "8TiB")
 	TuneGC(memlimit.WithProvider(memlimit.Limit(5_000_000_000)))

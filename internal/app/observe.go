@@ -113,7 +113,7 @@ func (s *statements) Began(ctx context.Context, _ string) context.Context {
 func (s *statements) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
 	s.observe(kind, took)
 	if s.traces != nil {
-		s.traces.Ended(ctx, "database "+name())
+		s.traces.Ended(ctx, func() string { return "database " + name() })
 	}
 	if took < slowStatement {
 		return

@@ -103,13 +103,13 @@ type tracedLimiter struct {
 // Take implements gates.Limiter.
 func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	ctx = l.traces.Began(ctx)
-	defer l.traces.Ended(ctx, "limiter take")
+	defer l.traces.Ended(ctx, func() string { return "limiter take" })
 	return l.Limiter.Take(ctx, r)
 }
 
 // Peek implements gates.Limiter.
 func (l tracedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	ctx = l.traces.Began(ctx)
-	defer l.traces.Ended(ctx, "limiter peek")
+	defer l.traces.Ended(ctx, func() string { return "limiter peek" })
 	return l.Limiter.Peek(ctx, r)
 }

@@ -114,7 +114,7 @@ func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaV
 		return quotaView{Reason: w.Get("quota.away")}
 	}
 	as := w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))
-	return quotaView{Rows: pipsOf(d, w), As: as}
+	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
 // readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the

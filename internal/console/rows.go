@@ -199,7 +199,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words
 		all.Go(func() error {
 			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
 				store.SecretKey); err == nil {
-				*shown = pipsOf(d, w)
+				*shown = quotaPips(d, w)
 			}
 			return nil
 		})
@@ -208,8 +208,8 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words
 	return by
 }
 
-// pipsOf returns what to draw for each of a recipient's rules.
-func pipsOf(d quota.Decision, w texts.Words) (all []web.Pips) {
+// quotaPips returns what to draw for each of a recipient's rules.
+func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
 	for _, s := range d.Public().Rules {
 		p := web.PipsOf(s)
 		p.Name, p.Note = s.Name, w.Plural("quota.left", s.Remaining())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -385,17 +384,16 @@ func TestWhatTheDatabaseAdmittedAloneKeepsItsAge(t *testing.T) {
 // An event that this process refuses keeps no place in the limiter: neither one that this counted
 // before its answer was lost, nor one whose refund it did not take. A reset is for both.
 func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		memory := quota.NewMemory(time.Now, "redis")
-		limiter := vtest.NewLimiter(memory, vtest.Unreachable())
-		g := gates.New(limiter, nil, nil, time.Now, slog.New(slog.DiscardHandler))
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		r.LoseLimiter()
+		limiter, g := r.Limiter, r.Svc.Gates
 		var refunded []string
 		g.RefundLater = func(id string, _ map[quota.Scope]string) { refunded = append(refunded, id) }
 		take := func(id string) bool {
 			d, _, err := g.TakeOrLocal(t.Context(),
 				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
 					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
-			time.Sleep(gates.Pause)
+			r.Sleep(gates.Pause)
 			return d.Admitted && err == nil
 		}
 		admitted := []bool{take("a"), take("b")}

@@ -26,13 +26,12 @@ func watched(s *vtest.Settings) {
 // place is given back. Others, and mail, go on. When the time is over, so does the prefix.
 func TestPumpedPrefixIsPaused(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
-		seen := r.Observe()
 		r.Pump(0, 20)
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
 		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
-		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), seen.Take("paused shop DE"))
+		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Observed.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
 		r.WantLine("the send, messages", vtest.Line("failed paused", left), r.Status(a), len(r.Carrier.Accepted()))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -17,8 +15,8 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/limits"
-	"sendcode/internal/policy"
 	"sendcode/internal/servertest"
+	vtest "sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
 )
 
@@ -61,12 +59,12 @@ func (s *shared) Peek(ctx context.Context, r quota.Request) (quota.Decision, err
 	return s.unlessAway(ctx, r, s.Memory.Peek)
 }
 
+// rig is the limits of a service.
 type rig struct {
-	*testing.T
+	*vtest.Rig
 	*limits.Service
 	gates   *gates.Gates
 	limiter *shared
-	heard   []string
 }
 
 func rule(name string, limit int, window time.Duration, keys ...string) limits.Rule {
@@ -81,16 +79,11 @@ var set = limits.Set{
 }
 
 func inBubble(t *testing.T, test func(r *rig)) {
-	servertest.Bubble(t, func(t *testing.T) {
-		r := &rig{T: t, limiter: &shared{Memory: quota.NewMemory(time.Now, "shared")}}
-		r.gates = gates.New(r.limiter, nil, policy.NewInForce(policy.Set{}, time.Now), time.Now,
-			slog.New(slog.NewTextHandler(io.Discard, nil)))
-		r.Service = limits.New(r.gates, []byte("a secret"), set,
-			func(limit string, o limits.Operation, outcome string) {
-				r.limiter.mu.Lock()
-				defer r.limiter.mu.Unlock()
-				r.heard = append(r.heard, fmt.Sprint(limit, " ", o, " ", outcome))
-			})
+	t.Helper()
+	vtest.InBubbleIdle(t, nil, func(v *vtest.Rig) {
+		r := &rig{v, v.Svc.Limits, v.Svc.Gates, &shared{Memory: quota.NewMemory(time.Now, "shared")}}
+		r.Limiter.Set(r.limiter)
+		r.SetLimits(set)
 		test(r)
 	})
 }
@@ -128,9 +121,9 @@ func TestTakePeekAndRecord(t *testing.T) {
 		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 59m59s false")
 		r.expect(limits.Record, "gift", "", "user=42", "true [0 0] 1h0m0s false") // over the limit
 		r.expect(limits.Peek, "gift", "", "user=42", "false [0 0] 1h0m0s false")
-		const want = "gift peek looked, gift take admitted, gift take refused, gift take admitted, " +
-			"gift record recorded, gift record recorded, gift record recorded, gift peek looked"
-		servertest.Same(r.T, "outcomes", strings.Join(r.heard, ", "), want)
+		r.WantLine("outcomes", "2 2 1 3", r.Observed.Take("limit gift peek looked"),
+			r.Observed.Take("limit gift take admitted"), r.Observed.Take("limit gift take refused"),
+			r.Observed.Take("limit gift record recorded"))
 	})
 }
 

@@ -60,14 +60,11 @@ func overSMTP(r *vtest.Rig, trusted bool) played {
 
 func overHTTPS(r *vtest.Rig, rig mailapitest.Rig, trusted bool) played {
 	s := mailapitest.New(r.T, rig)
-	config, err := mailapi.ParseURL(s.URL())
-	r.NoError(err)
-	config.Dial = s.Dial
-	if !trusted {
-		config.RootCAs = nil
-	}
-	server, err := mailapi.New(config)
-	r.NoError(err)
+	server := s.Account(r, func(c *mailapi.Config) {
+		if !trusted {
+			c.RootCAs = nil
+		}
+	})
 	return played{server, func(situation string) {
 		switch situation {
 		case "refused":
@@ -163,12 +160,7 @@ func TestUnknownRepeatedIsOneMail(t *testing.T) {
 		}
 		vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
 			s := mailapitest.New(r.T, rig)
-			config, err := mailapi.ParseURL(s.URL())
-			r.NoError(err)
-			config.Dial = s.Dial
-			server, err := mailapi.New(config)
-			r.NoError(err)
-			r.Svc = r.Replica(mailserver.New(server))
+			r.Svc = r.Replica(mailserver.New(s.Account(r)))
 			r.Start()
 			s.Script(mailapitest.Accepts, mailapitest.Breaks(""))
 			a := r.SendTo(vtest.Ana)

@@ -73,7 +73,7 @@ const few = 2
 // have many places left.
 func (l *visit) addRules(k *card) {
 	rules := l.answer.Quota.Rules
-	k.Rows = l.t.quotaMarks(l.answer.Quota)
+	k.Rows = l.t.quotaPips(l.answer.Quota)
 	var shortest time.Duration
 	for _, s := range rules {
 		if s.Scope == quota.Recipient && (shortest == 0 || s.Window < shortest) {
@@ -88,9 +88,9 @@ func (l *visit) addRules(k *card) {
 	})
 }
 
-// quotaMarks returns the dots that show how much of each rule is used: the recipient's rules, and a
+// quotaPips returns the dots that show how much of each rule is used: the recipient's rules, and a
 // rule of a network or of all only while it refuses.
-func (t words) quotaMarks(d quota.Decision) []web.Pips {
+func (t words) quotaPips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
 		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]

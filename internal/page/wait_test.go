@@ -55,7 +55,7 @@ func TestPipsSayTheTruthBesideThem(t *testing.T) {
 		return quota.Rule{Scope: scope, Limit: limit, Window: time.Hour}
 	}
 	var got []string
-	for _, row := range english.quotaMarks(quota.Decision{Rules: []quota.State{
+	for _, row := range english.quotaPips(quota.Decision{Rules: []quota.State{
 		{Rule: rule(quota.Recipient, 1), Used: 1, RetryAfter: 41713 * time.Millisecond},
 		{Rule: rule(quota.Recipient, 5), Used: 2},
 		{Rule: rule(quota.Recipient, 5), Used: 5, RetryAfter: 28 * time.Minute},

@@ -87,9 +87,9 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// Began begins the span of a call that is part of a trace, and Ended ends it. The call may wait and
-// share its trip with others: the trip's span then belongs to the call that came first, and the
-// others' spans show the wait.
+// Began begins the span of a call that is part of a trace, and Ended ends it; name is called for
+// such a call alone. The call may wait and share its trip with others: the trip's span then belongs
+// to the call that came first, and the others' spans show the wait.
 func (t *Traces) Began(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -99,9 +99,9 @@ func (t *Traces) Began(ctx context.Context) context.Context {
 }
 
 // Ended ends the span that Began began, with the context that it returned, and names it.
-func (t *Traces) Ended(ctx context.Context, name string) {
+func (t *Traces) Ended(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetName(name)
+		span.SetName(name())
 		span.End()
 	}
 }

@@ -99,7 +99,6 @@ func from(ip string) verification.Caller {
 // longer until it is over.
 func TestAnAppUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(500)), func(r *vtest.Rig) {
-		seen := r.Observe()
 		honest := from("203.0.113.7")
 		approve := func(what string, ask verification.Ask, length int) {
 			t.Helper()
@@ -129,8 +128,8 @@ func TestAnAppUnderAttack(t *testing.T) {
 		both(8)
 		extra := vtest.AskFor("more@attacker.example", vtest.By(from("10.9.9.9")))
 		r.Guess(extra.Caller, 5, r.Send(extra).View.ID)
-		r.WantLine("bounds met, and refusals", "true 0 0", seen.Take("bound app") > 0, seen.Take("bound network"),
-			seen.Take("checked refused"))
+		r.WantLine("bounds met, and refusals", "true 0 0", r.Observed.Take("bound app") > 0, r.Observed.Take("bound network"),
+			r.Observed.Take("checked refused"))
 		alarms := func() int {
 			return strings.Count(r.Printed.String(),
 				"level=ERROR msg=\"failed checks exceed the app")
@@ -319,14 +318,13 @@ func TestACheckMeetsALockout(t *testing.T) {
 // own count back, so it never does.
 func TestAnAppsBoundIsPassedByTheNextFailure(t *testing.T) {
 	vtest.InBubbleWith(t, boundedApp(3), func(r *vtest.Rig) {
-		seen := r.Observe()
 		id := r.SendTo(vtest.Ana).View.ID
 		r.Guess(vtest.BackEnd, 2, id)
 		r.WantApproved(id, r.LastCode()) // the third, while it is compared
 		id = r.SendTo("bea@example.com").View.ID
 		r.Guess(vtest.BackEnd, 1, id)
-		r.Want("alarms at the bound", seen.Take("bound app"), 0)
+		r.Want("alarms at the bound", r.Observed.Take("bound app"), 0)
 		r.Guess(vtest.BackEnd, 1, id)
-		r.Want("alarms over the bound", seen.Take("bound app"), 1)
+		r.Want("alarms over the bound", r.Observed.Take("bound app"), 1)
 	})
 }

@@ -58,7 +58,6 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 // which says nothing of that.
 func TestRefusalsAreCountedByGate(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		seen := r.Observe()
 		r.SendTo(vtest.Ana)
 		for outcome, before := range map[string]func(){
 			"refused": func() {}, "refused_by_database": func() { r.EmptyLimiter() },
@@ -66,7 +65,7 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 		} {
 			before()
 			r.RefuseTo(vtest.Ana)
-			if n := seen.Take("decided " + outcome + " minute"); n != 1 {
+			if n := r.Observed.Take("decided " + outcome + " minute"); n != 1 {
 				t.Errorf("%s is counted %d times", outcome, n)
 			}
 			r.EmptyLimiter()

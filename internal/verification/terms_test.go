@@ -207,7 +207,6 @@ var trial = vtest.WithRules(
 
 func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, trial, func(r *vtest.Rig) {
-		seen := r.Observe()
 		for range 4 {
 			r.WantQuota("a success", r.SendTo(vtest.Ana).Quota, "[0]", time.Minute)
 			r.WantQuota("a refusal", r.RefuseTo(vtest.Ana).Quota, "[0]", time.Minute)
@@ -215,7 +214,7 @@ func TestObservingRulesRefuseNothingAndAreInTheDatabase(t *testing.T) {
 		}
 		r.WantQuota("a look", r.QuotaOf(""), "[1]", 0)
 		r.WantObserved(nil, nil, []string{"stricter"}, []string{"stricter", "office"})
-		r.WantLine("metrics", "2 1", seen.Take("observed email shop stricter"), seen.Take("observed email shop office"))
+		r.WantLine("metrics", "2 1", r.Observed.Take("observed email shop stricter"), r.Observed.Take("observed email shop office"))
 	})
 }
 

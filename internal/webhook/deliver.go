@@ -13,7 +13,6 @@ import (
 // Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
 type Deliverer struct {
 	Parts
-	post func(c *client, ctx context.Context, to Endpoint, e store.AppEvent) answer
 	wake chan struct{}
 	done sync.WaitGroup
 
@@ -45,7 +44,7 @@ func New(s Settings, p Parts) *Deliverer {
 	if p.Tick == 0 {
 		p.Tick = tick
 	}
-	d := &Deliverer{Parts: p, post: (*client).post, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
+	d := &Deliverer{Parts: p, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
 	d.base, d.halt = context.WithCancel(context.Background())
 	d.Change(s)
 	return d
@@ -166,7 +165,7 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 		if d.Tracer != nil {
 			ctx = d.Tracer.BeginEvent(ctx, e)
 		}
-		got := d.post(c, ctx, to, e)
+		got := c.post(ctx, to, e)
 		if d.Tracer != nil {
 			d.Tracer.EndEvent(ctx, got.word, !got.ok)
 		}

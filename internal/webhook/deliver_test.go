@@ -1,8 +1,8 @@
-package webhook
+package webhook_test
 
 import (
 	"context"
-	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +10,9 @@ import (
 
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/internal/webhook"
 )
 
 func TestEventsAreDeliveredAtOnce(t *testing.T) {
@@ -21,12 +24,11 @@ func TestEventsAreDeliveredAtOnce(t *testing.T) {
 		synctest.Wait() // no time has passed: it did not wait for a tick
 		r.is(first, store.EventDelivered, 1)
 		second, other := r.happens("shop"), r.happens("no receiver")
-		pass(tick) // and without a word as well: another replica wrote it
+		r.Sleep(webhook.Tick) // and without a word as well: another replica wrote it
 		r.is(second, store.EventDelivered, 1)
 		r.is(other, store.EventPending, 0)
-		if r.told["shop delivered"] != 2 || len(r.told) != 1 {
-			t.Errorf("%v", r.told)
-		}
+		r.WantLine("attempts, and what is observed of them", "2 2 0", len(r.posts),
+			r.Observed.Take("attempted shop delivered"), r.Observed.Take("attempted no receiver retried"))
 	})
 }
 
@@ -39,8 +41,8 @@ func TestWaits(t *testing.T) {
 			3: func(time.Duration) time.Duration { return 0 },
 			5: func(most time.Duration) time.Duration { return most },
 		} {
-			d := New(Settings{}, Parts{Random: random})
-			if got := d.backoff(n); want != 0 && got != want*share/4 {
+			d := webhook.New(webhook.Settings{}, webhook.Parts{Random: random})
+			if got := webhook.Backoff(d, n); want != 0 && got != want*share/4 {
 				t.Errorf("after attempt %d it waits %v, want %v", n, got, want*share/4)
 			}
 		}
@@ -52,17 +54,18 @@ func TestEventsAreTriedForADay(t *testing.T) {
 		r.tick = time.Minute
 		_, stop := r.replica("shop")
 		defer stop()
-		r.answers("shop", always(answer{word: "500"}))
+		r.answers("shop", always(http.StatusInternalServerError))
 		id := r.happens("shop")
-		pass(29 * time.Hour)
+		r.Sleep(29 * time.Hour)
 		n := len(r.posts)
-		if last := r.posts[n-1].at; n < 9 || n > 14 || last > life || last < 17*time.Hour {
+		if last := r.posts[n-1].at; n < 9 || n > 14 || last > webhook.Life || last < 17*time.Hour {
 			t.Errorf("%d attempts, the last after %v", n, last)
 		}
 		r.is(id, store.EventGivenUp, n)
-		if e := r.event(id); e.Answer != "500" || r.told["shop given_up"] != 1 || r.told["shop retried"] != n-1 ||
-			!strings.Contains(r.errors.String(), id.String()) {
-			t.Errorf("%+v %v %s", e, r.told, r.errors.String())
+		r.WantLine("the answer, given up, retried", vtest.Line("500", 1, n-1), r.event(id).Answer,
+			r.Observed.Take("attempted shop given_up"), r.Observed.Take("attempted shop retried"))
+		if !strings.Contains(r.Printed.String(), `level=ERROR msg="webhook event given up" event=`+id.String()) {
+			t.Errorf("no line says so: %s", r.Printed)
 		}
 	})
 }
@@ -71,18 +74,18 @@ func TestWhatAReceiverWishes(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		_, stop := r.replica("shop", "gone")
 		defer stop()
-		r.answers("shop", always(answer{word: "503", after: 10 * time.Minute}))
-		r.answers("gone", always(answer{word: "410", gone: true}))
+		r.answers("shop", always(http.StatusServiceUnavailable, "Retry-After", "600"))
+		r.answers("gone", always(http.StatusGone))
 		id, gone := r.happens("shop"), r.happens("gone")
-		pass(10 * time.Minute)
+		r.Sleep(10 * time.Minute)
 		r.is(id, store.EventPending, 1)
 		r.is(gone, store.EventGivenUp, 1)
-		pass(2 * tick)
+		r.Sleep(2 * webhook.Tick)
 		r.is(id, store.EventPending, 2)
 		// The next event is tried all the same: the address is the operator's to take away.
 		r.answers("gone", nil)
 		next := r.happens("gone")
-		pass(tick)
+		r.Sleep(webhook.Tick)
 		r.is(next, store.EventDelivered, 1)
 	})
 }
@@ -99,23 +102,23 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 		}
 		d.Wake()
 		synctest.Wait()
-		servertest.Same(t, "attempts under way", r.count("dead"), maxShare)
+		servertest.Same(t, "attempts under way", r.count("dead"), webhook.MaxShare)
 		for range 40 {
 			id := r.happens("shop")
 			d.Wake()
 			synctest.Wait()
 			r.is(id, store.EventDelivered, 1)
-			pass(time.Second)
+			r.Sleep(time.Second)
 		}
 		before := r.count("dead")
-		pass(10 * attemptTimeout)
+		r.Sleep(10 * webhook.AttemptTimeout)
 		if n := r.count("dead") - before; n < 9 || n > 11 {
 			t.Errorf("%d attempts in the time of ten, one after the other", n)
 		}
 		// It is back: soon all of them have arrived, some after their wait.
 		r.answers("dead", nil)
-		pass(15 * time.Minute)
-		events, err := r.db.AppEvents(r.Context(),
+		r.Sleep(15 * time.Minute)
+		events, err := r.Store.AppEvents(r.Context(),
 			store.AppEventFilter{App: "dead", State: store.EventDelivered, Limit: 200})
 		if err != nil || len(events) != 200 {
 			t.Errorf("%d arrived, %v", len(events), err)
@@ -126,18 +129,14 @@ func TestADeadReceiverHoldsUpNoOther(t *testing.T) {
 // More events than there is room for: the next ones go when one has arrived, not at the next tick.
 func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", func(context.Context) answer {
-			time.Sleep(10 * time.Millisecond)
-			return answer{word: "200",
-				ok: true}
-		})
-		for range 10 * maxShare {
+		r.answers("shop", after(func() { time.Sleep(10 * time.Millisecond) }))
+		for range 10 * webhook.MaxShare {
 			r.happens("shop")
 		}
 		_, stop := r.replica("shop")
 		defer stop()
-		pass(100 * time.Millisecond)
-		servertest.Same(t, "arrived", r.told["shop delivered"], 10*maxShare)
+		r.Sleep(100 * time.Millisecond)
+		servertest.Same(t, "arrived", r.Observed.Take("attempted shop delivered"), 10*webhook.MaxShare)
 	})
 }
 
@@ -146,22 +145,23 @@ func TestABacklogIsWorkedOffWithoutPauses(t *testing.T) {
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		release := make(chan struct{})
-		r.answers("shop", func(context.Context) answer { <-release; return answer{word: "200", ok: true} })
+		r.answers("shop", after(func() { <-release }))
 		_, stopDead := r.replica("shop")
 		id := r.happens("shop")
-		pass(2 * tick)
+		r.Sleep(2 * webhook.Tick)
 		r.answers("shop", nil)
 		_, stop := r.replica("shop")
-		pass(lease - 3*tick)
+		r.Sleep(webhook.Lease - 3*webhook.Tick)
 		r.is(id, store.EventPending, 1)
-		pass(3 * tick)
+		r.Sleep(3 * webhook.Tick)
 		r.is(id, store.EventDelivered, 2)
 		delivered := r.event(id)
 		close(release) // the sleeper's word comes too late
-		pass(tick)
-		if e := r.event(id); e != delivered || r.told["shop delivered"] != 1 || len(r.posts) != 2 ||
+		r.Sleep(webhook.Tick)
+		if e := r.event(id); e != delivered || len(r.posts) != 2 ||
+			r.Observed.Take("attempted shop delivered") != 1 ||
 			r.posts[0].id != r.posts[1].id {
-			t.Errorf("%+v %v", e, r.told)
+			t.Errorf("%+v %v", e, r.posts)
 		}
 		stop()
 		stopDead()
@@ -172,17 +172,13 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 // once.
 func TestStopHandsBack(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.answers("shop", func(ctx context.Context) answer {
-			time.Sleep(2 * time.Second)
-			return answer{word: "200",
-				ok: true}
-		})
+		r.answers("shop", after(func() { time.Sleep(2 * time.Second) }))
 		r.answers("slow", hang)
 		id, slow := r.happens("shop"), r.happens("slow")
 		_, stop := r.replica("shop", "slow")
 		began := time.Now()
 		stop()
-		servertest.Same(t, "stopped after", time.Since(began), stopWait)
+		servertest.Same(t, "stopped after", time.Since(began), webhook.StopWait)
 		r.is(id, store.EventDelivered, 1)
 		r.is(slow, store.EventPending, 1)
 		r.answers("slow", nil)
@@ -197,14 +193,14 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 		_, stop := r.replica("shop")
 		defer stop()
 		id := r.happens("shop")
-		r.fail("AppEventsDue", "ForgetAppEvents")
-		pass(time.Minute)
+		r.FailStore(sqlitetest.Down, "AppEventsDue", "ForgetAppEvents")
+		r.Sleep(time.Minute)
 		servertest.Same(t, "attempts without a lease", len(r.posts), 0)
-		r.fail("AppEventEnded")
-		pass(2 * tick)
-		r.fail()
+		r.FailStore(sqlitetest.Down, "AppEventEnded")
+		r.Sleep(2 * webhook.Tick)
+		r.MendStore()
 		r.is(id, store.EventPending, 1)
-		pass(lease + tick) // it arrived, and that could not be recorded: it arrives again
+		r.Sleep(webhook.Lease + webhook.Tick) // it arrived, and that could not be recorded: it arrives again
 		r.is(id, store.EventDelivered, 2)
 		if len(r.posts) != 2 || r.posts[0].id != r.posts[1].id {
 			t.Errorf("%v", r.posts)
@@ -215,11 +211,11 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 func TestChange(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
-		d.Change(Settings{})
+		d.Change(webhook.Settings{})
 		id := r.happens("shop")
-		pass(time.Minute)
+		r.Sleep(time.Minute)
 		r.is(id, store.EventPending, 0)
-		d.Change(Settings{Endpoints: map[string]Endpoint{"shop": {URL: "https://elsewhere.example"}}})
+		d.Change(endpoints("shop"))
 		synctest.Wait()
 		r.is(id, store.EventDelivered, 1)
 
@@ -230,13 +226,11 @@ func TestChange(t *testing.T) {
 		_, stop = r.replica()
 		defer stop()
 		lost := r.happens("shop")
-		pass(keep + 2*sweep)
+		r.Sleep(webhook.Keep + 2*webhook.Sweep)
 		r.is(lost, store.EventGivenUp, 0)
-		if r.told[" given_up"] != 1 {
-			t.Errorf("%v", r.told)
-		}
-		pass(keep + 2*sweep)
-		if events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
+		r.Want("given up", r.Observed.Take("attempted  given_up"), 1)
+		r.Sleep(webhook.Keep + 2*webhook.Sweep)
+		if events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200}); err != nil ||
 			len(events) != 0 {
 			t.Errorf("%d are kept, %v", len(events), err)
 		}
@@ -246,22 +240,23 @@ func TestChange(t *testing.T) {
 // forgetful is a database that is asked to forget alone: n old events in each step, and the rest of
 // a step given up.
 type forgetful struct {
-	Database
+	webhook.Database
 	steps []int
 }
 
 func (f *forgetful) ForgetAppEvents(context.Context, time.Duration, int) (int, int, error) {
 	n := f.steps[0]
 	f.steps = f.steps[1:]
-	return n, sweepLimit - n, nil
+	return n, webhook.SweepLimit - n, nil
 }
 
 // One look forgets all that there is, in several steps.
 func TestForgetsInSteps(t *testing.T) {
-	db := &forgetful{steps: []int{sweepLimit, 0, sweepLimit, sweepLimit, 7}}
-	o := &rig{T: t, told: map[string]int{}}
-	New(Settings{}, Parts{DB: db, Observer: o, Logger: slog.New(slog.DiscardHandler)}).deleteOld(t.Context())
-	if len(db.steps) != 0 || o.told[" given_up"] != 2*sweepLimit-7 {
-		t.Errorf("%d steps left, %v", len(db.steps), o.told)
-	}
+	db := &forgetful{steps: []int{webhook.SweepLimit, 0, webhook.SweepLimit, webhook.SweepLimit, 7}}
+	r := vtest.NewRig(t, nil)
+	d := r.Svc.Hooks
+	d.DB = db
+	webhook.DeleteOld(d, t.Context())
+	r.WantLine("steps left, given up", vtest.Line(0, 2*webhook.SweepLimit-7), len(db.steps),
+		r.Observed.Take("attempted  given_up"))
 }

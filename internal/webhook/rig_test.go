@@ -1,11 +1,10 @@
-package webhook
+package webhook_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
-	"log/slog"
-	"slices"
-	"strings"
+	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,53 +12,53 @@ import (
 
 	"github.com/google/uuid"
 
-	"sendcode/internal/servertest"
 	"sendcode/internal/store"
-	"sendcode/internal/store/sqlite/sqlitetest"
+	vtest "sendcode/internal/verification/verificationtest"
+	"sendcode/internal/webhook"
 )
 
-// rig is a deliverer, or several, over one database in memory, inside a bubble with a clock of its
-// own.
+// rig is a deliverer, or several, of a service, and the receivers of apps.
 type rig struct {
-	*testing.T
-	db     *sqlitetest.DB
+	*vtest.Rig
 	began  time.Time
 	tick   time.Duration // of later replicas; 0: the usual one
 	serial uint32
 
 	mu     sync.Mutex
 	posts  []posted
-	told   map[string]int // of the observer, "app outcome"
-	answer map[string]func(ctx context.Context) answer
-	errors strings.Builder
+	answer map[string]receiver // by app; nil: it takes all
 }
+
+// receiver answers one request.
+type receiver func(r *http.Request) (*http.Response, error)
 
 // posted is one attempt as a receiver saw it.
 type posted struct {
-	id  uuid.UUID
-	app string
-	at  time.Duration // since the test began
+	id, app string
+	at      time.Duration // since the test began
 }
 
 func inBubble(t *testing.T, test func(r *rig)) {
 	t.Helper()
-	servertest.Bubble(t, func(t *testing.T) {
-		test(&rig{
-			T: t, db: sqlitetest.Open(t, time.Now), began: time.Now(), told: map[string]int{},
-			answer: map[string]func(context.Context) answer{},
-		})
+	vtest.InBubbleIdle(t, nil, func(r *vtest.Rig) {
+		test(&rig{Rig: r, began: time.Now(), answer: map[string]receiver{}})
 	})
 }
 
-// replica runs a deliverer for the apps until the returned function is called.
-func (r *rig) replica(apps ...string) (*Deliverer, func()) {
-	s := Settings{Endpoints: map[string]Endpoint{}}
+// endpoints are the receivers of the apps.
+func endpoints(apps ...string) webhook.Settings {
+	s := webhook.Settings{Endpoints: map[string]webhook.Endpoint{}}
 	for _, app := range apps {
-		s.Endpoints[app] = Endpoint{URL: "https://" + app + ".example"}
+		s.Endpoints[app] = webhook.Endpoint{URL: "https://" + app}
 	}
-	d := New(s, Parts{DB: r.db, Observer: r, Tick: r.tick,
-		Logger: slog.New(slog.NewTextHandler(&r.errors, &slog.HandlerOptions{Level: slog.LevelError}))})
-	d.post = r.post
+	return s
+}
+
+// replica runs a deliverer for the apps until the returned function is called.
+func (r *rig) replica(apps ...string) (*webhook.Deliverer, func()) {
+	d := r.Replica(r.MailServer).Hooks
+	d.Transport, d.Tick = r, cmp.Or(r.tick, d.Tick)
+	d.Change(endpoints(apps...))
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); d.Run(ctx) }()
@@ -67,37 +66,45 @@ func (r *rig) replica(apps ...string) (*Deliverer, func()) {
 	return d, func() { cancel(); <-stopped }
 }
 
-func (r *rig) post(_ *client, ctx context.Context, _ Endpoint, e store.AppEvent) answer {
+// RoundTrip implements http.RoundTripper.
+func (r *rig) RoundTrip(request *http.Request) (*http.Response, error) {
+	app := request.URL.Host
 	r.mu.Lock()
-	r.posts = append(r.posts, posted{e.ID, e.App, time.Since(r.began)})
-	f := r.answer[e.App]
+	r.posts = append(r.posts, posted{request.Header.Get("Webhook-Id"), app, time.Since(r.began)})
+	answer := r.answer[app]
 	r.mu.Unlock()
-	if f == nil {
-		return answer{word: "200", ok: true}
+	if answer == nil {
+		answer = always(http.StatusOK)
 	}
-	return f(ctx)
+	return answer(request)
 }
 
-func (r *rig) Attempted(app, outcome string, _ time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told[app+" "+outcome]++
-}
-
-func (r *rig) answers(app string, f func(context.Context) answer) {
+func (r *rig) answers(app string, f receiver) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer[app] = f
 }
 
-func always(a answer) func(context.Context) answer { return func(context.Context) answer { return a } }
+// always answers with a status, and with pairs of a header's name and value.
+func always(status int, header ...string) receiver {
+	return func(*http.Request) (*http.Response, error) {
+		a := &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody}
+		for i := 0; i < len(header); i += 2 {
+			a.Header.Set(header[i], header[i+1])
+		}
+		return a, nil
+	}
+}
+
+// after answers 200 after a while.
+func after(wait func()) receiver {
+	return func(r *http.Request) (*http.Response, error) { wait(); return always(http.StatusOK)(r) }
+}
 
 // hang is a receiver that takes the connection and says nothing.
-func hang(ctx context.Context) answer {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	<-ctx.Done()
-	return answer{word: "timeout"}
+func hang(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 // happens writes an event of an app, as the outbox does.
@@ -112,11 +119,11 @@ func (r *rig) happens(app string) uuid.UUID {
 		Purposes: []string{"login"}, TTL: time.Hour, Lease: time.Minute,
 		Verification: store.Verification{ID: "v-" + id.String(), MaxAttempts: 5},
 	}
-	if _, err := r.db.Begin(r.Context(), in); err != nil {
+	if _, err := r.Store.Begin(r.Context(), in); err != nil {
 		r.Fatal(err)
 	}
 	tell := store.NewEvent{ID: id, Type: "send.sent"}
-	if done, err := r.db.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent,
+	if done, err := r.Store.Finish(r.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Sent,
 		Event: tell}); err != nil || !done {
 		r.Fatal(done, err)
 	}
@@ -125,7 +132,7 @@ func (r *rig) happens(app string) uuid.UUID {
 
 func (r *rig) event(id uuid.UUID) store.AppEvent {
 	r.Helper()
-	events, err := r.db.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
+	events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -154,19 +161,4 @@ func (r *rig) count(app string) (n int) {
 		}
 	}
 	return n
-}
-
-// fail makes these methods of the database fail, and no other.
-func (r *rig) fail(methods ...string) {
-	r.db.SetFault(func(method string) sqlitetest.Fault {
-		if slices.Contains(methods, method) {
-			return sqlitetest.Down
-		}
-		return sqlitetest.None
-	})
-}
-
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -127,24 +126,13 @@ func (b *rig) measureLimiter() string {
 // together has callers call until the time is over; the run has the processor time of Redis alone.
 func (b *rig) together(callers int, length time.Duration, call func(context.Context) error) run {
 	before := usageOf(b.redis.PID())
-	var made atomic.Int64
-	var all sync.WaitGroup
 	began := time.Now()
-	for range callers {
-		all.Go(func() {
-			for time.Since(began) < length {
-				if err := call(b.Context()); err != nil {
-					b.Error(err)
-					return
-				}
-				made.Add(1)
-			}
-		})
-	}
-	all.Wait()
+	made := b.ask(contender{name: "the limiter"}, callers, length, func(*caller) (int64, error) {
+		return 0, call(b.Context())
+	})
 	took := time.Since(began)
 	after := usageOf(b.redis.PID())
-	return run{sends: int(made.Load()), took: took,
+	return run{sends: len(made), took: took,
 		cpu: used(map[string]usage{inRedis: before}, map[string]usage{inRedis: after})}
 }
 

@@ -127,12 +127,17 @@ func (s *Stack) Config() config.Config {
 func (s *Stack) Start(n int) *Stack {
 	s.Helper()
 	for range n {
-		logger := slog.New(slog.NewJSONHandler(s.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		a, err := app.New(s.Context(), s.Config(), logger)
+		a, err := s.New(s.Config())
 		Must(s.T, err)
 		s.Serve(a)
 	}
 	return s
+}
+
+// New builds a replica, for Serve. It logs to Printed.
+func (s *Stack) New(cfg config.Config) (*app.App, error) {
+	logger := slog.New(slog.NewJSONHandler(s.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return app.New(s.Context(), cfg, logger)
 }
 
 // Serve adds a replica that was built.

@@ -19,24 +19,6 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// account makes a server for a provider.
-func account(t *testing.T, s *mailapitest.Server, change ...func(*mailapi.Config)) *mailapi.Server {
-	t.Helper()
-	config, err := mailapi.ParseURL(s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Dial = s.Dial
-	for _, c := range change {
-		c(&config)
-	}
-	server, err := mailapi.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return server
-}
-
 // deliver offers a sample mail, and looks for secrets in the failure.
 func deliver(t *testing.T, ctx context.Context, s *mailapi.Server, n int) (string, *delivery.Error) {
 	t.Helper()
@@ -72,7 +54,7 @@ func each(t *testing.T, test func(t *testing.T, rig mailapitest.Rig, s *mailapit
 // TestAnswers: what an answer becomes, after how many requests.
 func TestAnswers(t *testing.T) {
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
-		server := account(t, s)
+		server := s.Account(t)
 		reply, fail := deliver(t, t.Context(), server, 1)
 		if all := s.Mails(); fail != nil || reply != fmt.Sprint(rig.Accepted.Status) || len(all) != 1 ||
 			all[0].To != smtptest.Recipient ||
@@ -116,7 +98,7 @@ func TestTheMailArrivesWhole(t *testing.T) {
 		if fail != nil {
 			t.Fatal(fail)
 		}
-		if _, _, fail := account(t, s).Deliver(t.Context(), math.MaxInt64, func() bool { return true },
+		if _, _, fail := s.Account(t).Deliver(t.Context(), math.MaxInt64, func() bool { return true },
 			encoded); fail != nil {
 			t.Fatal(fail)
 		}
@@ -140,7 +122,7 @@ func TestWait(t *testing.T) {
 		later := rig.Later
 		later.Header = map[string][]string{"Retry-After": {"7"}}
 		s.Script(mailapitest.Answers(later))
-		if _, fail := deliver(t, t.Context(), account(t, s), 1); fail == nil || fail.RetryAfter != 7*time.Second {
+		if _, fail := deliver(t, t.Context(), s.Account(t), 1); fail == nil || fail.RetryAfter != 7*time.Second {
 			t.Errorf("%+v", fail)
 		}
 	})
@@ -151,7 +133,7 @@ func TestWait(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	half := "HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"
 	each(t, func(t *testing.T, rig mailapitest.Rig, s *mailapitest.Server) {
-		server, idempotent := account(t, s), rig.Key != nil
+		server, idempotent := s.Account(t), rig.Key != nil
 		for n, c := range []struct {
 			then, second mailapitest.Step
 			want         delivery.Class // with repetition
@@ -188,14 +170,14 @@ func TestTimes(t *testing.T) {
 		s.Script(mailapitest.Stalls)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, fail := deliver(t, ctx, account(t, s), 1); fail == nil || fail.Class != delivery.Unknown {
+		if _, fail := deliver(t, ctx, s.Account(t), 1); fail == nil || fail.Class != delivery.Unknown {
 			t.Errorf("%+v", fail)
 		}
-		if _, fail := deliver(t, ctx, account(t, s), 2); fail == nil || fail.Class != delivery.Temporary ||
+		if _, fail := deliver(t, ctx, s.Account(t), 2); fail == nil || fail.Class != delivery.Temporary ||
 			len(s.Mails()) != 1 {
 			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
 		}
-		untrusted := account(t, s, func(c *mailapi.Config) { c.RootCAs = nil })
+		untrusted := s.Account(t, func(c *mailapi.Config) { c.RootCAs = nil })
 		if _, fail := deliver(t, t.Context(), untrusted, 3); fail == nil || fail.Class != delivery.Temporary ||
 			len(s.Mails()) != 1 {
 			t.Errorf("%+v, %d mails", fail, len(s.Mails()))
@@ -207,7 +189,7 @@ func TestTimes(t *testing.T) {
 // that may not begin, makes none.
 func TestTurns(t *testing.T) {
 	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
-		server := account(t, s, func(c *mailapi.Config) { c.MaxConns = 2 })
+		server := s.Account(t, func(c *mailapi.Config) { c.MaxConns = 2 })
 		s.Script(mailapitest.Dawdles(time.Second))
 		var all sync.WaitGroup
 		began := time.Now()

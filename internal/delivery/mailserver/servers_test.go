@@ -36,9 +36,9 @@ func TestServersInOrder(t *testing.T) {
 		"the first rejects": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Reply: "550 5.1.1 no"},
 			want: outcome{delivery.Rejected, delivery.StageRcpt, 550, "5.1.1"}},
 		"the first is silent after the dot": {rule: smtptest.Rule{Stage: smtptest.Dot, Close: true}, first: 1,
-			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
 		"the first takes all the time": {rule: smtptest.Rule{Stage: smtptest.Rcpt, Stall: true},
-			want: outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
 	} {
 		servertest.Bubble(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -62,7 +62,7 @@ func TestServersInOrder(t *testing.T) {
 func pair(t *testing.T, first, second smtptest.Script) (mailserver.Servers, *smtptest.Server, *smtptest.Server) {
 	t.Helper()
 	a, b := smtptest.New(t, first), smtptest.New(t, second)
-	return slices.Concat(sender(t, a), sender(t, b)), a, b
+	return slices.Concat(a.Sender(t), b.Sender(t)), a, b
 }
 
 // post sends n mails, the first with the given number, from as many goroutines as an outbox has,
@@ -88,8 +88,8 @@ func TestDeadServerCostsFewMailsTheirTime(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
 		good := smtptest.New(t, smtptest.Script{})
-		servers := slices.Concat(newSender(t,
-			smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), sender(t, good))
+		servers := slices.Concat(smtptest.NewSender(t,
+			smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)}), good.Sender(t))
 		began := time.Now()
 		if failures := post(t, servers, 1, 200); len(failures) != 0 {
 			t.Fatal(failures[0])
@@ -151,7 +151,7 @@ func TestEveryServerSetAside(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Reply: "421 4.3.2 busy",
 			Close: true}))
-		servers := sender(t, server)
+		servers := server.Sender(t)
 		if failures := post(t, servers, 1, 16); len(failures) != 16 {
 			t.Fatalf("%d failures", len(failures))
 		}
@@ -161,7 +161,7 @@ func TestEveryServerSetAside(t *testing.T) {
 			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began),
 				server.Connections()-tried)
 		}
-		expect(t, failures[0], outcome{class: delivery.Temporary, stage: delivery.StageAside})
+		expect(t, failures[0], outcome{Class: delivery.Temporary, Stage: delivery.StageAside})
 		servertest.Same(t, "mails that would be tried", servers.Admits(), 0)
 		time.Sleep(5*time.Second + time.Millisecond)
 		servertest.Same(t, "mails that would be tried after five seconds", servers.Admits(), 1)
@@ -218,7 +218,7 @@ func TestPaceWithOneSlowServer(t *testing.T) {
 func TestSlowButAlone(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		slow := smtptest.New(t, inTenSeconds())
-		servers := sender(t, slow)
+		servers := slow.Sender(t)
 		if failures := post(t, servers, 1, 16); len(failures) != 0 || !servers.Health()[0].Up {
 			t.Errorf("%v, %+v", failures, servers.Health())
 		}

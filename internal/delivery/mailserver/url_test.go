@@ -92,7 +92,7 @@ func TestUnknownStaysWhereItIs(t *testing.T) {
 		servertest.Bubble(t, func(t *testing.T) {
 			api, relay := mailapitest.New(t, rig), smtptest.New(t, smtptest.Script{})
 			api.Script(mailapitest.Breaks("HTTP/1.1 2"))
-			_, err := append(provider(t, api), sender(t, relay)...).Send(t.Context(), smtptest.Sample(1))
+			_, err := append(provider(t, api), relay.Sender(t)...).Send(t.Context(), smtptest.Sample(1))
 			if fail, ok := err.(*delivery.Error); !ok || fail.Class != delivery.Unknown || len(relay.Messages()) != 0 ||
 				len(api.Mails()) != 1 {
 				t.Errorf("%s: %v, %d mails by SMTP", rig.Scheme, err, len(relay.Messages()))

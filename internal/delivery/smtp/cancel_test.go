@@ -36,9 +36,9 @@ func TestCancelling(t *testing.T) {
 				big := smtptest.Sample(2)
 				big.Text = strings.Repeat("a line that fills buffers\n", 1000)
 				_, err := s.Send(ctx, big)
-				want, arrived := outcome{class: delivery.Temporary, stage: at}, kept
+				want, arrived := outcome{Class: delivery.Temporary, Stage: at}, kept
 				if stage == smtptest.Dot {
-					want.class, arrived = delivery.Unknown, kept+1
+					want.Class, arrived = delivery.Unknown, kept+1
 				}
 				expect(t, err, want)
 				if !errors.Is(err, context.DeadlineExceeded) {
@@ -64,7 +64,7 @@ func TestCancelledBeforehand(t *testing.T) {
 			sendAll(t, s, 2, 2) // now a connection is kept
 		}
 		_, err := s.Send(ctx, smtptest.Sample(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 		if !errors.Is(err, context.Canceled) || server.Connections() != n/10 {
 			t.Errorf("%v after %d connections", err, server.Connections())
 		}
@@ -79,7 +79,7 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 	server := smtptest.Start(t, smtptest.Script{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := sender(t, server, dialThrough(func(c *hooked) {
+	s := server.Sender(t, dialThrough(func(c *hooked) {
 		t.Cleanup(func() { _ = c.Conn.Close() })
 		c.close = func() error { return nil } // takes until the test is over
 		c.read = func(p []byte) {
@@ -102,7 +102,7 @@ func TestCancelledInTheLastMoment(t *testing.T) {
 // only once the terminator has begun to leave is the outcome unknown.
 func TestWireIsCutWithinTheMessage(t *testing.T) {
 	reference := smtptest.Start(t, smtptest.Script{})
-	if _, err := sender(t, reference).Send(t.Context(), smtptest.Sample(1)); err != nil {
+	if _, err := reference.Sender(t).Send(t.Context(), smtptest.Sample(1)); err != nil {
 		t.Fatal(err)
 	}
 	whole := len(reference.Messages()[0].Data)
@@ -110,7 +110,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 	for _, cut := range cuts {
 		server := smtptest.Start(t, smtptest.Script{})
 		var log servertest.Text
-		s := sender(t, server, dialThrough(func(c *hooked) {
+		s := server.Sender(t, dialThrough(func(c *hooked) {
 			inData, left := false, cut
 			c.write = func(p []byte) (int, error) {
 				whole := p
@@ -127,9 +127,9 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 			}
 		}))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
-		want := outcome{class: delivery.Temporary, stage: delivery.StageBody}
+		want := outcome{Class: delivery.Temporary, Stage: delivery.StageBody}
 		if cut > whole {
-			want = outcome{class: delivery.Unknown, stage: delivery.StageDot}
+			want = outcome{Class: delivery.Unknown, Stage: delivery.StageDot}
 		}
 		expect(t, err, want)
 		s.Close()

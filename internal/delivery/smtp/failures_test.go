@@ -51,7 +51,7 @@ func misbehaviours() (rows []misbehaviour) {
 	} {
 		rule.Stage = smtptest.Body
 		rows = append(rows, misbehaviour{name: name, rule: rule,
-			want: outcome{class: delivery.Temporary, stage: delivery.StageBody}})
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageBody}})
 	}
 	return append(rows, oddities()...)
 }
@@ -79,9 +79,9 @@ func refusals(stage smtptest.Stage) []misbehaviour {
 
 // silences have no reply that can be read: Unknown after the dot, else Temporary, and never a code.
 func silences(stage smtptest.Stage) []misbehaviour {
-	want, accepted := outcome{class: delivery.Temporary, stage: seenAt[stage]}, 0
+	want, accepted := outcome{Class: delivery.Temporary, Stage: seenAt[stage]}, 0
 	if stage == smtptest.Dot {
-		want.class, accepted = delivery.Unknown, 1
+		want.Class, accepted = delivery.Unknown, 1
 	}
 	var rows []misbehaviour
 	add := func(name string, rule smtptest.Rule) {
@@ -127,15 +127,15 @@ func oddities() []misbehaviour {
 		{name: "other 2xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "252 2.0.0 queued"},
 			accepted: 1},
 		{name: "3xx after the dot", rule: smtptest.Rule{Stage: smtptest.Dot, Reply: "354 more"}, accepted: 1,
-			want: outcome{class: delivery.Unknown, stage: delivery.StageDot, code: 354}},
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot, Status: 354}},
 		{name: "250 in place of 354", rule: smtptest.Rule{Stage: smtptest.Data, Reply: "250 ok"},
-			want: outcome{class: delivery.Temporary, stage: delivery.StageData, code: 250}},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageData, Status: 250}},
 		{name: "an answer before the body",
 			rule: smtptest.Rule{Stage: smtptest.Data, Raw: "354 go\r\n250 2.0.0 accepted\r\n"},
-			want: outcome{class: delivery.Temporary, stage: delivery.StageBody}},
+			want: outcome{Class: delivery.Temporary, Stage: delivery.StageBody}},
 		{name: "late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 9 * time.Minute}},
 		{name: "too late 250", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Dot, Delay: 11 * time.Minute},
-			want: outcome{class: delivery.Unknown, stage: delivery.StageDot}},
+			want: outcome{Class: delivery.Unknown, Stage: delivery.StageDot}},
 		{name: "250 and reset", accepted: 1, rule: smtptest.Rule{Stage: smtptest.Idle, Abort: true}},
 	}
 }
@@ -165,7 +165,7 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
 			change = unbuffered
 		}
 	}
-	s := sender(t, server, change)
+	s := server.Sender(t, change)
 	receipt, err := s.Send(t.Context(), m)
 	expect(t, err, row.want)
 	if receipt.Provider != "127.0.0.1" || strings.HasPrefix(receipt.Code, "2") != (err == nil) || receipt.Took < 0 {
@@ -182,9 +182,9 @@ func (row misbehaviour) run(t *testing.T, server *smtptest.Server) {
 }
 
 func TestNothingListens(t *testing.T) {
-	s := newSender(t, smtp.Config{Host: "127.0.0.1", Port: servertest.FreePort(t), TLS: smtp.TLSNone})
+	s := smtptest.NewSender(t, smtp.Config{Host: "127.0.0.1", Port: servertest.FreePort(t), TLS: smtp.TLSNone})
 	_, err := s.Send(t.Context(), smtptest.Sample(1))
-	expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 	if !strings.Contains(err.Error(), "refused") {
 		t.Errorf("the cause is missing in %q", err)
 	}
@@ -194,10 +194,10 @@ func TestNothingListens(t *testing.T) {
 func TestDiallingEnds(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var dials atomic.Int32
-		s := newSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)})
+		s := smtptest.NewSender(t, smtp.Config{Host: smtptest.BlackHole, Dial: smtptest.DialBlackHole(&dials)})
 		began := time.Now()
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 		if time.Since(began) != 10*time.Second || dials.Load() != 1 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -216,7 +216,7 @@ func FuzzReplies(f *testing.F) {
 		servertest.Bubble(t, func(t *testing.T) {
 			server := smtptest.New(t, smtptest.Misbehaving(smtptest.Rule{Stage: stages[n], Raw: string(said),
 				Close: true}))
-			_, err := sender(t, server).Send(t.Context(), smtptest.Sample(1))
+			_, err := server.Sender(t).Send(t.Context(), smtptest.Sample(1))
 			checkReply(t, outcomeOf(t, err), stages[n], said)
 		})
 	})
@@ -229,11 +229,11 @@ func checkReply(t *testing.T, got outcome, stage smtptest.Stage, said []byte) {
 		if stage != smtptest.Dot || !whole || said[0] != '2' {
 			t.Fatalf("accepted at %s upon %q", stage, said)
 		}
-	case got.class == delivery.Rejected:
-		if !whole || said[0] != '5' || got.code/100 != 5 {
+	case got.Class == delivery.Rejected:
+		if !whole || said[0] != '5' || got.Status/100 != 5 {
 			t.Fatalf("%v upon %q", got, said)
 		}
-	case got.class == delivery.Unknown && stage != smtptest.Dot:
+	case got.Class == delivery.Unknown && stage != smtptest.Dot:
 		t.Fatalf("%v upon %q at %s", got, said, stage)
 	}
 }

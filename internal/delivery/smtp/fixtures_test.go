@@ -2,13 +2,10 @@ package smtp_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"testing"
 
-	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
@@ -22,26 +19,12 @@ const (
 	code      = smtptest.Code
 )
 
-// sender makes a sender for a server, on its port or without one, changed as wanted, and closed
-// with the test.
-func sender(t *testing.T, server *smtptest.Server, change ...func(*smtp.Config)) mailserver.Servers {
-	t.Helper()
-	config := smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: server.Dial}
-	if server.Addr() != "" {
-		var err error
-		if config, err = smtp.ParseURL(server.URL()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return newSender(t, config, change...)
-}
-
 // overTCP starts a server on a port, and makes a sender for it.
 func overTCP(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)) (*smtptest.Server,
 	mailserver.Servers) {
 	t.Helper()
 	server := smtptest.Start(t, script)
-	return server, sender(t, server, change...)
+	return server, server.Sender(t, change...)
 }
 
 // inBubble makes a server without a port, and a sender for it.
@@ -49,7 +32,7 @@ func inBubble(t *testing.T, script smtptest.Script, change ...func(*smtp.Config)
 	mailserver.Servers) {
 	t.Helper()
 	server := smtptest.New(t, script)
-	return server, sender(t, server, change...)
+	return server, server.Sender(t, change...)
 }
 
 // pipelining are the keywords of a server that takes commands together.
@@ -61,53 +44,11 @@ func bothWays(t *testing.T, test func(t *testing.T, extensions []string)) {
 	t.Run("pipelined", func(t *testing.T) { test(t, pipelining) })
 }
 
-func newSender(t *testing.T, config smtp.Config, change ...func(*smtp.Config)) mailserver.Servers {
-	t.Helper()
-	for _, c := range change {
-		c(&config)
-	}
-	one, err := smtp.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := mailserver.New(one)
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
+type outcome smtptest.Outcome
 
-// outcome is what a test expects of one Send; the zero outcome is acceptance.
-type outcome struct {
-	class    delivery.Class
-	stage    string
-	code     int
-	enhanced string
-}
-
-// outcomeOf reads an error of Send, and checks that neither it nor anything that it wraps prints a
-// secret.
 func outcomeOf(t *testing.T, err error) outcome {
 	t.Helper()
-	if err == nil {
-		return outcome{}
-	}
-	fail, ok := err.(*delivery.Error)
-	if !ok {
-		t.Fatalf("error of type %T, want *delivery.Error", err)
-	}
-	if fail.Stage == delivery.StageAuth && fail.Text != "" {
-		t.Errorf("words about the login: %q", fail.Text)
-	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		for _, format := range []string{"%v", "%+v", "%#v", "%q"} {
-			text := fmt.Sprintf(format, err)
-			for _, secret := range []string{recipient, "lovelace", username, password, "battery", code} {
-				if strings.Contains(text, secret) {
-					t.Errorf("an error of type %T shows %d secret bytes with %s", err, len(secret), format)
-				}
-			}
-		}
-	}
-	return outcome{fail.Class, fail.Stage, fail.Status, fail.Code}
+	return outcome(smtptest.OutcomeOf(t, err, username, password, "battery"))
 }
 
 // blabbing is a reply whose text repeats everything that must not be repeated.

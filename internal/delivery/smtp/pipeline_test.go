@@ -16,7 +16,7 @@ import (
 func TestWritesOfAMail(t *testing.T) {
 	for keyword, want := range map[string]int{"PIPELINING": 2, "8BITMIME": 4} {
 		server, writes := smtptest.Start(t, smtptest.Script{Extensions: []string{keyword}}), 0
-		sendAll(t, sender(t, server, dialThrough(func(c *hooked) {
+		sendAll(t, server.Sender(t, dialThrough(func(c *hooked) {
 			c.write = func(p []byte) (int, error) {
 				if !bytes.HasPrefix(p, []byte("EHLO ")) && !bytes.HasPrefix(p, []byte("QUIT")) {
 					writes++
@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 // fresh one. Not so twice, nor once the server has said 354 or has given a whole refusal.
 func TestKeptConnectionThatFails(t *testing.T) {
 	sent := outcome{}
-	notSent := func(stage string) outcome { return outcome{class: delivery.Temporary, stage: stage} }
+	notSent := func(stage string) outcome { return outcome{Class: delivery.Temporary, Stage: stage} }
 	rows := map[string]struct {
 		rule                  smtptest.Rule
 		want                  outcome
@@ -116,7 +116,7 @@ func TestKeptConnectionThatFails(t *testing.T) {
 		"reset within the body": {smtptest.Rule{Stage: smtptest.Body, Skip: 1, Abort: true},
 			notSent(delivery.StageBody), 1, 1},
 		"closed after the dot": {smtptest.Rule{Stage: smtptest.Dot, Skip: 1, Close: true},
-			outcome{class: delivery.Unknown, stage: delivery.StageDot}, 2, 1},
+			outcome{Class: delivery.Unknown, Stage: delivery.StageDot}, 2, 1},
 		"refused for now": {smtptest.Rule{Stage: smtptest.Rcpt, Skip: 1, Reply: "450 4.2.1 busy"},
 			outcome{delivery.Temporary, delivery.StageRcpt, 450, "4.2.1"}, 1, 1},
 		"refused for good": {smtptest.Rule{Stage: smtptest.Mail, Skip: 1, Reply: "550 5.7.1 no"},

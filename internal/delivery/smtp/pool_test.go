@@ -90,7 +90,7 @@ func TestClose(t *testing.T) {
 		}
 		for range 6 { // more often than there may be connections
 			_, err := s.Send(t.Context(), smtptest.Sample(4))
-			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+			expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 		}
 		last.Wait()
 		synctest.Wait()
@@ -198,7 +198,7 @@ func TestWaitingHonoursTheContext(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			_, err := s.Send(ctx, smtptest.Sample(1))
-			expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+			expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 			if took := time.Since(began); took != time.Millisecond || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("it waited %v: %v", took, err)
 			}
@@ -221,7 +221,7 @@ func TestManySendersAtOnce(t *testing.T) {
 		{Stage: smtptest.Idle, Skip: 60, Times: 6, Abort: true},
 	}})
 	var open, peak atomic.Int32
-	s := sender(t, server, func(c *smtp.Config) { c.MaxMails = 7 }, dialThrough(func(c *hooked) {
+	s := server.Sender(t, func(c *smtp.Config) { c.MaxMails = 7 }, dialThrough(func(c *hooked) {
 		peak.Store(max(peak.Load(), open.Add(1)))
 		closed := sync.OnceFunc(func() { open.Add(-1) })
 		c.close = func() error { closed(); return c.Conn.Close() }
@@ -241,7 +241,7 @@ func TestManySendersAtOnce(t *testing.T) {
 	server.Stop()
 	accepted, unknown := server.ByID(), 0
 	for n, err := range results {
-		got, class := accepted[smtptest.Sample(n).ID], outcomeOf(t, err).class
+		got, class := accepted[smtptest.Sample(n).ID], outcomeOf(t, err).Class
 		if class == delivery.Unknown {
 			unknown++
 		} else if (class == "") != (got == 1) || got > 1 {

@@ -118,7 +118,7 @@ func TestEnvelope(t *testing.T) {
 				"RCPT TO:<" + c.recipient + ">", "DATA"}
 			if refused := c.options != "" && extensions != nil; refused {
 				want = want[:1]
-				expect(t, err, outcome{class: delivery.Rejected, stage: delivery.StageMail})
+				expect(t, err, outcome{Class: delivery.Rejected, Stage: delivery.StageMail})
 			} else {
 				expect(t, err, outcome{})
 			}
@@ -185,7 +185,7 @@ func FuzzHeaders(f *testing.F) {
 		m := delivery.Message{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html,
 			Date: time.Unix(1, 0)}
 		if _, err := s.Send(t.Context(), m); err != nil {
-			if o := outcomeOf(t, err); o != (outcome{class: delivery.Rejected, stage: delivery.StageMessage}) ||
+			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StageMessage}) ||
 				server.Connections() != 0 {
 				t.Fatalf("got %v over %d connections", o, server.Connections())
 			}

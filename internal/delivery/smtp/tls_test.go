@@ -16,7 +16,7 @@ import (
 	"sendcode/internal/servertest"
 )
 
-func tlsFailure() outcome { return outcome{class: delivery.Temporary, stage: delivery.StageTLS} }
+func tlsFailure() outcome { return outcome{Class: delivery.Temporary, Stage: delivery.StageTLS} }
 
 // encryption is one row of the table: the mail is accepted, or the client stops before MAIL, and
 // after a failure of TLS before AUTH.
@@ -116,7 +116,7 @@ func encryptions() []encryption {
 			want: loginFailure(0, "")},
 		{name: "half a refusal within TLS",
 			script: startTLS(smtptest.Rule{Stage: smtptest.Rcpt, Raw: blabbing("550 5.1.1"), Close: true}),
-			want:   outcome{class: delivery.Temporary, stage: delivery.StageRcpt}},
+			want:   outcome{Class: delivery.Temporary, Stage: delivery.StageRcpt}},
 	}
 }
 
@@ -128,12 +128,12 @@ func TestEncryption(t *testing.T) {
 			if change == nil {
 				change = func(*smtp.Config) {}
 			}
-			_, err := sender(t, server, change).Send(t.Context(), smtptest.Sample(1))
+			_, err := server.Sender(t, change).Send(t.Context(), smtptest.Sample(1))
 			expect(t, err, row.want)
 			if err != nil && !strings.Contains(err.Error(), row.cause) {
 				t.Errorf("%q does not say %q", err, row.cause)
 			}
-			spoken, stage := verbs(server), row.want.stage
+			spoken, stage := verbs(server), row.want.Stage
 			if stage == delivery.StageTLS && strings.Contains(spoken, "AUTH") ||
 				(stage == delivery.StageTLS || stage == delivery.StageAuth) &&
 					strings.Contains(spoken, "MAIL") {
@@ -156,7 +156,7 @@ func TestNothingInTheClear(t *testing.T) {
 	for _, kind := range []smtptest.Encryption{smtptest.STARTTLS, smtptest.Implicit} {
 		server := smtptest.Start(t, smtptest.Script{TLS: kind, Username: username, Password: password})
 		var log servertest.Text
-		s := sender(t, server, dialThrough(func(c *hooked) {
+		s := server.Sender(t, dialThrough(func(c *hooked) {
 			c.write = io.MultiWriter(c.Conn, &log).Write
 		}))
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
@@ -176,7 +176,7 @@ func TestPasswordStaysHome(t *testing.T) {
 			c.Host, c.TLS, c.Username, c.Password = "relay.example", smtp.TLSOpportunistic, username, password
 		})
 		_, err := s.Send(t.Context(), smtptest.Sample(1))
-		expect(t, err, outcome{class: delivery.Temporary, stage: delivery.StageAuth})
+		expect(t, err, outcome{Class: delivery.Temporary, Stage: delivery.StageAuth})
 		if got := verbs(server); got != "EHLO" {
 			t.Errorf("dialogue %q", got)
 		}
@@ -208,5 +208,5 @@ func TestExamine(t *testing.T) {
 	server.SetScript(script)
 	examine(same, outcome{delivery.Temporary, delivery.StageHello, 421, "4.3.2"})
 	server.Stop()
-	examine(same, outcome{class: delivery.Temporary, stage: delivery.StageDial})
+	examine(same, outcome{Class: delivery.Temporary, Stage: delivery.StageDial})
 }

@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ func TestStartWithoutItsParts(t *testing.T) {
 	start := func(wait time.Duration) (*app.App, error) {
 		cfg := s.Config()
 		cfg.Wait = wait
-		return app.New(t.Context(), cfg, slog.New(slog.NewJSONHandler(s.Printed, nil)))
+		return s.New(cfg)
 	}
 	refused := func(what string, wait time.Duration, texts ...string) {
 		t.Helper()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"regexp"
@@ -69,7 +68,7 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 				"with other keys: index key, key k1: "},
 		} {
 			withKeys(s, c.ring, c.index)
-			a, err := app.New(s.Context(), s.Config(), slog.New(slog.DiscardHandler))
+			a, err := s.New(s.Config())
 			if err == nil {
 				s.Errorf("%s: it starts", what)
 				s.Serve(a)
@@ -94,7 +93,7 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 		}
 		s.Stop(1)
 		withKeys(s, "k2:"+strings.TrimPrefix(oldKey, "k1:"), indexKey)
-		if _, err := app.New(s.Context(), s.Config(), slog.New(slog.DiscardHandler)); err == nil {
+		if _, err := s.New(s.Config()); err == nil {
 			s.Error("k2 was not entered")
 		}
 	})
@@ -111,7 +110,7 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 	for i, index := range []string{indexKey, otherIndexKey} {
 		withKeys(s, oldKey, index)
 		cfg := s.Config()
-		wg.Go(func() { apps[i], errs[i] = app.New(s.Context(), cfg, slog.New(slog.DiscardHandler)) })
+		wg.Go(func() { apps[i], errs[i] = s.New(cfg) })
 	}
 	wg.Wait()
 	started := 0
@@ -146,7 +145,7 @@ func TestOneOfTwoIndexKeysStarts(t *testing.T) {
 func TestADatabaseOfOtherKeysTakesAReplicaOut(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t)
-	a, err := app.New(s.Context(), s.Config(), slog.New(slog.NewJSONHandler(s.Printed, nil)))
+	a, err := s.New(s.Config())
 	apptest.Must(t, err)
 	owner, err := pgx.Connect(s.Context(), s.Env["SENDCODE_DATABASE_URL"])
 	apptest.Must(t, err)

@@ -2,7 +2,6 @@ package operators
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
 )
@@ -100,7 +98,7 @@ func held(s *apptest.Stack, id, code string) {
 		s.Helper()
 		cfg := s.Config()
 		cfg.HoldUntil = time.Now().Add(hold).Truncate(time.Second)
-		a, err := app.New(s.Context(), cfg, slog.New(slog.NewJSONHandler(s.Printed, nil)))
+		a, err := s.New(cfg)
 		apptest.Must(s.T, err)
 		s.Serve(a)
 		return cfg.HoldUntil

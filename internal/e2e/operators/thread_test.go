@@ -2,12 +2,10 @@ package operators
 
 import (
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/page/pagetest"
 )
@@ -31,7 +29,7 @@ func TestProfiles(t *testing.T) {
 	s := apptest.Embedded(t)
 	cfg := s.Config()
 	cfg.DebugAddr = "127.0.0.1:0"
-	a, err := app.New(s.Context(), cfg, slog.New(slog.NewJSONHandler(s.Printed, nil)))
+	a, err := s.New(cfg)
 	apptest.Must(t, err)
 	s.Serve(a)
 	base := "http://" + lines(s, "profiles served", "")[0]["address"].(string)

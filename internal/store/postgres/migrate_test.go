@@ -190,7 +190,7 @@ func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and
 	// with it a pool: those of cases that are over make room.
-	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300",
+	bouncer := servertest.PgBouncer(t, server, "max_user_connections = 300", "max_client_conn = 300",
 		fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))

@@ -93,17 +93,10 @@ func (r *Rig) WantLockedOut(ask verification.Ask) (wait time.Duration) {
 	return many.RetryAfter
 }
 
-// Observed counts what the parts of a process observe, by lines such as "checked wrong".
+// Observed counts what the processes of a rig observe, by lines such as "checked wrong".
 type Observed struct {
 	mu     sync.Mutex
 	counts map[string]int
-}
-
-// Observe has the parts of the service observed from now on.
-func (r *Rig) Observe() *Observed {
-	o := &Observed{counts: map[string]int{}}
-	r.Svc.Observe(o)
-	return o
 }
 
 // Take returns how often a line was observed since the last time.
@@ -149,7 +142,11 @@ func (o *Observed) JobRan(string, bool) {}
 func (o *Observed) PrefixPaused(app, country string) { o.count("paused", app, country) }
 
 // Attempted implements webhook.Observer.
-func (o *Observed) Attempted(string, string, time.Duration) {}
+func (o *Observed) Attempted(app, outcome string, _ time.Duration) {
+	o.count("attempted", app, outcome)
+}
 
 // LimitAnswered implements core.Observer.
-func (o *Observed) LimitAnswered(string, limits.Operation, string) {}
+func (o *Observed) LimitAnswered(limit string, op limits.Operation, outcome string) {
+	o.count("limit", limit, op, outcome)
+}

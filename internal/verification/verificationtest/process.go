@@ -102,8 +102,3 @@ func (p *Process) Use(keys keys.Vault) {
 	p.Vault, p.Desk.Vault, p.Outbox.Vault, p.Receipts.Vault, p.Providers.Vault, p.Proofs.Vault = keys, keys, keys,
 		keys, keys, keys
 }
-
-// Observe changes the observer of all parts.
-func (p *Process) Observe(o core.Observer) {
-	p.Observer, p.Outbox.Observer, p.Maintenance.Observer = o, o, o
-}

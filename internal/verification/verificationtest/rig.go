@@ -59,6 +59,7 @@ type Rig struct {
 	Carrier    *Carrier
 	Printed    *servertest.Text // what was logged
 	Logger     *slog.Logger     // writes to Printed
+	Observed   *Observed        // by all processes
 	Settings   Settings
 	now        func() time.Time
 	Stop       context.CancelFunc
@@ -130,7 +131,7 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 	r := &Rig{
 		T: t, Store: sqlitetest.Open(t, now), Limiter: NewLimiter(quota.NewMemory(now, "process"), nil), now: now,
 		MailServer: &MailServer{}, Carrier: &Carrier{}, Printed: &servertest.Text{}, Settings: TestSettings(t),
-		WrongCode: codetest.WrongCodes(t.Name()),
+		WrongCode: codetest.WrongCodes(t.Name()), Observed: &Observed{counts: map[string]int{}},
 	}
 	r.Logger = slog.New(slog.NewTextHandler(r.Printed, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if change != nil {
@@ -147,7 +148,8 @@ func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s,
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, core.Parts{
-		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Logger: r.Logger, Now: r.now,
+		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Observed,
+		Logger: r.Logger, Now: r.now,
 	})}
 }
 
