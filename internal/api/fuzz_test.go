@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -30,11 +29,10 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI is the API over the real use cases, with the database and the limiter in memory. What it
-// logs goes to logged.
-func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Settings)) *echo.Echo {
+// newAPI is the API over the real use cases, with the database and the limiter in memory.
+func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
-	logger := slog.New(slog.NewJSONHandler(logged, nil))
+	logger := slog.New(slog.DiscardHandler)
 	settings := verificationtest.TestSettings(t)
 	verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 		quota.Rule{Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour})(&settings)
@@ -61,7 +59,7 @@ func newAPI(t testing.TB, logged io.Writer, change ...func(*verificationtest.Set
 // Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key
 // or address is in it.
 func FuzzAPI(f *testing.F) {
-	e := newAPI(f, io.Discard)
+	e := newAPI(f)
 	f.Fuzz(func(t *testing.T, path, body, header string, back bool) {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodOptions} {
 			r := httptest.NewRequest(method, "/", strings.NewReader(body))

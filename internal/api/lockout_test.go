@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,7 +35,7 @@ func TestAnExhaustedClientReadsNothingOfALockout(t *testing.T) {
 	for name, after := range map[string]time.Duration{"remembered": 0, "in the database alone": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
-				e := newAPI(t, io.Discard, verificationtest.WithRules(
+				e := newAPI(t, verificationtest.WithRules(
 					quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 50, Window: time.Hour},
 					quota.Rule{Name: "wide", Scope: quota.IP, Limit: 6, Window: 2 * time.Hour}))
 				first := client{t, e, "198.51.100.7", public}

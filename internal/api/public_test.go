@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -150,7 +149,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 				if scope == policy.Everything {
 					change = func(s *verificationtest.Settings) { policyOf()(s); s.Breaker = rule }
 				}
-				e := newAPI(t, io.Discard, change)
+				e := newAPI(t, change)
 				client{t, e, "192.0.2.1", secret}.admitted(alice)
 				time.Sleep(10 * time.Minute) // the rules stand at other waits
 				for n, status := 0, 0; status != http.StatusTooManyRequests; n++ {
@@ -185,7 +184,7 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 func TestWhatABrowserReadsOfItsVerification(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		// it goes on for a day
-		e := newAPI(t, io.Discard, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
+		e := newAPI(t, func(s *verificationtest.Settings) { policyOf()(s); s.Tick = time.Minute })
 		browser := client{t, e, "203.0.113.9", public}
 		id := browser.admitted(alice)
 		look := func() *httptest.ResponseRecorder { return browser.do(http.MethodGet, "/v1/verifications/"+id, "", "") }
@@ -234,7 +233,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
-				e := newAPI(t, io.Discard)
+				e := newAPI(t)
 				ask := func(ip string) *httptest.ResponseRecorder {
 					return client{t, e, ip, public}.do(http.MethodPost, "/v1/verifications",
 						fmt.Sprintf(`{"channel":"email","to":%q}`, alice), c.key)
@@ -270,7 +269,7 @@ func TestAGuessedKeyHandsNoVerificationOver(t *testing.T) {
 // they act. A back end may say that it acts for a stranger, who then leaves the reserve, and
 // nothing else.
 func TestWhatAPublicKeyMayNotDo(t *testing.T) {
-	e := newAPI(t, io.Discard, verificationtest.WithReserve(map[string]int{"hour": 1},
+	e := newAPI(t, verificationtest.WithReserve(map[string]int{"hour": 1},
 		func(*verificationtest.Settings) {}))
 	for _, c := range []struct {
 		key, path, more string

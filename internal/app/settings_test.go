@@ -55,6 +55,23 @@ func TestTheLongestLife(t *testing.T) {
 	}
 }
 
+// Prefixes are watched where text messages cost money, but for those that the file exempts.
+func TestPrefixWatch(t *testing.T) {
+	a := &App{cfg: config.Config{}}
+	a.cfg.SMS.Unwatched = []string{"+49"}
+	if w := a.prefixWatch(); w.Sends != 0 {
+		t.Errorf("the dev mailbox is watched from %d messages on", w.Sends)
+	}
+	a.cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
+	if w := a.prefixWatch(); w.Sends != 20 || !w.Exempts("+49151") || w.Exempts("+44740") {
+		t.Errorf("%+v", w)
+	}
+	a.cfg.SMS.Unwatched = []string{"+"}
+	if w := a.prefixWatch(); !w.Exempts("+44740") {
+		t.Errorf("%+v", w)
+	}
+}
+
 // Beside a generated secret key, which is so on loopback alone, there is a public key for pages on
 // this machine, the same after each start.
 func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {

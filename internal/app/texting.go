@@ -93,18 +93,18 @@ func (a *App) receiptPollDelay() time.Duration {
 	return askLate
 }
 
-// prefixWatch returns the settings for pausing prefixes; zero if none is watched or there are no
-// carriers, since the dev mailbox costs nothing.
+// prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev
+// mailbox costs nothing.
 func (a *App) prefixWatch() store.PrefixWatch {
-	unwatched := a.cfg.SMS.Unwatched
-	if len(a.cfg.SMS.Carriers) == 0 || slices.Contains(unwatched, "+") {
+	if len(a.cfg.SMS.Carriers) == 0 {
 		return store.PrefixWatch{}
 	}
 	var life time.Duration
 	for _, p := range a.cfg.Purposes {
 		life = max(life, min(p.TTL, policy.MaxTextLife))
 	}
-	return store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour, Exempt: unwatched}
+	return store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: life, Pause: time.Hour,
+		Exempt: a.cfg.SMS.Unwatched}
 }
 
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of

@@ -101,8 +101,8 @@ const (
 	Surface    = "answers are consistent"
 )
 
-// MaxTries is how often a code may be checked.
-const MaxTries = 5
+// maxTries is how often a code may be checked.
+const maxTries = 5
 
 // answer has the members of answers that are judged.
 type answer struct {

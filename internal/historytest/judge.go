@@ -334,7 +334,7 @@ func (j *judge) checks() {
 		case q.answer.Status == "max_attempts_reached" && t.ended.IsZero():
 			t.ended = q.End
 		case q.answer.Status == "pending":
-			if t.wrong++; t.wrong >= MaxTries {
+			if t.wrong++; t.wrong >= maxTries {
 				j.broke(Guessing, "%s had %d wrong tries, and more were left", q.Verification, t.wrong)
 			}
 			if known && right {

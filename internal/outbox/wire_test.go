@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"sendcode/internal/delivery/mailserver"
 	"sendcode/internal/delivery/smtp"
 	"sendcode/internal/delivery/smtptest"
 	"sendcode/internal/policy"
@@ -36,9 +35,7 @@ func onTheWire(t *testing.T, change func(*vtest.Settings), script smtptest.Scrip
 	t.Helper()
 	vtest.InBubbleIdle(t, change, func(rig *vtest.Rig) {
 		r := &wire{Rig: rig, server: smtptest.New(rig.T, script)}
-		server, err := smtp.New(smtp.Config{Host: "127.0.0.1", TLS: smtp.TLSNone, Dial: r.dial})
-		r.NoError(err)
-		servers := mailserver.New(server)
+		servers := r.server.Sender(r, func(c *smtp.Config) { c.Dial = r.dial })
 		r.Svc = r.Replica(servers)
 		r.Start()
 		test(r)

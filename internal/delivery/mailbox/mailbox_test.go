@@ -46,13 +46,7 @@ func open(t *testing.T) (*mailbox.Mailbox, mailserver.Servers) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := smtp.New(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := mailserver.New(one)
-	t.Cleanup(func() { _ = s.Close() })
-	return m, s
+	return m, smtptest.NewSender(t, server)
 }
 
 func TestMailboxReceives(t *testing.T) {

@@ -58,7 +58,7 @@ func (d *dialogue) write(text string, r Rule) bool {
 		_, err := d.conn.Write([]byte(text))
 		return err == nil
 	}
-	pause := cmp.Or(r.Pause, SlowPause)
+	pause := cmp.Or(r.Pause, slowPause)
 	for n := range len(text) {
 		if _, err := d.conn.Write([]byte{text[n]}); err != nil || !wait(d, time.After(pause)) {
 			return false

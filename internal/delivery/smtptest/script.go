@@ -53,7 +53,7 @@ type Rule struct {
 	Reply string
 	// Raw is written as it is, after Reply.
 	Raw string
-	// Slow writes one byte at a time, Pause apart, or SlowPause where that is zero.
+	// Slow writes one byte at a time, Pause apart, or slowPause where that is zero.
 	Slow  bool
 	Pause time.Duration
 	// Stall says and reads nothing more until the server stops.
@@ -63,8 +63,8 @@ type Rule struct {
 	Close, Abort bool
 }
 
-// SlowPause lies between two bytes of a Slow rule without a Pause.
-const SlowPause = time.Millisecond
+// slowPause lies between two bytes of a Slow rule without a Pause.
+const slowPause = time.Millisecond
 
 // Encryption says how the server offers TLS.
 type Encryption int

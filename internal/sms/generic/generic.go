@@ -231,13 +231,13 @@ func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
-	m, known := g.Answer.Codes[code]
-	accepts := coded && m == accepted
-	if known = known && coded && !accepts; !known {
-		m, known = g.Answer.Statuses[strconv.Itoa(a.Status)]
+	m := g.Answer.Codes[code]
+	accepts := m == accepted
+	if m == "" || accepts {
+		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
 	}
 	switch v, _ := m.verdict(); {
-	case known:
+	case m != "":
 		fail = v.ToError(a, code)
 	case a.Status < 200 || a.Status >= 300:
 		fail = exchange.ErrorByStatus(a, code)

@@ -122,6 +122,15 @@ func TestFormBodies(t *testing.T) {
 	}
 }
 
+func TestFormatOf(t *testing.T) {
+	for body, want := range map[string]format{`{"to":"{to}"}`: formatJSON, `[{"to":"{to}"}]`: formatJSON,
+		"to={to}": formatForm} {
+		if got := formatOf(body); got.contentType != want.contentType {
+			t.Errorf("%s: %s", body, got.contentType)
+		}
+	}
+}
+
 // What a person can put into a text or a name never becomes another field, another header or
 // another host.
 func TestNothingBreaksOut(t *testing.T) {
@@ -156,6 +165,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		func(*Config) {},
 		func(g *Config) { g.Receipt, g.Delivered, g.Undelivered = "", nil, []string{"2"} },
 		func(g *Config) { g.Poll = poll{} },
+		func(g *Config) { g.Body = `[{"to": "{to}", "text": "{text}"}]` },
 		func(g *Config) { g.Receipt, g.Poll, g.Delivered = "", poll{}, nil },
 	} {
 		g := good()

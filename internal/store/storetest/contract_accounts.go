@@ -76,13 +76,13 @@ func sessions(t *testing.T, f *Fixture) {
 			Network: "192.0.2.0/24", Browser: "Firefox/Linux"}
 		return Must(f.BeginSession(t.Context(), s, 12*time.Hour, f.Act()))(t)
 	}
-	find := func(n byte) error { return Err2(f.Session(t.Context(), [32]byte{n})) }
+	find := func(n byte) error { return err2(f.Session(t.Context(), [32]byte{n})) }
 	first := begin(1)
 	f.Pass(time.Minute)
 	OK(t, f.TouchSession(t.Context(), first.ID))
 	Must(f.AddSecondFactor(t.Context(), store.SecondFactor{Account: "mei", Sealed: []byte("s")}, nil, f.Act()))(t)
 	first.SeenAt, first.FactorAt = f.Now, f.Now
-	got, now := Must2(f.Replica.Session(t.Context(), first.ID))(t)
+	got, now := must2(f.Replica.Session(t.Context(), first.ID))(t)
 	Equal(t, "found", []any{got, now}, []any{first, f.Now})
 	begin(2)
 	Equal(t, "acts", len(f.ListActs(t, store.AuditFilter{})), 3)

@@ -15,7 +15,7 @@ import (
 
 func beginWrites(t *testing.T, f *Fixture) {
 	taken := Epoch.Add(-7 * time.Hour).Add(123 * time.Nanosecond).In(time.FixedZone("east", 3600))
-	in := f.Intent(1, TakenAt("redis", taken), WithRules(DefaultRules))
+	in := f.Intent(1, takenAt("redis", taken), WithRules(DefaultRules))
 	in.Send.Observed = []string{"office", "stricter"}
 	in.Verification.Alphabet, in.Verification.Holder = "unambiguous", "s:1"
 	in.TTL, in.Lease = in.TTL+999, in.Lease+999 // both databases have whole microseconds
@@ -74,7 +74,7 @@ func youngerByTheLimiter(t *testing.T, f *Fixture) {
 		for i, holder := range []string{"", "s:1"} {
 			first := f.Now
 			ask := func(age time.Duration) store.Intent {
-				return f.Intent(2*n+i, WithRules(Rule(1, window)), heldBy(holder), TakenAt("redis", first.Add(age)))
+				return f.Intent(2*n+i, WithRules(Rule(1, window)), heldBy(holder), takenAt("redis", first.Add(age)))
 			}
 			f.Admit(t, ask(0))
 			f.Pass(window + store.MaxClockSkew - 2*time.Microsecond)
@@ -85,7 +85,7 @@ func youngerByTheLimiter(t *testing.T, f *Fixture) {
 }
 
 func repeatedBegin(t *testing.T, f *Fixture) {
-	in := f.Intent(1, TakenAt("redis", Epoch), WithRules(DefaultRules))
+	in := f.Intent(1, takenAt("redis", Epoch), WithRules(DefaultRules))
 	in.Send.Observed = []string{"office"}
 	first := f.Admit(t, in)
 	f.Pass(time.Second)
@@ -142,7 +142,7 @@ func (f *Fixture) Both(i int) *sqldb.DB { return []*sqldb.DB{f.DB, f.Replica}[i%
 
 func sixtyCallers(t *testing.T, f *Fixture) {
 	begun, admitted := f.BeginAll(t, 60, func(i int) store.Intent {
-		return f.Intent(1, TakenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))),
+		return f.Intent(1, takenAt(fmt.Sprint("clock", i%3), Epoch.Add(time.Duration(i))),
 			WithRules(Rule(7, time.Hour)))
 	})
 	Equal(t, "admitted", admitted, 7)

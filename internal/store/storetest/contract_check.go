@@ -153,7 +153,7 @@ func (f *Fixture) refuseLockedOut(t *testing.T, in store.Intent, want store.Lock
 	Equal(t, "admitted", begun.Admitted, false)
 	Equal(t, "lockout", begun.Lockout, want)
 	Equal(t, "rows", len(f.All(t)), before)
-	Is(t, Err3(f.Verification(t.Context(), in.Verification.ID)), fault.NotFound)
+	Is(t, err3(f.Verification(t.Context(), in.Verification.ID)), fault.NotFound)
 }
 
 func byBrowser(in *store.Intent) { in.Verification.Class = store.UnknownBrowser }

@@ -43,7 +43,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	// the first one's place was given back
 	f.reject(t, f.Intent(1, two, WithRules(Rule(1, 30*time.Hour))), store.ReasonSuppressed)
 	f.Pass(time.Minute)
-	in := f.Intent(1, two, TakenAt("redis", Epoch))
+	in := f.Intent(1, two, takenAt("redis", Epoch))
 	got := f.Refuse(t, in)
 	Equal(t, "rejected", got.Rejected, []quota.Event{
 		{ID: got.Rejected[0].ID, At: Epoch.Add(-11*time.Minute - time.Second)},
@@ -53,7 +53,7 @@ func rejectionsOfARecipient(t *testing.T, f *Fixture) {
 	d := quota.Evaluate([]quota.Rule{in.Rejections}, map[quota.Scope][]quota.Event{quota.Failures: got.Rejected},
 		got.Now)
 	Equal(t, "wait", d.RetryAfter(), 49*time.Minute-time.Second)
-	in = f.Intent(1, withRejections(3, time.Hour), TakenAt("redis", Epoch)) // read with each request
+	in = f.Intent(1, withRejections(3, time.Hour), takenAt("redis", Epoch)) // read with each request
 	let := f.Admit(t, in)
 	Equal(t, "rejected, told to the one that is let in", let.Rejected, got.Rejected)
 	Equal(t, "before", let.At, got.At)
@@ -96,7 +96,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		Within: time.Hour}
 	expect := func(what string, want ...store.FailedSend) {
 		t.Helper()
-		got, now := Must2(f.FailedSends(t.Context(), q))(t)
+		got, now := must2(f.FailedSends(t.Context(), q))(t)
 		Equal(t, what, got, want)
 		Equal(t, "now", now, f.Now)
 	}
@@ -135,9 +135,9 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	q.Class = store.KnownBrowser
 	expect("of known browsers, for whom it is not", known)
 	q.Class = store.UnknownBrowser
-	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
+	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
-	Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
+	must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
 	one.Held, two.Held = false, false
 	expect("after it was lifted", one, two)
 
@@ -190,14 +190,14 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	bucket := func(in store.Intent) store.Bucket {
 		return store.Bucket{App: "shop", Channel: recipient.Email, Recipient: in.Send.Recipient, Purposes: in.Purposes}
 	}
-	one := f.Intent(1, TakenAt("redis", Epoch))
+	one := f.Intent(1, takenAt("redis", Epoch))
 	first := f.Admit(t, one)
 	f.Pass(time.Minute)
-	second := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(time.Minute)), func(in *store.Intent) {
+	second := f.Admit(t, f.Intent(1, takenAt("redis", Epoch.Add(time.Minute)), func(in *store.Intent) {
 		in.Verification.Replaces = []string{first.Verification.ID, "older"}
 	}))
 	f.Pass(time.Minute)
-	f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(2*time.Minute))))
+	f.Admit(t, f.Intent(1, takenAt("redis", Epoch.Add(2*time.Minute))))
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
 	v, _, _, err := f.Verification(t.Context(), second.Verification.ID)
 	OK(t, err)
@@ -224,7 +224,7 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 // CountedSends tells the sends that count, oldest first, on the clock that is asked for where they
 // were taken on it.
 func countingSends(t *testing.T, f *Fixture) {
-	old := f.Admit(t, f.Intent(1, TakenAt("redis", Epoch.Add(-time.Hour)))).Send
+	old := f.Admit(t, f.Intent(1, takenAt("redis", Epoch.Add(-time.Hour)))).Send
 	f.Pass(time.Second)
 	other := f.Admit(t, f.Intent(2)).Send
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
@@ -286,7 +286,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
 		{store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {
-		got, n := Must2(f.HeavyRecipients(t.Context(), c.q))(t)
+		got, n := must2(f.HeavyRecipients(t.Context(), c.q))(t)
 		Equal(t, "in all", n, c.all)
 		Equal(t, "crowds", got, c.want)
 	}

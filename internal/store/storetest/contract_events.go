@@ -27,7 +27,7 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	for _, app := range apps {
 		shares = append(shares, store.Share{App: app, Limit: 10})
 	}
-	events, now := Must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
+	events, now := must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
 	if len(events) > 0 {
 		Equal(t, "the database's clock", now, f.Now)
 	}
@@ -92,7 +92,7 @@ func eventShares(t *testing.T, f *Fixture) {
 	quiet := tell(9, "quiet")
 	tell(10, "no one asks")
 	take := func(shares ...store.Share) []uuid.UUID {
-		events, _ := Must2(f.AppEventsDue(t.Context(), time.Hour, shares))(t)
+		events, _ := must2(f.AppEventsDue(t.Context(), time.Hour, shares))(t)
 		return eventIDs(events)
 	}
 	Equal(t, "nothing asked for", take(), nil)
@@ -105,8 +105,8 @@ func eventShares(t *testing.T, f *Fixture) {
 }
 
 func eventsOnce(t *testing.T, f *Fixture) {
-	begun := f.AdmitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
-	f.EndAll(t, begun, func(int) store.Outcome {
+	begun := f.admitAll(t, 60, func(i int) store.Intent { return f.Intent(i) })
+	f.endAll(t, begun, func(int) store.Outcome {
 		return store.Outcome{Status: store.Sent,
 			Event: f.Telling("send.sent")}
 	})
@@ -119,7 +119,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 // Each code that expires is told once, also those of one instant, however many replicas tell it; of
 // one that ended otherwise nothing is.
 func eventsOfExpiry(t *testing.T, f *Fixture) {
-	open := f.AdmitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
+	open := f.admitAll(t, 10, func(i int) store.Intent { return f.Intent(i) }) // of one instant, on the tests' clock
 	f.Admit(t, f.Intent(11, inApp("other")))
 	f.Admit(t, f.Intent(12, withCode("sealed"))) // whose end is the caller's
 	f.approve(t, open[0].Verification.ID)
@@ -128,7 +128,7 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
 	tell := func(db *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
-		return Must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3,
+		return must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3,
 			func(store.Verification) (store.NewEvent, error) {
 				return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
 			}))(t)

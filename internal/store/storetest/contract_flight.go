@@ -253,7 +253,7 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 }
 
 func takenOnce(t *testing.T, f *Fixture) {
-	f.AdmitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
+	f.admitAll(t, 100, func(i int) store.Intent { return f.Intent(i) })
 	f.Pass(8 * time.Second)
 	eachOnce(t, f, 100, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
 		work, err := db.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, 8*time.Second, 7)
@@ -271,7 +271,7 @@ func takenOnce(t *testing.T, f *Fixture) {
 // each is told its own answer and changes its own row, with an event and a suppression of its own.
 func endTogether(t *testing.T, f *Fixture) {
 	const n = 60
-	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })
+	begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, to(byte(i))) })
 	f.Pass(time.Second)
 	took := func(i int) time.Duration { return time.Duration(i) * time.Second }
 	sendOf, events := map[uuid.UUID]uuid.UUID{}, make([]store.NewEvent, n)

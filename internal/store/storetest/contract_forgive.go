@@ -215,7 +215,7 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
-	s, _ := Must2(f.Suppress(t.Context(), store.Suppression{
+	s, _ := must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com",
 		Cause:  store.Complaint,
 		Detail: "550 5.7.1",
@@ -223,7 +223,7 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	f.erase(t, 1, time.Hour)
 	list := func() []store.Suppression {
 		t.Helper()
-		all, _ := Must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10}))(t)
+		all, _ := must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10}))(t)
 		return all
 	}
 	s.To = store.Erased
@@ -280,7 +280,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	kept := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Hour + store.MaxLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
-	Is(t, Err3(f.Verification(t.Context(), old.Verification.ID)), fault.NotFound)
+	Is(t, err3(f.Verification(t.Context(), old.Verification.ID)), fault.NotFound)
 	Is(t, Err(f.Story(t.Context(), old.Send.ID)), fault.NotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
 	Equal(t, "its send", newest.ID, kept.Send.ID)
@@ -288,7 +288,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 
 // Eight calls at the same time, on two replicas, delete every row, and none is counted twice.
 func expiresAtOnce(t *testing.T, f *Fixture) {
-	f.EndAll(t, f.AdmitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }),
+	f.endAll(t, f.admitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }),
 		func(int) store.Outcome { return Sent })
 	f.Pass(time.Hour + store.MaxLife + time.Second)
 	var gone atomic.Int32

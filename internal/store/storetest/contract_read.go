@@ -101,7 +101,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), want)
 		}
 	}
-	got, now := Must2(f.CodesOf(t.Context(), codes))(t)
+	got, now := must2(f.CodesOf(t.Context(), codes))(t)
 	Equal(t, "codes, clock", []any{len(got), now}, []any{6, f.Now})
 }
 
@@ -164,7 +164,7 @@ func story(t *testing.T, f *Fixture) {
 // hostileTexts: an ID out of a URL is any text; it is not found, and no failure.
 func hostileTexts(t *testing.T, f *Fixture) {
 	for _, id := range []string{"", "\x00", "a\xff", "' OR ''='", "%s", string(make([]byte, 100_000))} {
-		Is(t, Err3(f.Verification(t.Context(), id)), fault.NotFound)
+		Is(t, err3(f.Verification(t.Context(), id)), fault.NotFound)
 		Is(t, Err(f.Check(t.Context(), Wrong(id))), fault.NotFound)
 	}
 	// The longest texts fit into every index, also where nothing can be compressed.

@@ -28,7 +28,7 @@ func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration,
 	for _, change := range changes {
 		change(&s)
 	}
-	got, added := Must2(f.Suppress(t.Context(), s, lasts, nil))(t)
+	got, added := must2(f.Suppress(t.Context(), s, lasts, nil))(t)
 	Equal(t, "added", added, true)
 	s.Since, s.Until = f.Now, f.Now.Add(lasts)
 	Equal(t, "suppression", got, s)
@@ -40,7 +40,7 @@ func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []s
 	if filter.Limit == 0 {
 		filter.Limit = store.MaxPage
 	}
-	list, now := Must2(f.Suppressions(t.Context(), filter))(t)
+	list, now := must2(f.Suppressions(t.Context(), filter))(t)
 	Equal(t, "clock", now, f.Now)
 	return list
 }
@@ -85,7 +85,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	// The same again, from an event: it is one row, and stays lifted.
 	lifted := Must(f.Lift(t.Context(),
 		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
-	got, added := Must2(f.Suppress(t.Context(),
+	got, added := must2(f.Suppress(t.Context(),
 		store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
 			Cause: store.HardBounce}, time.Hour, nil))(t)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
@@ -129,7 +129,7 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1),
 		Recipient: recipient.Hash{15: 1},
 		To:        "a•••@example.com", Cause: store.Manual, By: "mei"}
-	Must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
+	must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
 	lifted := Must(f.Lift(t.Context(),
 		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},

@@ -31,8 +31,8 @@ func inApp(app string) func(*store.Intent) { return func(in *store.Intent) { in.
 // sendTexts has n text messages sent, of which the codes of the first are approved.
 func (f *Fixture) sendTexts(t *testing.T, n, approved int, changes ...func(*store.Intent)) {
 	t.Helper()
-	begun := f.AdmitAll(t, n, func(i int) store.Intent { return f.Intent(i, changes...) })
-	f.EndAll(t, begun, func(int) store.Outcome {
+	begun := f.admitAll(t, n, func(i int) store.Intent { return f.Intent(i, changes...) })
+	f.endAll(t, begun, func(int) store.Outcome {
 		return store.Outcome{Status: store.Sent, Provider: "carrier", ProviderCode: "202"}
 	})
 	for _, b := range begun[:approved] {
@@ -68,7 +68,7 @@ func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.Prefi
 
 func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) store.PrefixPause {
 	t.Helper()
-	p, found := Must2(f.Replica.PrefixPaused(t.Context(), app, prefix, store.SecretKey))(t)
+	p, found := must2(f.Replica.PrefixPaused(t.Context(), app, prefix, store.SecretKey))(t)
 	Equal(t, app+" "+prefix+" is paused", found, want)
 	return p
 }
@@ -117,7 +117,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	paused := func(classes ...store.Class) {
 		t.Helper()
 		for _, class := range store.Classes {
-			_, found := Must2(f.Replica.PrefixPaused(t.Context(), "shop", "+49151", class))(t)
+			_, found := must2(f.Replica.PrefixPaused(t.Context(), "shop", "+49151", class))(t)
 			Equal(t, class.Name()+" is paused", found, slices.Contains(classes, class))
 		}
 	}
@@ -149,10 +149,10 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "last", lasts, map[store.Class]time.Duration{store.KnownBrowser: time.Hour,
 		store.UnknownBrowser: 2 * time.Hour})
-	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
+	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
 	for _, p := range list {
 		if p.Class == store.KnownBrowser {
-			Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
+			must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
 		}
 	}
 	paused(store.UnknownBrowser)
@@ -251,12 +251,12 @@ func watchLifted(t *testing.T, f *Fixture) {
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift",
 		Reason:  "ours",
 		Outcome: store.AuditDone}
-	Is(t, Err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), fault.NotFound)
+	Is(t, err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	for n, by := range []string{"mei\x00", "another"} {
 		act.ID[1] = byte(n)
-		got, done := Must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: by, Why: "ours"}, act))(t)
+		got, done := must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: by, Why: "ours"}, act))(t)
 		Equal(t, "lifted", done, n == 0)
 		Equal(t, "pause", got, p)
 	}
@@ -290,14 +290,14 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 		n.Add(int32(len(started)))
 		return true, err
 	})
-	list, _ := Must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
+	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
 	Equal(t, "started, there", []int{int(n.Load()), len(list)}, []int{3, 3})
 	next := store.PrefixPauseFilter{Active: true, Before: &store.Mark{At: list[0].Since, ID: list[0].ID}, Limit: 1}
-	page, now := Must2(f.PrefixPauses(t.Context(), next))(t)
+	page, now := must2(f.PrefixPauses(t.Context(), next))(t)
 	Equal(t, "second page", page, list[1:2])
 	Equal(t, "now", now, f.Now)
 	f.Pass(time.Hour)
-	page, _ = Must2(f.PrefixPauses(t.Context(), next))(t)
+	page, _ = must2(f.PrefixPauses(t.Context(), next))(t)
 	Equal(t, "run out", len(page), 0)
 }
 
@@ -345,7 +345,7 @@ func charge(account string, amount, limit int64) store.Charge {
 // spend makes charges and says by whom they were refused.
 func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.Spent, string) {
 	t.Helper()
-	spent, refusedBy := Must2(f.Spend(t.Context(), charges))(t)
+	spent, refusedBy := must2(f.Spend(t.Context(), charges))(t)
 	if (len(spent) == len(charges)) != (refusedBy == "") || refusedBy != "" && len(spent) != 0 {
 		t.Fatalf("%d of %d charges, refused by %q", len(spent), len(charges), refusedBy)
 	}

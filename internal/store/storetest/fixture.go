@@ -144,8 +144,8 @@ func WithRules(rules []quota.Rule) func(*store.Intent) {
 	return func(in *store.Intent) { in.Rules = rules }
 }
 
-// TakenAt gives an intent the clock of its limiter and the instant on it.
-func TakenAt(clock string, at time.Time) func(*store.Intent) {
+// takenAt gives an intent the clock of its limiter and the instant on it.
+func takenAt(clock string, at time.Time) func(*store.Intent) {
 	return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, at }
 }
 
@@ -184,16 +184,16 @@ func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent)
 	})
 }
 
-// AdmitAll begins what must be let in, all at once.
-func (f *Fixture) AdmitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
+// admitAll begins what must be let in, all at once.
+func (f *Fixture) admitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
 	t.Helper()
 	begun, admitted := f.BeginAll(t, n, intent)
 	Equal(t, "admitted", admitted, n)
 	return begun
 }
 
-// EndAll finishes the first attempts of sends, all at once.
-func (f *Fixture) EndAll(t *testing.T, sends []store.Begun, outcome func(i int) store.Outcome) {
+// endAll finishes the first attempts of sends, all at once.
+func (f *Fixture) endAll(t *testing.T, sends []store.Begun, outcome func(i int) store.Outcome) {
 	t.Helper()
 	outcomes := make([]store.Outcome, len(sends))
 	for i := range outcomes {
@@ -244,8 +244,8 @@ func Must[A any](a A, err error) func(testing.TB) A {
 	return func(t testing.TB) A { t.Helper(); OK(t, err); return a }
 }
 
-// Must2 is Must for two answers.
-func Must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
+// must2 is Must for two answers.
+func must2[A, B any](a A, b B, err error) func(testing.TB) (A, B) {
 	return func(t testing.TB) (A, B) { t.Helper(); OK(t, err); return a, b }
 }
 
@@ -254,12 +254,12 @@ func Must3[A, B, C any](a A, b B, c C, err error) func(testing.TB) (A, B, C) {
 	return func(t testing.TB) (A, B, C) { t.Helper(); OK(t, err); return a, b, c }
 }
 
-// Err, Err2 and Err3 return the error of a call alone.
+// Err, err2 and err3 return the error of a call alone.
 func Err[A any](_ A, err error) error { return err }
 
-func Err2[A, B any](_ A, _ B, err error) error { return err }
+func err2[A, B any](_ A, _ B, err error) error { return err }
 
-func Err3[A, B, C any](_ A, _ B, _ C, err error) error { return err }
+func err3[A, B, C any](_ A, _ B, _ C, err error) error { return err }
 
 // Code reads one verification.
 func (f *Fixture) Code(t *testing.T, id string) store.Verification {

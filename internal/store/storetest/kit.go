@@ -89,7 +89,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	})
 	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
 	h := recipient.Hash{15: byte(n)}
-	Must2(f.Suppress(t.Context(), store.Suppression{
+	must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
 		Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil))(t)

@@ -40,9 +40,9 @@ const (
 	Committing              // in a write, after its statements and before the commit; no other write runs meanwhile
 )
 
-// Hook returns the fault of an access. It is called at each stage, with the name of the method that
+// hook returns the fault of an access. It is called at each stage, with the name of the method that
 // was called from outside. It may wait: at Asking it holds no lock.
-type Hook func(ctx context.Context, method string, at Stage) Fault
+type hook func(ctx context.Context, method string, at Stage) Fault
 
 // SetFault makes later calls fail. f gets the name of the called method and returns the fault; nil
 // ends that. A call that writes asks f once, a call that reads asks before each statement. Calls of
@@ -74,7 +74,7 @@ func (d *DB) Fail(how Fault, methods ...string) {
 }
 
 // SetHook is SetFault for tests that act at both stages of a call. Calls of h may overlap.
-func (d *DB) SetHook(h Hook) {
+func (d *DB) SetHook(h hook) {
 	if h == nil {
 		d.hook.Store(nil)
 		return

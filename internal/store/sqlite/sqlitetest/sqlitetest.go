@@ -19,7 +19,7 @@ type DB struct {
 	*sqlite.DB
 	pool *sql.DB
 	now  func() time.Time
-	hook atomic.Pointer[Hook]
+	hook atomic.Pointer[hook]
 }
 
 // Open opens an empty store in memory, with now as its clock, and closes it when the test ends. In
