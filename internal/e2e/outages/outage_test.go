@@ -91,6 +91,10 @@ func TestPostgresFarAway(t *testing.T) {
 			`{"name":"late%[1]d","type":"latency","stream":"downstream","attributes":{"latency":%[1]d}}`, late)))
 		apptest.Must(t, err)
 		s.AwaitReady(0, http.StatusOK, "degraded: database_slow: The database answers slowly.")
+		s.Await("the console to call the database slow, not away", func() bool {
+			database := s.Replicas[0].Status(t.Context()).Parts[0]
+			return database.Kind == "database" && database.Up && database.Slow
+		})
 		stop := time.Now().Add(5 * time.Second) // five tries
 		for time.Now().Before(stop) {
 			if status, body := s.Ready(0); status != http.StatusOK {
