@@ -148,9 +148,7 @@ func (t words) serverAnswer(status store.Status, since time.Duration) moment {
 	case store.Delivered:
 		return moment{Else: t["HasArrived"]}
 	case store.Sent, store.Undelivered:
-		m := momentIn(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
-		m.Round = "second"
-		return m
+		return momentIn(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
 	case store.Unknown:
 		return moment{Else: t["AcceptedHow"]}
 	}

@@ -328,6 +328,9 @@ func theTableOfCards(t *testing.T, browser context.Context) {
 	if got := eval[string](b, clocks); got != "50,50,51" { // what the way of an answer took is no minute
 		t.Errorf("the ends of waits are told as minutes %s", got)
 	}
+	if got := eval[string](b, `(new widget.Moment()).clock(5e8, 'en')`); strings.Contains(got, " ") {
+		t.Errorf("a line can end within %q", got)
+	}
 	if wrong := eval[[]string](b, rounded); len(wrong) > 0 {
 		t.Errorf("from rounded waits is reckoned: %q", wrong)
 	}

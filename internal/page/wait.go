@@ -23,18 +23,14 @@ const clockFrom = 10 * time.Minute
 type moment struct {
 	MS      int64  // from now, negative when behind
 	Pattern string // with {c}, and {d} for the duration until then
-	Round   string // of the time of the day: "up" to the next minute, to the "second", else down to the minute
+	Round   string // of the time of the day: "up" to the next minute, else down to the minute
 	Else    string
 }
 
 // Placeholder returns a text about as long as what the script will write in place of Else. The page
 // keeps room for it, so that nothing moves then.
 func (m moment) Placeholder() string {
-	like := "00:00 0000"
-	if m.Round == "second" {
-		like = "00:00:00 0000"
-	}
-	return fill(m.Pattern, "c", like)
+	return fill(m.Pattern, "c", "00:00 0000")
 }
 
 // momentIn returns the moment in d, or -d ago; pattern and otherwise are its Pattern and Else.

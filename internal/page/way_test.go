@@ -3,6 +3,9 @@ package page_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
 	"sendcode/internal/store"
 	"sendcode/quota"
@@ -382,10 +386,16 @@ func anOutage(t *testing.T, browser context.Context) {
 	b.card("approved")
 }
 
+// withoutScripts a person waits, errs, enters the code and gets back to the app.
 func withoutScripts(t *testing.T, browser context.Context) {
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.URL.RequestURI())
+	}))
+	t.Cleanup(app.Close)
 	w := accepting(t)
+	w.Also(page.AppPage{App: "news", Title: "The News", ReturnURLs: []string{app.URL + "/in"}})
 	b := open(t, browser, w, pagetest.Look{NoScript: true})
-	b.visit("")
+	b.visit("?app=news&return_url=" + app.URL + "/in")
 	leave := func(act func()) { // and wait for the page that follows
 		b.run(`window.left = true`)
 		act()
@@ -402,6 +412,8 @@ func withoutScripts(t *testing.T, browser context.Context) {
 	b.card("approved")
 	b.nothingKept()
 	is(t, w.Codes.Sends(), 1)
+	leave(func() { b.click("#card .button") })
+	is(t, eval[string](b, `location.origin + document.body.innerText`), app.URL+"/in?reference=news%26verification-1")
 }
 
 // lettersThroughAnInputMethod are checked once the input method, with which Chinese is written, has

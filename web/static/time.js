@@ -40,14 +40,13 @@ export class Moment {
   }
 
   // clock is the time of the day that lies ms after the moment: to the minute, rounded up where a wait must be over by
-  // then, but for the time that an answer takes, or to the second.
+  // then, but for the time that an answer takes. No line breaks within it.
   clock(ms, lang, round) {
     const exact = this.wall + Number(ms);
     const date = new Date(round === 'up' ? Math.ceil(exact / minute - 1 / 30) * minute : exact);
     const parts = { hour: hourCycle.startsWith('h2') ? '2-digit' : 'numeric', minute: '2-digit', hourCycle, numberingSystem: 'latn' }; // as the counts beside it
-    if (round === 'second') parts.second = '2-digit';
     if (date.toDateString() !== new Date().toDateString()) parts.weekday = 'short';
-    return new Intl.DateTimeFormat(lang, parts).format(date);
+    return new Intl.DateTimeFormat(lang, parts).format(date).replaceAll(' ', '\u00a0');
   }
 }
 
