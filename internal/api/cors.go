@@ -41,9 +41,10 @@ func isFromOrigins(r *http.Request, origins []string) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "same-origin"
 }
 
-// isFromOtherOrigin reports whether a browser sent the request for a page of another origin. Only
-// browsers send Sec-Fetch-Site; back ends may send Origin or Sec-Fetch-Mode, as Node's fetch does.
-func isFromOtherOrigin(r *http.Request) bool {
+// isFromOtherOriginsPage reports whether a browser sent the request for a page of another origin.
+// Only browsers send Sec-Fetch-Site; back ends may send Origin or Sec-Fetch-Mode, as Node's fetch
+// does.
+func isFromOtherOriginsPage(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
 }

@@ -76,7 +76,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
-		case key.Kind == verification.Secret && isFromOtherOrigin(c.Request()):
+		case key.Kind == verification.Secret && isFromOtherOriginsPage(c.Request()):
 			return &server.Problem{Kind: server.SecretInPage}
 		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden,

@@ -62,13 +62,18 @@ const (
 	redisPart    = "redis"
 )
 
+// databaseSlow is the reason for a database that can be written, but late.
+const databaseSlow = "database_slow"
+
 // Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
 // what waits.
 func (a *App) Status(ctx context.Context) console.Status {
 	s := console.Status{Reasons: a.health.Reasons(ctx)}
 	add := func(kind, name string) {
-		broken := func(r server.Reason) bool { return r.Part == kind }
-		s.Parts = append(s.Parts, console.Part{Kind: kind, Name: name, Up: !slices.ContainsFunc(s.Reasons, broken)})
+		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == databaseSlow }
+		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
+		s.Parts = append(s.Parts, console.Part{Kind: kind, Name: name, Up: !slices.ContainsFunc(s.Reasons, broken),
+			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
 	add(databasePart, "")
 	if a.redis != nil {

@@ -128,7 +128,7 @@ func (p *databaseProbe) Slow(context.Context) *server.Reason {
 	if p.reason != nil || !p.slow {
 		return nil
 	}
-	return &server.Reason{Part: databasePart, Word: "database_slow", Err: errors.New("slow")}
+	return &server.Reason{Part: databasePart, Word: databaseSlow, Err: errors.New("slow")}
 }
 
 // Run beats, and looks for others' heartbeats, until ctx ends.

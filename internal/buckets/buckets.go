@@ -150,8 +150,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// Counted returns the buckets in which a Take counts and a refund removes events; see
-// quota.Scope.Counted.
+// Counted returns, in no order, the buckets in which a Take counts and a refund removes events;
+// see quota.Scope.Counted.
 func Counted(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {

@@ -9,6 +9,20 @@
 //
 // Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
 // the value of a setting that may hold one.
+//
+// # A new setting
+//
+//	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
+//	sections.go                       Check, if what it may be depends on other settings
+//	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
+//	app/settings.go, app/reload.go    any other one; reload.go applies what is in Reloadable
+//	testdata/full.yaml                a value that is not the default
+//	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
+//	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
+//	app/strangers_test.go             if requests are refused by it: SECURITY.md says what strangers can do
+//
+// Then `go test ./internal/config -update` writes docs/configuration.md, the schema and the
+// example.
 package config
 
 import (

@@ -225,7 +225,7 @@ var storedSecrets = []storedSecret{
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
 	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey },
 		func(c *Config) bool { return c.Apps[0].hasSecretKey() },
-		checkAPIKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
+		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
 	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword },
 		func(c *Config) bool { return c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},

@@ -112,7 +112,7 @@ var checks = map[string]func(text string) string{
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,
 		"must be the name of a database role: small letters, digits and _, at most 63"),
 	"mail_from": checkMailFrom,
-	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkAPIKey, "public_key": checkPublicKey,
+	"ring":      checkSecretKeys, "index_key": checkIndexKey, "api_key": checkDefaultAppKey, "public_key": checkPublicKey,
 	"origins": checkOrigins, "webhook_secrets": checkWebhookSecrets,
 	"password": checkAdminPassword, "password_hash": checkAdminPasswordHash,
 	// A token that opens the console is long, and fits a header.

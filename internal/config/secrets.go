@@ -50,7 +50,7 @@ var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 // prefix, 119 bits when they are random letters and digits.
 const minAPIKey = 23
 
-func checkAPIKey(value string) string {
+func checkDefaultAppKey(value string) string {
 	switch {
 	case strings.HasPrefix(value, "pk_"):
 		return "is a public key; the API key of the app default is a secret one (sk_…)"

@@ -269,7 +269,7 @@ func (d *loader) checkReachableFromOutside() {
 	need("index_key", c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
 	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
-	if key := c.APIKey.Reveal(); key != "" && checkAPIKey(key) == "" && len(key) < minAPIKey {
+	if key := c.APIKey.Reveal(); key != "" && checkDefaultAppKey(key) == "" && len(key) < minAPIKey {
 		d.Errs.Add(d.locationOf("api_key"),
 			"is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}

@@ -100,7 +100,7 @@ func TestPages(t *testing.T) {
 			return Status{
 				Reasons: []server.Reason{{Part: "redis", Word: "limiter_unreachable", Since: since}},
 				Parts: []Part{
-					{Kind: "database", Up: true}, {Kind: "redis", Name: "Redis"},
+					{Kind: "database", Up: true, Slow: true}, {Kind: "redis", Name: "Redis"},
 					{Kind: "mail", Name: "mx2.example:587", Up: true},
 					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
 						Why: "dial: temporary: <refused>"},

@@ -205,11 +205,9 @@ func cleanNumber(typed string) string {
 	}, typed))
 }
 
-// A recipient without rows gets a verdict too. Only the search sees the full recipient, so it adds
-// hints to the list's URL: why requests for this recipient are refused, and the hashes of similarly
-// spelled recipients with recent requests.
-
-// hints are what a search found out about a recipient without rows.
+// hints are what a search adds to the list's URL for a recipient without rows, since the search
+// alone sees the full recipient: why its requests are refused, and the hashes of similarly spelled
+// recipients with recent requests. The list makes its verdict of them.
 type hints struct {
 	unserved string // why requests for it are turned away; empty: they are not
 	near     []recipient.Hash

@@ -31,7 +31,7 @@ type Prepared struct {
 // once, so as to return the errors of Render. Of later mails of the form it checks only Notify and
 // the code. So the caller must make the support references itself.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
-	if err := checkCode(req); err != nil {
+	if err := checkCodeAndNotify(req); err != nil {
 		return Prepared{}, err
 	}
 	form := r.form(req)

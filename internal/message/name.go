@@ -40,7 +40,7 @@ func CheckName(s string) error {
 }
 
 // checkCode returns an error if the Notify or the code of a request is invalid.
-func checkCode(req Request) error {
+func checkCodeAndNotify(req Request) error {
 	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
@@ -65,7 +65,7 @@ func checkRequest(req Request) error {
 	case d.Minutes < 0:
 		return errors.New("message: minutes: less than 0")
 	}
-	return checkCode(req)
+	return checkCodeAndNotify(req)
 }
 
 func notLetterOrDigit(r rune) bool {

@@ -250,7 +250,7 @@ func (o *Outbox) enqueue(f *flight) {
 // MaxOutcomes outcomes wait for the database.
 func (o *Outbox) deliver(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
-		ctx := o.beginAttempt(f)
+		ctx := o.traceAttempt(f)
 		record := o.attempt(ctx, f)
 		// The next message does not wait until the database has this outcome; but while the
 		// database is unavailable, sending stops.
@@ -263,17 +263,17 @@ func (o *Outbox) deliver(l *lane) {
 	}
 }
 
-// beginAttempt returns the context of an attempt, which has its trace if there are traces.
-func (o *Outbox) beginAttempt(f *flight) context.Context {
+// traceAttempt returns the context of an attempt, with a trace if traces are on.
+func (o *Outbox) traceAttempt(f *flight) context.Context {
 	if o.Tracer == nil {
 		return o.base
 	}
 	return o.Tracer.BeginAttempt(o.base, f.work.Send)
 }
 
-// endAttempt ends the trace of the attempt whose context ctx is. In o.base, which has no attempt,
-// it does nothing.
-func (o *Outbox) endAttempt(ctx context.Context, s store.Status, reason string) {
+// endAttemptTrace ends the trace of the attempt whose context ctx is. In o.base, which has no
+// attempt, it does nothing.
+func (o *Outbox) endAttemptTrace(ctx context.Context, s store.Status, reason string) {
 	if o.Tracer != nil && ctx != o.base {
 		o.Tracer.EndAttempt(ctx, s, reason)
 	}

@@ -18,7 +18,7 @@ import (
 // request that waits, and ends the attempt's trace. If another attempt holds the send, nothing is
 // written, and finish only logs a warning.
 func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
-	defer o.endAttempt(ctx, out.Status, out.Reason)
+	defer o.endAttemptTrace(ctx, out.Status, out.Reason)
 	s := f.work.Send
 	event, err := webhook.NewEvent(o.Policy.Get().Subscriptions[s.App], "send."+string(out.Status),
 		out.Provider == testrecipient.Provider, o.IDs, o.Now())
@@ -59,7 +59,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 }
 
 func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
-	defer o.endAttempt(ctx, store.Queued, p.Reason)
+	defer o.endAttemptTrace(ctx, store.Queued, p.Reason)
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
 		p.Held, _ = o.leaseOf(f)
 		return o.Store.Postpone(ctx, p)

@@ -41,13 +41,13 @@ const (
 	maxNetworks = 50_000 // and the same number of wider ones
 )
 
-// NewRequestLimiter makes a limiter of limit requests in a minute; 0 admits all. It calls refused
-// at each refusal.
-func NewRequestLimiter(limit int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
+// NewRequestLimiter makes a limiter of so many requests of a network in a minute; 0 admits all. It
+// calls refused at each refusal.
+func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
 		before: map[netip.Prefix]int64{},
 		lines:  logthrottle.Throttle{Every: window}, largest: maxNetworks}
-	r.SetLimit(limit)
+	r.SetLimit(perMinute)
 	return r
 }
 

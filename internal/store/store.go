@@ -5,7 +5,7 @@
 //   - The second gate: Begin decides the recipient's rules again, under a lock on that recipient, in the transaction
 //     that writes the send. A lost or stale Redis therefore never admits one send too many.
 //   - The outbox: a row in flight carries a lease; the process that holds the row's latest attempt may finish it, and any
-//     replica takes over a row whose lease ran out. There is no second queue.
+//     replica takes over a row whose lease ran out. Leases, and refunds that are due, have small tables of their own.
 //
 // This package has the types of the rows and their validation; it has no SQL. Package gate decides.
 // Package sqldb has the store's methods and the statements that both databases run; postgres and
@@ -18,7 +18,8 @@
 // page of a send, not in refusals, lists or exports; a resend does not inherit it.
 //
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
-//	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session; row copies it
+//	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session
+//	internal/verification/parse_ask.go     row copies it
 //	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
 //	internal/store/records.go              Send: Device string; Columns: {"device", &s.Device, InSend | Personal}, of which all statements follow
 //	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten in store/gate finds it missing)
@@ -34,17 +35,21 @@
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
 //
 // Refusals have the field with InSend | InRefusal and a column in the table refusals; free text
-// stays out. Lists have it in rowJSON instead of sendJSON (schema Row) and in export.go. A resend
-// inherits it from a column of Verification, as the reference. A field that an attempt finds begins
-// in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
+// stays out. Lists have it in rowJSON instead of sendJSON (schema Row), in export.go, and as a
+// column of the page in sends-heads and sends-cells of web/admin/layout.html. A resend inherits it
+// from a column of Verification, as the reference: fillFromVerification in parse_ask.go,
+// newVerification in intent.go, Columns of Verification, and check.go. A field that an attempt
+// finds begins in [Outcome], and is written by postgres/finish.go and sqlite/outbox.go.
 //
 // A filter of the list by it, as by the reference, and its column in the export:
 //
+//	migrations/{postgres,sqlite}             an index, as sends_reference, and refusals_reference if refusals have it
 //	internal/store/requests.go, check.go     Filter: Device string; validated beside f.Reference, and MayBeRefusal where refusals lack it
 //	internal/store/records.go                Matches: what the store finds and the live list shows are the same rows
 //	internal/store/sqldb/filter.go           the condition, and which statements may not be used with it
 //	internal/store/postgres/filter.go        both conditions under which a shorter way is right
-//	internal/console/query.go                the parameter, and the list of those that open "More filters"
+//	internal/console/query.go                the parameter, and the list of those that open "More filters";
+//	                                         without an index, the condition that bounds the list to 24 h
 //	internal/console/export.go               the column; the filters that the audit trail records
 //	web/admin/list.html, internal/texts      the field; filter.device in en.json and zh-Hans.json
 //	docs/openapi.yaml                        the parameter of sends, sends.csv and the live list

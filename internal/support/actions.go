@@ -77,12 +77,12 @@ func (d *Desk) apps(p Person) []string {
 	return all
 }
 
-// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor its
-// past rejections and failed checks under any policy. Rules of other scopes (networks, apps) keep
-// their counts. The database is reset first, or the limiter would learn the old history from the
-// database again. If the limiter does not answer, only the database is reset; after
-// fault.Unavailable the caller should repeat the reset. Errors: *fault.InvalidError if the purpose
-// is not configured, fault.Unavailable.
+// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor,
+// under any policy, its rejections, its pauses after failures (backoff), its spellings and its
+// failed checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
+// reset first, or the limiter would learn the old history from the database again. If the limiter
+// does not answer, only the database is reset; after fault.Unavailable the caller should repeat the
+// reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
 func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)

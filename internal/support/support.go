@@ -10,6 +10,8 @@
 // Say "verification.nudge", which operators do from the page of a send:
 //
 //	internal/support/actions.go                 the action: it records before it changes anything, or in the same transaction
+//	internal/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
+//	                                            store/storetest has its contract
 //	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
 //	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
 //	internal/console/actions.go                 a row of sendActions, of which the form and the routes follow, and its function.

@@ -120,8 +120,9 @@ func ForConsole(list string) Words {
 	return w
 }
 
-// ByTag returns the console's language with this tag, as Lang returns it; false if there is none.
-func ByTag(tag string) (Words, bool) {
+// ConsoleByTag returns the console's language with this tag, as Lang returns it; false if there is
+// none.
+func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
 	if i < 0 {
 		return Words{}, false

@@ -89,6 +89,10 @@ const (
 	TwoAnHour   = "    - {name: hourly, scope: recipient, limit: 2, window: 1h}\n"
 )
 
+// LongRules are as the default ones, but for the first, whose window is longer than any test takes.
+const LongRules = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n" +
+	"    - {name: hour, scope: recipient, limit: 5, window: 1h}\n    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
+
 // Keys of the browsers of the app default, and of the other app, of Tenants.
 const (
 	PublicKey  = "pk_0123456789abcdefghijABCDEFGHIJ"

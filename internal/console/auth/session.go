@@ -165,7 +165,9 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
-	ctx := c.Request().Context()
+	// a database that stops without closing its connections holds no page for longer
+	ctx, cancel := context.WithTimeout(c.Request().Context(), store.CallTimeout)
+	defer cancel()
 	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
 	v.lacks = v.missingFactor(a.DemandFactor)

@@ -1,8 +1,10 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,7 +13,9 @@ import (
 	"time"
 
 	"sendcode/internal/console/consoletest"
+	"sendcode/internal/fault"
 	"sendcode/internal/servertest"
+	"sendcode/internal/store"
 )
 
 // The cookies of a login are for this site alone, and for this host but in a request straight from
@@ -130,6 +134,25 @@ func TestLogout(t *testing.T) {
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	}
 	want(t, other.Get("/admin"), http.StatusOK)
+}
+
+// stopped is a database that takes each question and gives no answer while its caller waits.
+type stopped struct{ sessions }
+
+func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {
+	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > store.CallTimeout {
+		return store.Session{}, time.Time{}, errors.New("a page waits for longer than a call may take")
+	}
+	return store.Session{}, time.Time{}, fault.Unavailable
+}
+
+// A page waits for its session no longer than a call of the database may take.
+func TestSessionsOfADatabaseThatStops(t *testing.T) {
+	r := newRig(t)
+	b := r.LoggedIn()
+	b.Handler = r.replica(quiet(), func(c *Config) { c.Sessions = stopped{c.Sessions} })
+	want(t, b.Get("/admin"), http.StatusServiceUnavailable)
+	want(t, b.Get("/v1/admin/sends"), http.StatusServiceUnavailable)
 }
 
 func TestSessionsWithoutTheDatabase(t *testing.T) {

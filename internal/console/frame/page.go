@@ -104,7 +104,7 @@ const (
 // with times in the chosen or the browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
-	if chosen, ok := texts.ByTag(Cookie(c, languageCookie)); ok {
+	if chosen, ok := texts.ConsoleByTag(Cookie(c, languageCookie)); ok {
 		w = chosen
 	}
 	if zone, ok := loadZone(Cookie(c, zoneCookie)); ok {
@@ -139,7 +139,7 @@ func loadZone(name string) (*time.Location, bool) {
 // savePreferences stores the language or the zone that a form names and redirects to the form's
 // page.
 func savePreferences(c echo.Context, form url.Values) error {
-	if _, ok := texts.ByTag(form.Get("language")); ok {
+	if _, ok := texts.ConsoleByTag(form.Get("language")); ok {
 		setPreferenceCookie(c, languageCookie, form.Get("language"))
 	}
 	if _, ok := loadZone(form.Get("zone")); ok {

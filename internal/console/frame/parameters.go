@@ -33,9 +33,10 @@ type ParseFunc func(value string) (problem string)
 // Parameters are the parameters that an address may have, by name.
 type Parameters map[string]ParseFunc
 
-// Parse parses a raw query, in the order of the parameters' names. A parameter that is unknown,
+// Parse parses a raw query and sets the variables of its parameters. A parameter that is unknown,
 // repeated or wrong is an error that names it, since a filter that is silently ignored would answer
-// another question. given has no empty parameters.
+// another question; of several errors, Parse returns that of the parameter whose name sorts first.
+// given has no empty parameters.
 func (known Parameters) Parse(raw string) (given url.Values, err error) {
 	values, err := ParseValues(raw)
 	if err != nil {

@@ -26,6 +26,7 @@ type Part struct {
 	// of servers and carriers: the circuit breaker is closed; else each gets one attempt every five
 	// seconds
 	Up    bool
+	Slow  bool // it answers, but late
 	Since time.Time
 	Why   string // its last fault
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/delivery/smtptest"
@@ -164,19 +162,6 @@ func TestRedisClockIsSetUnderLoad(t *testing.T) {
 	l.holds(s.Replicas[0].Base, ended(s, s.Replicas[0].DB()), exact)
 }
 
-// through puts a proxy in front of a part, and into the setting that names the part.
-func through(s *apptest.Stack, setting string) *toxiproxy.Proxy {
-	s.Helper()
-	at, err := url.Parse(s.Env[setting])
-	apptest.Must(s.T, err)
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	proxy := toxiproxy.NewProxy(server, setting, "127.0.0.1:0", at.Host)
-	apptest.Must(s.T, proxy.Start())
-	s.Cleanup(proxy.Stop)
-	s.Env[setting] = strings.Replace(s.Env[setting], at.Host, proxy.Listen, 1)
-	return proxy
-}
-
 // toxics are what goes wrong with a link, in turn: it is slow, breaks off in the middle of a
 // request or of an answer, is cut into small pieces, or is reset.
 var toxics = []string{
@@ -193,8 +178,8 @@ var toxics = []string{
 func TestLinksUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := underTightRules(apptest.OnRealParts(t))
-	links := []*toxiproxy.Proxy{through(s, "SENDCODE_REDIS_URL"), through(s, "SENDCODE_DATABASE_URL"),
-		through(s, "SENDCODE_SMTP_URL")}
+	links := []*toxiproxy.Proxy{s.Through("SENDCODE_REDIS_URL"), s.Through("SENDCODE_DATABASE_URL"),
+		s.Through("SENDCODE_SMTP_URL")}
 	s.Start(2)
 	var suffered atomic.Int64
 	l := newLoad(s)

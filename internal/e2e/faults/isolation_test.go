@@ -66,7 +66,7 @@ policies:
     - {name: hour, scope: recipient, limit: 30, window: 1h, reserve: 10}
 apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind: public, sha256: %x}]}]
 `, sha256.Sum256([]byte(apptest.PublicKey))))
-	link := through(s, "SENDCODE_DATABASE_URL")
+	link := s.Through("SENDCODE_DATABASE_URL")
 	s.Start(1)
 	const victim = "victim@example.com"
 	var networks atomic.Int64

@@ -28,7 +28,7 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 				func() {}
 		},
 		"Redis is 600 ms away": func(s *apptest.Stack) (disturb, mend func()) {
-			link := through(s, "SENDCODE_REDIS_URL")
+			link := s.Through("SENDCODE_REDIS_URL")
 			streams := []string{"upstream", "downstream"}
 			return func() {
 					for _, stream := range streams {
@@ -53,7 +53,7 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := apptest.OnRealParts(t).Policy(three)
+			s := apptest.OnRealParts(t).Policy(apptest.LongRules)
 			begin, mend := disturb(s)
 			s.Start(1)
 			f := newFlood(s)
@@ -77,7 +77,7 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 // and serves those that come then.
 func TestAReplicaThatStoodStillServesNoneThatLeft(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Policy(three)
+	s := apptest.OnRealParts(t).Policy(apptest.LongRules)
 	p := s.Spawn()
 	db, err := postgres.Open(s.Context(), s.Env["SENDCODE_DATABASE_URL"], "")
 	apptest.Must(t, err)

@@ -89,8 +89,8 @@ func (f *flood) ask(n, recipient int) {
 // connection is closed, nothing accepted is lost, and nobody gets more than the policy.
 func TestSlowPostgresUnderOverload(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnOwnPostgres(t).Policy(three)
-	link := through(s, "SENDCODE_DATABASE_URL")
+	s := apptest.OnOwnPostgres(t).Policy(apptest.LongRules)
+	link := s.Through("SENDCODE_DATABASE_URL")
 	s.Start(1)
 	for _, toxic := range []string{
 		`{"name":"up","type":"latency","stream":"upstream","attributes":{"latency":75}}`,

@@ -18,7 +18,7 @@ import (
 func open(g Config) sms.Carrier { return g.Open(sms.Setup{Name: "rest", Secret: smstest.Private}) }
 
 func extract(text string) extraction {
-	e, err := parseExtract(text)
+	e, err := parseExtraction(text)
 	if err != nil {
 		panic(err)
 	}
@@ -237,7 +237,7 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "$.", "$.a..b", "(", "nogroup"} {
-		if _, err := parseExtract(text); err == nil {
+		if _, err := parseExtraction(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}

@@ -24,7 +24,7 @@ func (g Config) checkReceipts(note func(string, error)) {
 			"and undelivered go together with receipt or poll: the status's values, and where the status stands"))
 	}
 	if strings.HasPrefix(g.Receipt, "$") {
-		if _, err := parseExtract(g.Receipt); err != nil {
+		if _, err := parseExtraction(g.Receipt); err != nil {
 			note("receipt", errors.New("is neither the name of a parameter nor a path such as $.status"))
 		}
 	}
@@ -48,7 +48,7 @@ func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 // findStatus returns the status in a receipt, or in an answer to a poll; false if it is not there.
 func findStatus(where string, in sms.Incoming) (string, bool) {
 	if strings.HasPrefix(where, "$") {
-		e, err := parseExtract(where)
+		e, err := parseExtraction(where)
 		if err != nil {
 			return "", false
 		}
@@ -68,7 +68,7 @@ func findStatus(where string, in sms.Incoming) (string, bool) {
 }
 
 // extraction says where in an answer's body a value is: "$.messages.0.id" is a path through JSON;
-// any other text is a regular expression, whose first group is the value. The zero Extract finds
+// any other text is a regular expression, whose first group is the value. The zero extraction finds
 // nothing.
 type extraction struct {
 	text    string
@@ -76,9 +76,9 @@ type extraction struct {
 	pattern *regexp.Regexp
 }
 
-// parseExtract parses the text of an Extract. The error is the end of a sentence that begins with
-// the setting's name.
-func parseExtract(text string) (extraction, error) {
+// parseExtraction parses the text of an extraction. The error is the end of a sentence that begins
+// with the setting's name.
+func parseExtraction(text string) (extraction, error) {
 	e := extraction{text: text}
 	if rest, isPath := strings.CutPrefix(text, "$."); isPath {
 		var err error
@@ -94,9 +94,9 @@ func parseExtract(text string) (extraction, error) {
 	return e, nil
 }
 
-// UnmarshalText sets e to what parseExtract returns.
+// UnmarshalText sets e to what parseExtraction returns.
 func (e *extraction) UnmarshalText(text []byte) (err error) {
-	*e, err = parseExtract(string(text))
+	*e, err = parseExtraction(string(text))
 	return err
 }
 
@@ -154,7 +154,7 @@ func (p poll) check(note func(string, error), id extraction) {
 			note("poll", errors.New("url "+err.Error()))
 		}
 	}
-	if _, err := parseExtract(p.Status); err != nil {
+	if _, err := parseExtraction(p.Status); err != nil {
 		note("poll", errors.New("status is no path such as $.status"))
 	}
 }

@@ -201,7 +201,7 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 // maxClockDifference is how far Tencent's clock may be behind ours.
 const maxClockDifference = time.Minute
 
-// The words for what became of a message.
+// Tencent's values of report_status, for messages that were delivered and that failed.
 var (
 	statusDelivered = []string{"SUCCESS"}
 	statusFailed    = []string{"FAIL"}

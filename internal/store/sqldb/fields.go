@@ -69,3 +69,8 @@ func WorkFields(w *store.Work) []any {
 // FlightFields returns the destinations to scan outbox.sealed, SendColumns and VerificationColumns
 // into.
 func FlightFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
+
+// RefundFields returns the variables into which a row of RefundsDue is scanned.
+func RefundFields(r *store.Refund) []any {
+	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.Into(&r.Recipient)}
+}

@@ -331,8 +331,3 @@ FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_c
 			query, args)
 	})
 }
-
-// RefundFields returns the destinations for a refund.
-func RefundFields(r *store.Refund) []any {
-	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.Into(&r.Recipient)}
-}

@@ -87,7 +87,8 @@ func jsonList[T any](list []T, text func(T) string) string {
 	return string(b)
 }
 
-// Read implements sqldb.Engine.
+// Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
+// different states.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return store.Unavailable(sqliteCause(f(s.tx(ctx, s.readers))))
 }

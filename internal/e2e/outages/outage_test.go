@@ -1,9 +1,12 @@
-package faults
+// Package outages tests the whole while a part is away, slow or full, and how an operator sees it.
+// There is no load as in package faults.
+package outages
 
 import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,9 +20,7 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// three are as the default ones, but for the first, whose window is longer than any test takes.
-const three = "    - {name: short, scope: recipient, limit: 1, window: 300s}\n    - {name: hour, scope: recipient, limit: 5, window: 1h}\n" +
-	"    - {name: day, scope: recipient, limit: 10, window: 24h}\n"
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8, 1)) }
 
 // redisAway is what /readyz says while Redis does not answer.
 const redisAway = "degraded: limiter_unreachable: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
@@ -27,7 +28,7 @@ const redisAway = "degraded: limiter_unreachable: Redis does not answer or can't
 // While Redis is away, the database decides alone, exactly; a Redis that comes back empty learns.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	s := apptest.OnRealParts(t).Policy(three).Start(2)
+	s := apptest.OnRealParts(t).Policy(apptest.LongRules).Start(2)
 	s.Is("a send", s.Ask(0, "before@example.com"), http.StatusAccepted)
 	s.Redis.Stop()
 	// one after the other, since the database alone decides: on a busy machine each takes a while
@@ -83,13 +84,17 @@ func TestPostgresAway(t *testing.T) {
 func TestPostgresFarAway(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnOwnPostgres(t)
-	link := through(s, "SENDCODE_DATABASE_URL")
+	link := s.Through("SENDCODE_DATABASE_URL")
 	s.Start(1)
 	for _, late := range []int{300, 1000} {
 		_, err := link.Toxics.AddToxicJson(strings.NewReader(fmt.Sprintf(
 			`{"name":"late%[1]d","type":"latency","stream":"downstream","attributes":{"latency":%[1]d}}`, late)))
 		apptest.Must(t, err)
 		s.AwaitReady(0, http.StatusOK, "degraded: database_slow: The database answers slowly.")
+		s.Await("the console to call the database slow, not away", func() bool {
+			database := s.Replicas[0].Status(t.Context()).Parts[0]
+			return database.Kind == "database" && database.Up && database.Slow
+		})
 		stop := time.Now().Add(5 * time.Second) // five tries
 		for time.Now().Before(stop) {
 			if status, body := s.Ready(0); status != http.StatusOK {

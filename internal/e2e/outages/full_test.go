@@ -1,4 +1,4 @@
-package faults
+package outages
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package faults
+package outages
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 
 // restarts is how often TestRollingRestarts restarts both replicas; `make soak` does it twenty
 // times.
-var restarts = flag.Int("faults.restarts", 1, "how often both replicas are restarted behind each proxy")
+var restarts = flag.Int("outages.restarts", 1, "how often both replicas are restarted behind each proxy")
 
 // admitted is a line of /metrics of a replica that has admitted a send.
 var admitted = regexp.MustCompile(`sendcode_requests_total\{[^}]*outcome="admitted"[^}]*\} [1-9]`)
@@ -38,7 +38,9 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 	var n atomic.Int64
 	failed := map[int]int{}
 	all.Go(func() {
-		every(ctx, time.Second/60, func(int) {
+		ticks := time.NewTicker(time.Second / 60)
+		defer ticks.Stop()
+		for ; ctx.Err() == nil; <-ticks.C {
 			all.Go(func() {
 				began := time.Now()
 				i := n.Add(1)
@@ -57,7 +59,7 @@ func steady(ctx context.Context, s *apptest.Stack, base, name string) (wait func
 				failed[status]++
 				s.Logf("%s answers %d after %v: %s", base, status, time.Since(began), a.Raw)
 			})
-		})
+		}
 	})
 	return func() (int, map[int]int) { all.Wait(); return int(n.Load()), failed }
 }
@@ -137,7 +139,7 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 			database := s.Env["SENDCODE_DATABASE_URL"]
 			for i := range links {
 				s.Env["SENDCODE_DATABASE_URL"] = database
-				links[i] = through(s, "SENDCODE_DATABASE_URL")
+				links[i] = s.Through("SENDCODE_DATABASE_URL")
 				s.Start(1)
 				addresses[i] = s.Replicas[i].Addr()
 			}

@@ -1,4 +1,4 @@
-package faults
+package outages
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func (s *incidents) mean(histogram string) float64 {
 func late(s *apptest.Stack, setting string) {
 	s.Helper()
 	const late = `{"name":"late","type":"latency","stream":"downstream","attributes":{"latency":300}}`
-	_, err := through(s, setting).Toxics.AddToxicJson(strings.NewReader(late))
+	_, err := s.Through(setting).Toxics.AddToxicJson(strings.NewReader(late))
 	apptest.Must(s.T, err)
 }
 

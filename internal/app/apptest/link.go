@@ -1,0 +1,22 @@
+package apptest
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// Through puts a proxy in front of a part, and into the setting that names the part.
+func (s *Stack) Through(setting string) *toxiproxy.Proxy {
+	s.Helper()
+	at, err := url.Parse(s.Env[setting])
+	Must(s.T, err)
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(server, setting, "127.0.0.1:0", at.Host)
+	Must(s.T, proxy.Start())
+	s.Cleanup(proxy.Stop)
+	s.Env[setting] = strings.Replace(s.Env[setting], at.Host, proxy.Listen, 1)
+	return proxy
+}
