@@ -77,7 +77,7 @@ const look = `(() => {
 	const all = (shown) => what.map(e => text(e, shown)).join(" ");
 	return JSON.stringify({
 		what: all(), next: text(next), reply: text(document.querySelector("#answer")), shown: all(true) + " / " + text(next, true),
-		rows: [...document.querySelectorAll("tr:has(a[data-row])")].map(r => ({at: r.querySelector("time").dateTime, to: r.querySelector(".to").textContent})),
+		rows: [...document.querySelectorAll("tr:has(a[data-row])")].map(r => ({at: r.querySelector("time").dateTime, to: r.querySelector(".to .mask").textContent})),
 		newer: text(document.querySelector(".verdict .newer")),
 	});
 })()`
@@ -113,7 +113,7 @@ func (c *clerk) answers(i *incident) heard {
 	h := heard{actions: 1, chinese: i.locale == "zh-CN", page: c.look()}
 	if (h.What == "" || i.ago > 0) && len(h.Rows) > 0 { // above a recipient's rows stands the verdict on the newest
 		h.shared = i.refers
-		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
+		c.click(&h, `tbody tr:nth-child(`+strconv.Itoa(1+c.nearest(h.Rows, i.masked(), i.ago))+`) a[data-row]`)
 	}
 	if h.Newer != "" && i.ago == 0 && (h.actions == 1 || h.shared) {
 		led := h.Newer
@@ -138,12 +138,16 @@ type listed struct {
 
 // nearest returns the row that a caller means: one of theirs, the newest or the one nearest to the
 // time that they tell. If others share the reference, they say how their address begins and ends.
-func nearest(rows []listed, to string, ago time.Duration) int {
+func (c *clerk) nearest(rows []listed, to string, ago time.Duration) int {
+	c.Helper()
 	told, best := time.Now().Add(-ago), -1
 	for n, r := range rows {
 		if r.To == to && (best < 0 || ago > 0 && r.At.Sub(told).Abs() < rows[best].At.Sub(told).Abs()) {
 			best = n
 		}
 	}
-	return max(best, 0)
+	if best < 0 {
+		c.Fatalf("none of the rows is for %s: %v", to, rows)
+	}
+	return best
 }
