@@ -16,6 +16,7 @@ import (
 type verificationJSON struct {
 	ID                string             `json:"id"`
 	Status            verification.State `json:"status"`
+	Method            store.Method       `json:"method,omitempty"`
 	Channel           string             `json:"channel"`
 	To                string             `json:"to"`
 	Purpose           string             `json:"purpose"`
@@ -72,7 +73,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
-		ID: v.ID, Status: v.State, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
+		ID: v.ID, Status: v.State, Method: v.Method, Channel: string(v.Channel), To: v.To, Purpose: v.Purpose,
 		PurposeTitle: v.PurposeTitle, Reference: v.Reference,
 		CreatedAt: formatTime(v.CreatedAt), ExpiresAt: formatTime(v.ExpiresAt), AttemptsRemaining: v.AttemptsRemaining,
 		Test: v.Test,

@@ -21,6 +21,7 @@ type redeemedJSON struct {
 	Recipient      string `json:"recipient"`
 	Purpose        string `json:"purpose"`
 	ApprovedAt     string `json:"approved_at"`
+	Method         string `json:"method,omitempty"`
 	Test           bool   `json:"test"`
 }
 
@@ -36,5 +37,5 @@ func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) e
 		return err
 	}
 	return c.JSON(http.StatusOK, redeemedJSON{r.ID, string(r.Channel), r.To, r.Recipient, r.Purpose,
-		formatTime(r.ApprovedAt), r.Test})
+		formatTime(r.ApprovedAt), string(r.Method), r.Test})
 }

@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/config"
 	"sendcode/internal/console"
 	"sendcode/internal/console/auth"
+	"sendcode/internal/evp"
 	"sendcode/internal/fault"
 	"sendcode/internal/hooks"
 	"sendcode/internal/message"
@@ -194,9 +195,12 @@ func (a *App) registerPages(e *echo.Echo) {
 	if served := a.cfg.SMS.Countries; len(served) > 0 {
 		first = served[0]
 	}
+	issuers := webhook.Guard{}.Client(nil, nil)
 	a.page = page.New(page.Config{
 		Channels: a.cfg.Page.Channels, Country: first,
 		Codes: a.core.Codes, Cookies: a.ring, Logger: a.logger, Requests: a.requests, References: a.core.Proofs,
+		Tokens: &evp.Verifier{Client: &issuers, TXT: net.DefaultResolver.LookupTXT, Now: a.now},
+		Origin: a.cfg.PageOrigin(),
 	})
 	a.configurePage(a.cfg)
 	a.page.Register(e)
@@ -209,7 +213,7 @@ func (a *App) configurePage(cfg config.Config) {
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
 			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs,
-			Sender: cfg.SenderOf(app).Address,
+			Sender: cfg.SenderOf(app).Address, EVP: app.EVP == "on",
 		}
 		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
 			p := set.Purposes[name]
@@ -221,7 +225,7 @@ func (a *App) configurePage(cfg config.Config) {
 		switch {
 		case app.Name == cfg.Page.App:
 			first = one
-		case cfg.Loopback() || len(app.ReturnURLs) > 0:
+		case cfg.HasPage(app):
 			others = append(others, one)
 		}
 	}

@@ -72,20 +72,25 @@ func checkOrigin(text string) string {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return "must be an origin such as https://shop.example"
 	}
-	host, port := strings.ToLower(u.Host), u.Port()
-	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
-		host = strings.TrimSuffix(host, ":"+port)
-	}
-	canonical := u.Scheme + "://" + host
+	canonical := canonicalOrigin(u)
 	switch {
 	case strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf }):
 		return "must be written with the ASCII form of its domain (xn--…), as browsers send it"
 	case text != canonical && u.User == nil:
 		return "must be written as browsers send it: " + document.Printable(canonical)
-	case text != canonical || strings.HasSuffix(host, ":"):
+	case text != canonical || strings.HasSuffix(canonical, ":"):
 		return "must be an origin such as https://shop.example"
 	}
 	return ""
+}
+
+// canonicalOrigin returns a URL's origin as browsers write it.
+func canonicalOrigin(u *url.URL) string {
+	host, port := strings.ToLower(u.Host), u.Port()
+	if u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return u.Scheme + "://" + host
 }
 
 // checkReturnURL returns "" for an origin with or without a path, in the form in which it is

@@ -250,6 +250,9 @@ type App struct {
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes of our page beside `default`: `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
+	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no mail.
+	// It needs `sms.public_url`.
+	EVP string `yaml:"evp,omitempty" oneof:"on off"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).
@@ -377,8 +380,12 @@ func senderDomain(from string) string {
 // reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a
 // public key, or on its page if that is not on loopback.
 func (c Config) reachedByStrangers(a App) bool {
-	return a.hasPublicKey() ||
-		!isLocal(c.Addr) && c.Page.App != "" && (a.Name == c.Page.App || len(a.ReturnURLs) > 0)
+	return a.hasPublicKey() || !isLocal(c.Addr) && c.HasPage(a)
+}
+
+// HasPage reports whether people can ask for codes of the app on our page.
+func (c Config) HasPage(a App) bool {
+	return c.Page.App != "" && (a.Name == c.Page.App || c.Loopback() || len(a.ReturnURLs) > 0)
 }
 
 // Folding returns the rules by which several spellings of an address are hashed as one mailbox.

@@ -110,6 +110,8 @@ func TestMistakesOfTheFile(t *testing.T) {
 		"purposes: {x: {title: {en: to win at evil.example}}}":           "c.yaml:1: purposes.x.title.en: must not look like a link or an address",
 		app("page_purposes: [gfit]") +
 			"\npurposes: {gift: {}}": "c.yaml:2: apps[0].page_purposes: there is no purpose gfit, did you mean gift?",
+		app("evp: on"):  "c.yaml:2: apps[0].evp: needs sms.public_url, the page's address",
+		app("evp: yes"): "c.yaml:2: apps[0].evp: must be on or off",
 		"purposes: {x: {kind: confirm, code: {length: 7}}}": "c.yaml:1: purposes.x.kind: confirm needs codes of at least 8 characters: add code: {length: 8}",
 
 		"apps: [{name: a}, {name: a}]": "c.yaml:1: apps[1].name: a is there twice",

@@ -72,13 +72,17 @@ func TestWarningsOfReserves(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
+	const evpOn = "apps: [{name: shop, evp: on}]\nsms: {public_url: 'https://codes.shop.example'}\n"
 	for name, test := range map[string]struct {
 		environ []string
 		file    string
 		want    []string // how each begins
 	}{
-		"nothing":    {nil, "", nil},
-		"production": {reachable, "", nil},
+		"nothing":                        {nil, "", nil},
+		"production":                     {reachable, "", nil},
+		"proofs by the browser, no page": {reachable, evpOn, []string{"evp of the app shop has no effect"}},
+		"proofs by the browser":          {reachable, evpOn + "page: {app: shop}\n", nil},
+		"proofs by the browser, locally": {nil, evpOn, nil},
 		"console with the API": {without(reachable, "SENDCODE_ADMIN_ADDR"), "",
 			[]string{"/admin is on 0.0.0.0:8080",
 				"/metrics is off, because other machines can reach 0.0.0.0:8080: set SENDCODE_METRICS_TOKEN"}},

@@ -123,7 +123,7 @@ func verificationJSON(v store.Verification, now time.Time) frame.Object {
 		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
 		"sends":         v.Sends,
 		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt),
-		"canceled_at": frame.Timestamp(v.CanceledAt),
+		"canceled_at": frame.Timestamp(v.CanceledAt), "method": frame.OrNull(string(v.Method)),
 		"checks": frame.Objects(v.Checks, func(x store.Check) frame.Object {
 			return frame.Object{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),

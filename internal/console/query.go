@@ -28,8 +28,7 @@ type query struct {
 // The values of the filters status, outcome, channel and last.
 var (
 	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-		store.Unknown,
-		store.Refused}
+		store.Unknown, store.Proven, store.Refused}
 	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
 		store.CodeCanceled, store.CodeOfCaller}
 	channels = []recipient.Channel{recipient.Email, recipient.SMS}

@@ -55,8 +55,8 @@ func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
 	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
-	store.Unknown: "?",
-	store.Queued:  "…", store.Sending: "→",
+	store.Unknown: "?", store.Proven: "✓",
+	store.Queued: "…", store.Sending: "→",
 }
 
 // State returns the status as a label.

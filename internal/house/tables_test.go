@@ -36,6 +36,7 @@ var edges = map[string]string{
 	"internal/delivery/smtp":    "internal/delivery internal/loopback",
 	"internal/delivery/mailbox": "internal/delivery",
 	"internal/exchange":         "internal/delivery",
+	"internal/evp":              "internal/recipient", // the draft of a protocol, apart from all else
 	"internal/sms":              "internal/delivery internal/exchange internal/loopback",
 	"internal/sms/*":            "internal/sms internal/delivery internal/exchange internal/jsonpath", // a carrier each
 	"internal/proof":            "internal/keys",
@@ -82,7 +83,7 @@ var edges = map[string]string{
 	// HTTP, by audience.
 	"internal/server": "internal/logthrottle internal/runbook internal/admission internal/fault internal/peek internal/keys internal/requestid web internal/loopback quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/texts internal/verification",
 	"internal/api":    "internal/logthrottle internal/hooks internal/sns internal/runbook internal/fault internal/texts internal/requestid internal/sms quota quota/quotahttp internal/limits internal/recipient internal/redemption internal/verification internal/reports internal/store internal/server internal/code",
-	"internal/page": "internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
+	"internal/page": "internal/evp internal/runbook internal/fault internal/requestid quota internal/brand internal/keys internal/texts internal/recipient internal/policy internal/verification internal/store internal/server web internal/code " +
 		"internal/delivery/mailbox", // shown by a page
 	"internal/console": "internal/runbook internal/buckets internal/requestid internal/fault quota internal/texts internal/recipient internal/policy internal/support internal/verification internal/store internal/server web " +
 		"internal/console/frame internal/console/statistics internal/console/auth internal/console/explain " +
@@ -108,7 +109,7 @@ var edges = map[string]string{
 	"internal/metrics": "internal/admission internal/delivery internal/limits internal/recipient internal/store internal/webhook",
 	"internal/app/core": "internal/gates internal/jobs internal/keys internal/limits internal/outbox internal/policy internal/proof internal/redemption internal/refusals " +
 		"internal/reports internal/store internal/support internal/verification internal/webhook",
-	"internal/app": "internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
+	"internal/app": "internal/evp internal/logthrottle internal/hooks internal/sns internal/runbook internal/admission internal/app/core internal/loopback internal/requestid internal/brand internal/fault internal/demo internal/reference internal/metrics quota docs migrations templates web internal/recipient internal/keys internal/message " +
 		"internal/delivery internal/delivery/mailserver internal/delivery/mailbox " +
 		"internal/sms internal/store internal/store/postgres internal/store/sqldb internal/store/sqlite internal/verification internal/server internal/api internal/page " +
 		"internal/console internal/console/auth internal/config internal/reports internal/webhook internal/openid internal/code internal/policy internal/gates " +
@@ -121,7 +122,7 @@ var edges = map[string]string{
 // support is what no production package imports: kits for tests.
 var support = words("internal/servertest internal/golden internal/code/codetest internal/store/sqlite/sqlitetest " +
 	"internal/store/storetest internal/app/apptest internal/verification/verificationtest internal/simulate internal/delivery/smtptest " +
-	"internal/delivery/mailapi/mailapitest internal/sns/snstest " +
+	"internal/delivery/mailapi/mailapitest internal/evp/evptest internal/sns/snstest " +
 	"internal/sms/smstest internal/openid/openidtest internal/console/consoletest internal/page/pagetest internal/house internal/markdown")
 
 // modules says which packages may use another author's module, so that
@@ -145,7 +146,7 @@ var modules = map[string]string{
 	"github.com/santhosh-tekuri/jsonschema": testsOnly,
 	"github.com/go-json-experiment/json":    "internal/server",
 	"github.com/go-redis/redis_rate":        testsOnly, // what the benchmark is compared with
-	"github.com/go-jose/go-jose":            "internal/proof internal/openid/openidtest",
+	"github.com/go-jose/go-jose":            "internal/evp internal/evp/evptest internal/proof internal/openid/openidtest",
 	"github.com/go-logr/logr":               "internal/traces", // OpenTelemetry's libraries log by it
 	"github.com/gofrs/flock":                "internal/app internal/config internal/servertest",
 	"github.com/google/uuid":                anywhere,

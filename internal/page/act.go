@@ -33,6 +33,7 @@ type posted struct {
 	code    string            // check
 	known   []string          // tokens of a known browser
 	key     string            // send: of this press on this rendering of the page; empty: unknown
+	token   string            // send: by which the browser proves the address; empty: none
 }
 
 // maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254,
@@ -56,7 +57,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
 		channel: u.channelOrFirst(f.Get("channel")),
 		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
-		known: u.loadKnown(c),
+		known: u.loadKnown(c), token: f.Get(tokenField),
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	if f.Get("act") == "forget" {
@@ -107,10 +108,10 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed address or number and returns the new session. If the browser
-// already has a verification of this recipient, send resends its code instead of opening another
-// one. If the address is wrong or doubtful, send asks for nothing: the session keeps the text and a
-// note.
+// send asks for a code for the typed address or number and returns the new session; for none, if
+// the browser proves the address. If the browser already has a verification of this recipient, send
+// resends its code instead of opening another one. If the address is wrong or doubtful, send asks
+// for nothing: the session keeps the text and a note.
 func (u *Page) send(ctx context.Context, s session, p posted) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
@@ -118,6 +119,9 @@ func (u *Page) send(ctx context.Context, s session, p posted) session {
 	}
 	if doubt, ok := needsConfirmation(to, p); ok {
 		return s.withDraft(p, note{Kind: doubt})
+	}
+	if after, ok := u.proveOnce(ctx, s, to, p); ok {
+		return after
 	}
 	after := u.requestCode(ctx, s.withRecipient(to, p), p)
 	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was

@@ -70,6 +70,7 @@ type askForm struct {
 	Mail    *entry            // nil: there is no mail
 	Phone   *phoneField       // nil: there are no text messages
 	Back    bool              // there is a code to go back to
+	Nonce   string            // that the browser's token must answer; empty: no token is taken
 }
 
 type choice struct {

@@ -28,6 +28,7 @@ import (
 
 	"sendcode/internal/brand"
 	"sendcode/internal/code"
+	"sendcode/internal/evp"
 	"sendcode/internal/keys"
 	"sendcode/internal/recipient"
 	"sendcode/internal/server"
@@ -41,6 +42,7 @@ type codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
+	Prove(ctx context.Context, ask verification.Ask, p verification.Proof) (verification.CheckResult, error)
 }
 
 // AppPage is the part of the configuration that each app has of its own.
@@ -50,6 +52,7 @@ type AppPage struct {
 	Brand      brand.Brand
 	Sender     string   // address that the mails come from, shown as a hint where to look
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
+	EVP        bool     // a token of the browser serves instead of a code; see Config.Tokens
 	Purposes   []Purpose
 }
 
@@ -77,6 +80,15 @@ type Config struct {
 	// References makes the references with which people return to an app. Required where an app has
 	// ReturnURLs.
 	References references
+	// Tokens verifies the tokens by which browsers prove addresses, and Origin is the page's own,
+	// which they must name. Both are required where an app has EVP.
+	Tokens tokens
+	Origin string
+}
+
+// tokens verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
+type tokens interface {
+	Verify(ctx context.Context, token string, want evp.Expected) (issuer string, err error)
 }
 
 // requests bounds the requests of a network. Implementation: *server.RequestLimiter.
@@ -92,7 +104,7 @@ type Page struct {
 	inURL        bool
 	purposeInURL bool                       // the same of the purpose
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	checks       *sync.Map                  // functions of checkOnce, by form and code
+	checks       *sync.Map                  // functions of checkOnce and proveOnce, by form and what it brings
 }
 
 // New returns the page.

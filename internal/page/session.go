@@ -26,6 +26,8 @@ type session struct {
 	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
+	Nonce   string            `json:"v,omitempty"` // that a token of this browser must answer
+	NonceAt time.Time         `json:"va,omitzero"` // when it was made
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 
 	known string // the token that a right code has just given, for the cookie of known browsers

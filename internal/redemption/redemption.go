@@ -63,6 +63,7 @@ type Redeemed struct {
 	Recipient  string // the proof's sub
 	Purpose    string
 	ApprovedAt time.Time
+	Method     store.Method // empty: by its code
 	Test       bool
 }
 
@@ -125,7 +126,7 @@ func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed,
 	_, test := s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 	return Redeemed{
 		ID: v.ID, Channel: v.Channel, To: to.Address(), Recipient: s.Vault.AddressHash(to).String(), Purpose: v.Purpose,
-		ApprovedAt: v.ApprovedAt, Test: test,
+		ApprovedAt: v.ApprovedAt, Method: v.Method, Test: test,
 	}, nil
 }
 

@@ -91,6 +91,7 @@ type AppEvent struct {
 	Purpose   string
 	To        string // masked
 	Reference string
+	Method    Method // how the verification was approved
 }
 
 // Columns returns the columns of the row.
@@ -114,6 +115,7 @@ func (a *AppEvent) Columns() []Column {
 		{"purpose", &a.Purpose, 0},
 		{"masked", &a.To, 0},
 		{"reference", &a.Reference, 0},
+		{"method", (*string)(&a.Method), 0},
 	}
 }
 

@@ -17,6 +17,7 @@ type Use int
 const (
 	InSend    Use = 1 << iota // Begin writes it
 	InRefusal                 // Refused writes it, in the table refusals
+	InProof                   // Prove writes it, beside those of InSend
 	Added                     // the INSERTs of other tables write it
 	Null                      // the zero value is NULL
 	WriteOnly                 // it is not read: an index needs it

@@ -87,12 +87,17 @@ func CheckDrift(id uuid.UUID, now time.Time) error {
 // characters, so that rows of one week can lie together, and then 128 random bits, since the ID
 // allows to read, check and cancel the verification.
 func NewVerificationID(at time.Time) string {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return VerificationID(at, random)
+}
+
+// VerificationID is NewVerificationID with these bits, which nobody else may be able to guess.
+func VerificationID(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
 	id[0], id[1], id[2] = base32Digits[week>>10&31], base32Digits[week>>5&31], base32Digits[week&31]
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
-	lowerBase32.Encode(id[3:], random[:])
+	lowerBase32.Encode(id[3:], secret[:])
 	return string(id[:])
 }
 

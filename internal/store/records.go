@@ -27,6 +27,9 @@ const (
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
+	// not a send: a browser proved the address, so no message was needed; see Prove in package
+	// sqldb
+	Proven Status = "proven"
 )
 
 // InFlight reports whether the send still waits for its outcome.
@@ -113,7 +116,15 @@ type Verification struct {
 	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
 	// again here; see Intent.Code.
 	CallerChecks bool
+	Method       Method // how it was approved; empty: not, or by its code
 }
+
+// Method is how a verification was approved, beside by its code.
+type Method string
+
+// EVP is the Email Verification Protocol: the browser brought a token of the mail provider
+// (draft-hardt-email-verification).
+const EVP Method = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
@@ -139,13 +150,14 @@ func (v *Verification) Columns() []Column {
 		{"checks", &v.Checks, 0},
 		{"max_attempts", &v.MaxAttempts, InSend},
 		{"sends", &v.Sends, InSend},
-		{"approved_at", &v.ApprovedAt, 0},
+		{"approved_at", &v.ApprovedAt, InProof},
 		{"canceled_at", &v.CanceledAt, 0},
 		{"redeemed_at", &v.RedeemedAt, 0},
 		{"redeemed_by", &v.RedeemedBy, Null},
 		{"replaces", &v.Replaces, InSend},
 		{"forgiven", &v.Forgiven, 0},
 		{"caller_checks", &v.CallerChecks, InSend},
+		{"method", (*string)(&v.Method), InProof},
 	}
 }
 
@@ -187,7 +199,7 @@ func (r *Row) Columns() []Column {
 type Send struct {
 	ID             uuid.UUID // version 7, so that IDs sort by time
 	VerificationID string    // empty for a refusal without a verification
-	Number         int       // 1 for the first send of a verification; 0 for a refusal
+	Number         int       // 1 for the first send of a verification; 0 for a refusal, and with Proven
 	App            string
 	Channel        recipient.Channel
 	Purpose        string
@@ -209,7 +221,7 @@ type Send struct {
 	LoggedAt       time.Time // when the row was written, on the database's clock
 	DueAt          time.Time // while in flight: the next attempt's time, or the end of the lease
 	FinishedAt     time.Time // zero while in flight
-	Provider       string    // host of the mail server, or the carrier
+	Provider       string    // host of the mail server, or the carrier; with Proven the issuer of the token
 	ProviderCode   string    // "250 2.0.0"
 	Took           time.Duration
 	Afterwards     ProviderEventKind // the worst kind that a provider reported later; empty: none
@@ -262,8 +274,8 @@ func (s *Send) Columns() []Column {
 		{"clock", &s.Clock, InSend | InRefusal},
 		{"logged_at", &s.LoggedAt, InSend | InRefusal},
 		{"due_at", &s.DueAt, 0},
-		{"finished_at", &s.FinishedAt, 0},
-		{"provider", &s.Provider, 0},
+		{"finished_at", &s.FinishedAt, InProof},
+		{"provider", &s.Provider, InProof},
 		{"provider_code", &s.ProviderCode, 0},
 		{"took", &s.Took, 0},
 		{"afterwards", (*string)(&s.Afterwards), 0},

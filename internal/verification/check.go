@@ -108,12 +108,15 @@ func (s *Service) read(k *checking, v store.Verification) (err error) {
 	return err
 }
 
-// approved returns the result of a check that approved. The address is decrypted once.
+// approved returns the result of a check that approved, or of Prove. The address is decrypted once.
 func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
-	v := checked.Verification
+	v, outcome := checked.Verification, "approved"
+	if v.Method == store.EVP {
+		outcome = "proven"
+	}
 	// not of the mailbox: reading mail for one spelling does not prove another one
 	spelling, err := s.Vault.AddressHashOf(v)
-	result := s.checkResult(checked, "approved", spelling)
+	result := s.checkResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {
 		result.Known, err = s.Vault.SealKnown(v, spelling)

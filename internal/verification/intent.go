@@ -20,7 +20,7 @@ const (
 // intent builds the argument of Store.Begin: the row to write, the verification to join or to open,
 // and the rules to decide. It makes random values, and encrypts the recipient and a caller's code.
 func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
-	fresh, err := s.newVerification(r)
+	fresh, err := s.newVerification(r, store.NewVerificationID(s.Now()))
 	if err != nil {
 		return store.Intent{}, err
 	}
@@ -40,8 +40,7 @@ func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 }
 
 // newVerification builds the verification that Begin opens if there is none to join.
-func (s *Service) newVerification(r *sending) (store.Verification, error) {
-	id := store.NewVerificationID(s.Now())
+func (s *Service) newVerification(r *sending, id string) (store.Verification, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.Seal(r.to, id)

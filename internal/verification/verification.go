@@ -49,6 +49,7 @@ type Store interface {
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
+	Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.Begun, bool, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:
@@ -82,7 +83,8 @@ type Observer interface {
 	// admitted it), refused_by_database_alone, unavailable
 	Decided(channel recipient.Channel, app, outcome, rule string)
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
-	Checked(channel recipient.Channel, app, outcome string)      // outcome: approved, wrong, ended, locked_out, refused
+	// outcome: approved, proven (no code was needed), wrong, ended, locked_out, refused
+	Checked(channel recipient.Channel, app, outcome string)
 	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app,
 	// which only logs an alarm
 	CheckBound(channel recipient.Channel, app, rule string)

@@ -30,7 +30,7 @@
 --   status failed, unknown, undelivered                  failures, then the key
 --   status refused                                       refusals_logged
 --   status sent                                          sends_logged or sends_kind: most rows are
---   status delivered                                     minute_index, as for providers
+--   status delivered, proven                             minute_index, as for providers
 --   blocked by a rule                                    refusals_blocked_by
 --   outcome of the code, network of the client           sends_logged within the time that is asked for, and each code by its key
 --   support reference, one row, rows by ID               the key
@@ -77,6 +77,7 @@ CREATE TABLE verifications (
     forgiven     integer     NOT NULL DEFAULT 0, -- of the attempts: an administrator forgave them, and no bound counts them
     code_length  smallint    NOT NULL,
     caller_checks boolean    NOT NULL DEFAULT false, -- the caller made the code and checks it: this service only sends it, and never approves it
+    method       text        NOT NULL DEFAULT '', -- how it was approved: by its code (''), or by a token of the browser (evp)
     class        text        NOT NULL DEFAULT '', -- of the caller that opened it: a secret key (''), a 'known' or an 'unknown' browser
     id           text        NOT NULL PRIMARY KEY, -- a capability: its week in three characters, then 128 random bits
     app          text        NOT NULL,
@@ -111,13 +112,13 @@ CREATE TABLE sends (
     logged_at       timestamptz NOT NULL,             -- on this database's clock, read after the lock on the recipient
     finished_at     timestamptz,
     took            bigint      NOT NULL DEFAULT 0,   -- µs
-    number          integer     NOT NULL,             -- of the send within its verification, from 1
+    number          integer     NOT NULL,             -- of the send within its verification, from 1; 0: no message was needed
     attempt         integer     NOT NULL,             -- fences late writers
     in_doubt        boolean     NOT NULL DEFAULT false, -- an earlier attempt ended without an outcome
     counts          boolean     NOT NULL,             -- uses one of the recipient's rules
     forgiven        boolean     NOT NULL DEFAULT false, -- an administrator forgave it: it counted until then
     suppression_id  uuid,                             -- that Begin met: the send goes to nobody
-    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown
+    status          text        NOT NULL,             -- queued, sending, sent, failed, unknown; proven: no message was needed
     reason          text        NOT NULL DEFAULT '',
     provider        text        NOT NULL DEFAULT '',
     provider_code   text        NOT NULL DEFAULT '',
@@ -225,9 +226,9 @@ CREATE TABLE failures (
 CREATE INDEX failures_recipient ON failures (recipient, app, channel, finished_at);
 
 -- The minutes in which sends were logged that have a value in a column which is set later and so is in no index: that a provider had
--- in hand, or that a carrier delivered. The console looks for such sends in these minutes alone.
+-- in hand, that a carrier delivered, or that a browser's proof stood for. The console looks for such sends in these minutes alone.
 CREATE TABLE minute_index (
-    field  text        NOT NULL, -- provider, receipt
+    field  text        NOT NULL, -- provider, receipt, status
     value  text        NOT NULL,
     minute timestamptz NOT NULL,
     PRIMARY KEY (field, value, minute)

@@ -28,6 +28,7 @@ CREATE TABLE verifications (
     forgiven     INTEGER NOT NULL DEFAULT 0,
     code_length  INTEGER NOT NULL,
     caller_checks INTEGER NOT NULL DEFAULT 0,
+    method       TEXT    NOT NULL DEFAULT '',
     class        TEXT    NOT NULL DEFAULT '',
     id           TEXT    NOT NULL PRIMARY KEY,
     app          TEXT    NOT NULL,

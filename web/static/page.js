@@ -28,9 +28,17 @@ async function look(force) {
   show(answer, null, force);
 }
 
+// acceptToken gives the field for a token its nonce back: on a page with a content security policy, a browser hides this
+// attribute of each element, and Chromium then fills no token in.
+function acceptToken() {
+  const field = cards.find('[name=evt]');
+  field?.setAttribute('nonce', field.nonce);
+}
+
 function show(answer, mine, force) {
   const again = () => { show(answer); inquiry.follow(); };
   if (!cards.show(answer.card, answer.moment, { mine, force, again })) return;
+  acceptToken();
   if (location.href !== answer.url) history.replaceState(null, '', answer.url);
   document.title = answer.card.dataset.title;
 }
@@ -49,6 +57,7 @@ async function act(form) {
 document.title = cards.card.dataset.title;
 cards.speak(JSON.parse(document.body.dataset.words), document.documentElement.lang);
 cards.begin(loaded());
+acceptToken();
 if (matchMedia('(pointer: fine)').matches && document.activeElement === document.body) cards.find('[data-focus]')?.focus(); // elsewhere a keyboard would cover the page
 inquiry.follow();
 inquiry.attend({ woke: () => cards.tick(), connected: (yes) => cards.connected(yes) });

@@ -64,6 +64,8 @@ func (c material) reply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
 		return c.Join(c.replyText("failed."+c.failureClass()), c.quotaCostReply(), c.validCodeReply())
+	case store.Proven:
+		return c.replyText("proven")
 	case store.Refused:
 		return c.Join(c.refusedReply(), c.validCodeReply())
 	}

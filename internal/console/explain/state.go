@@ -26,7 +26,7 @@ type Label struct {
 // ToneOf returns the tone of a status.
 func ToneOf(s store.Status) tone {
 	switch s {
-	case store.Sent, store.Delivered:
+	case store.Sent, store.Delivered, store.Proven:
 		return Good
 	case store.Failed:
 		return Bad

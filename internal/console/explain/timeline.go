@@ -76,6 +76,9 @@ func (t teller) entries() []Entry {
 		}
 		return []Entry{t.dated(t.row.LoggedAt, Warn, key)}
 	}
+	if t.row.Status == store.Proven {
+		return []Entry{t.dated(t.askedAt(), Still, "line.asked"), t.dated(t.row.FinishedAt, Good, "line.proven")}
+	}
 	asked := "line.asked"
 	if t.row.Number > 1 {
 		asked = "line.again"
@@ -185,6 +188,9 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	}
 	switch verification.StateOf(v, now) {
 	case verification.Approved:
+		if v.Method != "" { // no code was entered
+			return all
+		}
 		return append(all, line(v.ApprovedAt, Good, "line.approved"))
 	case verification.Canceled:
 		return append(all, line(v.CanceledAt, Warn, "line.canceled"))

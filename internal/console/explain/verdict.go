@@ -84,6 +84,8 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 		}
 	case store.Failed:
 		v.What, v.Next = c.failed()
+	case store.Proven:
+		v.What, v.Next = c.text("verdict.proven"), c.text("next.proven")
 	case store.Refused:
 		v.What, v.Next = c.refused()
 	case store.Queued:

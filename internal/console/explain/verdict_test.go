@@ -109,8 +109,12 @@ func twiceWrong(_ *store.Row, v *store.Verification) { checked(v, 2) }
 func doubtful(s *store.Row, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
 func unanswered(s *store.Row, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
 func thirdTry(s *store.Row, _ *store.Verification)   { s.Attempt = 3 }
-func unnamed(s *store.Row, _ *store.Verification)    { s.Provider = "" }
-func toTest(s *store.Row, _ *store.Verification)     { s.Provider = "test" }
+func byToken(s *store.Row, v *store.Verification) {
+	v.Method, v.ApprovedAt = store.EVP, s.LoggedAt
+	s.Number, s.Attempt, s.Counts, s.Provider, s.FinishedAt = 0, 0, false, "issuer.example", s.LoggedAt
+}
+func unnamed(s *store.Row, _ *store.Verification) { s.Provider = "" }
+func toTest(s *store.Row, _ *store.Verification)  { s.Provider = "test" }
 
 func (s situation) alone() situation {
 	s.story.Verification = nil
@@ -177,6 +181,7 @@ func situations() []situation {
 		told("failed, canceled meanwhile", failedAs("ended", "", false, canceled)),
 		told("failed, key gone", failedAs("unreadable", "", false)),
 		told("failed, on the block list", failedAs("blocked", "", true)),
+		told("proven by the browser", sentAs(store.Proven, "", byToken)),
 		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
@@ -357,7 +362,7 @@ func (s situation) pausedFor(why string) situation {
 }
 
 var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
-	store.Unknown, store.Refused}
+	store.Unknown, store.Proven, store.Refused}
 
 // Every pair of a status and a code's state says something in both languages, also those that
 // should not happen.

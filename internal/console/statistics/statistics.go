@@ -33,8 +33,11 @@ type counts struct {
 
 // add counts a tally.
 func (c *counts) add(t store.Tally) {
-	if t.Status == store.Refused {
+	switch t.Status {
+	case store.Refused:
 		c.Refused += t.Requests
+		return
+	case store.Proven: // nothing was sent
 		return
 	}
 	c.Sends += t.Rows

@@ -79,7 +79,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	quickStart, err := os.ReadFile("../../../docs/quickstart.md")
 	apptest.Must(t, err)
-	s := apptest.Embedded(t).Policy(twoAMinute).Start(1)
+	s := apptest.Embedded(t).Policy(twoAMinute + "purposes: {newsletter: {}}\n").Start(1)
 	for name, sample := range samples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,6 +200,12 @@ func (p *shopper) signsInByProof(s *apptest.Stack) {
 	}
 	if status, body := signIn("a.b.c"); status != http.StatusForbidden {
 		p.Errorf("a forged proof: %d %s", status, body)
+	}
+	reader := "reader." + p.to
+	sent = s.Post("/v1/verifications", fmt.Sprintf(`{"channel":"email","purpose":"newsletter","to":%q}`, reader))
+	newsletter := s.Check(0, sent.ID, s.CodeIn(s.AwaitMail(reader, 1)[0]))
+	if status, body := signIn(newsletter.Proof); newsletter.Proof == "" || status != http.StatusForbidden {
+		p.Errorf("a proof of another purpose: %d %s", status, body)
 	}
 	if status, body := signIn(checked.Proof); status != http.StatusOK || body != "Welcome, "+p.to {
 		p.Errorf("the proof: %d %s", status, body)

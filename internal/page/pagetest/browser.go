@@ -12,13 +12,14 @@ import (
 // Browser starts a headless Chromium, which ends with the context. It keeps its profile in a
 // directory of its own, since its child processes may still write there when the first one has
 // ended. It loads only the pages that it is sent to.
-func Browser(ctx context.Context, program string) (context.Context, context.CancelFunc) {
+func Browser(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
+	context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
 	)
-	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
+	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
 	ctx, cancel := chromedp.NewContext(ctx)
 	return ctx, func() { cancel(); stop() }
 }

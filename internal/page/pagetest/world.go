@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sendcode/internal/api"
+	"sendcode/internal/evp"
 	"sendcode/internal/keys"
 	"sendcode/internal/page"
 	"sendcode/internal/server"
@@ -111,6 +112,14 @@ func (w *World) Also(other page.AppPage) {
 		other.Purposes = theShop.Purposes[:1]
 	}
 	w.page.Configure(theShop, other)
+}
+
+// TakeTokens lets the shop's page take tokens of the browser that a verifier finds right; nil: none.
+func (w *World) TakeTokens(v *evp.Verifier) {
+	shop := theShop
+	shop.EVP = v != nil
+	w.page.Tokens, w.page.Origin = v, w.server.URL
+	w.page.Configure(shop)
 }
 
 // references name an approval by its ID, for tests to see.

@@ -20,7 +20,8 @@ type postgresFilter struct{ sqldb.SendFilter }
 // app, channel, purpose and provider.
 func (f postgresFilter) matchesMany() bool {
 	return f.Recipient == nil && f.Reference+f.BlockedBy+f.Country+f.Domain+f.Support == "" &&
-		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Refused)
+		(f.Status == "" || f.Status == store.Sent || f.Status == store.Delivered || f.Status == store.Proven ||
+			f.Status == store.Refused)
 }
 
 // postgresQuery builds the statement and its arguments. In a large table a value with few rows must
@@ -32,6 +33,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 		return f.minuteQuery("provider", f.Provider)
 	case f.Status == store.Delivered && f.matchesMany():
 		return f.minuteQuery("receipt", string(f.Status))
+	case f.Status == store.Proven && f.matchesMany():
+		return f.minuteQuery("status", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
 		return f.Union(f.kindQuery)
 	}
@@ -139,7 +142,7 @@ func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery builds the statement for a filter by provider or receipt. The table minute_index
+// minuteQuery builds the statement for a filter by provider, receipt or status. The table minute_index
 // lists the minutes in which sends with this value were logged; the statement reads the sends of
 // those minutes, one minute after the other.
 func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {

@@ -49,7 +49,7 @@ var forgetHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", 
 var countHourSQL = `
 WITH row AS MATERIALIZED (
     SELECT s.app, s.channel, s.purpose, s.status, CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason,
-      '' AS blocked_by, 1 AS requests, s.domain, s.country, s.provider,
+      '' AS blocked_by, 1 AS requests, CASE WHEN s.number > 0 THEN s.domain ELSE '' END AS domain, s.country, s.provider,
            v.id IS NOT NULL AS opened, v.approved_at IS NOT NULL AS approved,
            CASE WHEN s.status IN ('sent', 'delivered', 'undelivered') THEN s.finished_at - s.logged_at END AS took
     FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND NOT v.caller_checks
@@ -128,7 +128,7 @@ var (
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
            count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed'
              AND s.reason = '`+store.ReasonRejected+`') AS rejected
-    FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••' AND s.domain <> '' GROUP BY 1, 2, 3, 4, 5`,
+    FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••' AND s.domain <> '' AND s.number > 0 GROUP BY 1, 2, 3, 4, 5`,
 		[]string{"domain"}, "sends", "failed", "rejected")
 	eraseCodesSQL = uncountSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,

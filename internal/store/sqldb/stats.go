@@ -274,7 +274,7 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 			query, args = tx.union(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
 				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
   CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END AS rejected
-FROM sends s%s AND s.domain <> ''`)
+FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 			query = fmt.Sprintf(
 				`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
 				sums("sends", "failed", "rejected"), query, maxDomains)
@@ -296,7 +296,7 @@ WITH failed (domain, failed, rejected) AS (
       AND s.status = 'failed' AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
-SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f.domain AND s.domain <> ''), f.failed,
+SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f.domain AND s.domain <> '' AND s.number > 0), f.failed,
   f.rejected
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }

@@ -20,6 +20,7 @@ var contract = map[string][]func(t *testing.T, f *Fixture){
 	"check": {guessesAtOnce, checksAreKept, failuresOfARecipient, failuresApart, failuresByClass, failuresInARow,
 		failuresAtOnce,
 		cancelOrApprove, redeemedOnce, newestOfHolder},
+	"prove": {proves, provesOnce},
 	"claim": {claimsGivenUp, claimsEndAfterADay, claimsAtOnce},
 	"flight": {finish, endTogether, postponeAndTakeOver, firstToExpire, queuesApart, takeOverExpired, callersCode,
 		refundsAreLeased, takenOnce},

@@ -1,0 +1,6 @@
+package app
+
+import "sendcode/internal/evp"
+
+// Issuers returns what verifies the tokens that browsers bring to the page.
+func (a *App) Issuers() *evp.Verifier { return a.page.Tokens.(*evp.Verifier) }

@@ -1,0 +1,78 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/evp"
+	"sendcode/internal/recipient"
+	"sendcode/internal/requestid"
+	"sendcode/internal/verification"
+)
+
+// tokenField is the hidden field that a browser fills with a token when the form is sent.
+const tokenField = "evt"
+
+// nonce returns the nonce of the browser's cookie, and sets the cookie if it has none. A nonce
+// stays until it has proven an address: two tabs share a cookie.
+func (u *Page) nonce(c echo.Context) (string, error) {
+	s := u.loadSession(c)
+	if s.Nonce == "" {
+		s.Nonce, s.NonceAt = rand.Text(), u.Now().Truncate(time.Second)
+		if err := u.saveSession(c, s); err != nil {
+			return "", err
+		}
+	}
+	return s.Nonce, nil
+}
+
+// proven is the session after a token was read, and true if the token proved the address.
+type proven struct {
+	session
+	ok bool
+}
+
+// proveOnce is prove, once for all posts of a double click in this process, since a nonce serves
+// once.
+func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient, p posted) (session, bool) {
+	if p.token == "" || s.Nonce == "" || !u.EVP || to.Channel() != recipient.Email {
+		return s, false
+	}
+	do := func() proven { return u.prove(ctx, s, to, p) }
+	if p.key != "" { // else another browser may post the same form
+		first, known := u.checks.LoadOrStore(sha256.Sum256([]byte(p.key+"\x00"+p.token)), sync.OnceValue(do))
+		if !known {
+			time.AfterFunc(sameClick, func() { u.checks.Delete(sha256.Sum256([]byte(p.key + "\x00" + p.token))) })
+		}
+		do = first.(func() proven)
+	}
+	after := do()
+	return after.session, after.ok
+}
+
+// prove opens an approved verification if the token proves the address. Whatever speaks against the
+// token, the person gets a code, and is told nothing of it.
+func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p posted) proven {
+	issuer, err := u.Tokens.Verify(ctx, p.token, evp.Expected{Origin: u.Origin, Nonce: s.Nonce, Address: to})
+	if err == nil {
+		ask := verification.Ask{
+			Caller: p.caller, Channel: string(to.Channel()), To: p.to, Purpose: u.purpose.Name, Languages: p.locale,
+			Known: p.known,
+		}
+		var result verification.CheckResult
+		if result, err = u.Codes.Prove(ctx, ask,
+			verification.Proof{Issuer: issuer, Nonce: s.Nonce, NonceAt: s.NonceAt}); err == nil {
+			requestid.Note(ctx, slog.String("app", p.caller.App), slog.String("method", string(result.Method)))
+			return proven{session{channelState: channelState{Channel: to.Channel(), ID: result.ID}, Return: s.Return,
+				known: result.Known}, true}
+		}
+	}
+	u.Logger.InfoContext(ctx, "token does not prove the address: a code is asked for", "app", u.App, "error", err)
+	return proven{s, false}
+}

@@ -1,0 +1,59 @@
+package sqldb
+
+import (
+	"context"
+
+	"sendcode/internal/store"
+)
+
+// provenSQL adds the minute of a proven address to the table minute_index, by which Postgres finds
+// such rows.
+var provenSQL = dialectSQL{Postgres: `
+INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
+  CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('status', s.status)) AS m (field, value) WHERE s.id = @id ORDER BY 1
+  ON CONFLICT DO NOTHING`}
+
+// Prove writes a verification whose address a browser proved: approved, with a row of status
+// Proven, for which nothing is sent and which no rule counts, and with the event tell. issuer is
+// the host that vouches for the address. The intent has neither rules nor a lease. False: the
+// verification's ID has a row already, since it is made of a nonce that was used; nothing was
+// written.
+func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.Begun,
+	bool, error) {
+	in, err := store.ValidatedIntent(intent)
+	if err == nil && !store.ValidTexts(issuer) {
+		err = store.BadRequestf("the issuer is not plain text")
+	}
+	if err != nil {
+		return store.Begun{}, false, err
+	}
+	var fresh bool
+	begun, err := Writing(ctx, db, func(q Tx) (b store.Begun, err error) {
+		b = provenAnswer(in, issuer, q)
+		if err := store.CheckDrift(b.Send.ID, q.Now); err != nil {
+			return b, err
+		}
+		insert, args := VerificationTable.Insert(store.InSend|store.InProof, &b.Verification)
+		if fresh, err = q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !fresh {
+			return store.Begun{}, err
+		}
+		if _, err = q.Change(SendTable.Insert(store.InSend|store.InProof, &b.Send)); err != nil {
+			return b, err
+		}
+		if index := q.Dialect.pick(provenSQL); index != "" {
+			if _, err = q.Change(index, Args{"id": b.Send.ID}); err != nil {
+				return b, err
+			}
+		}
+		return b, q.Tell(b.Verification.ID, "", tell)
+	})
+	return begun, fresh && err == nil, err
+}
+
+func provenAnswer(in store.Intent, issuer string, q Tx) store.Begun {
+	v, s := in.Verification, in.Send
+	v.CreatedAt, v.ApprovedAt, v.ExpiresAt, v.Method = q.Now, q.Now, q.Now.Add(in.TTL), store.EVP
+	s.VerificationID, s.Number, s.Status, s.Provider = v.ID, 0, store.Proven, issuer
+	s.Clock, s.TakenAt, s.LoggedAt, s.FinishedAt = store.DatabaseClock, q.Now, q.Now, q.Now
+	return store.Begun{Admitted: true, Verification: v, Send: s, Now: q.Now, NowClock: store.DatabaseClock}
+}

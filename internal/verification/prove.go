@@ -1,0 +1,90 @@
+package verification
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"sendcode/internal/fault"
+	"sendcode/internal/recipient"
+	"sendcode/internal/store"
+)
+
+// Proof says that a browser has proved an address by a token, which package evp has verified.
+type Proof struct {
+	Issuer  string    // host that vouches for the address
+	Nonce   string    // that the token answers: random, and of this browser alone
+	NonceAt time.Time // when the nonce was made
+}
+
+var (
+	// ErrNonceUsed says that a verification was proven with the nonce before.
+	ErrNonceUsed = errors.New("verification: the nonce was used")
+	// ErrStopped says that an administrator has stopped the recipient, the channel or the purpose.
+	ErrStopped = errors.New("verification: stopped by hand")
+)
+
+// Prove opens an approved verification, since a browser has proved its address. Nothing is sent,
+// and no rule counts it. Each nonce serves once, since it makes the verification's ID. Errors:
+// *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
+// *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
+// been written.
+func (s *Service) Prove(ctx context.Context, ask Ask, p Proof) (result CheckResult, err error) {
+	a, err := s.parseAsk(ctx, ask)
+	switch {
+	case err != nil:
+		return CheckResult{}, err
+	case a.to.Channel() != recipient.Email || a.Kind != Browser || a.Resend != "":
+		return CheckResult{}, fault.Invalid("to", "not_allowed",
+			"Only a browser proves an address, and only of a mailbox.")
+	}
+	if err := s.mayProve(a); err != nil {
+		return CheckResult{}, err
+	}
+	leave, err := s.enter(s.checks, ofChecks, a.subject.Class)
+	if err != nil {
+		return CheckResult{}, err
+	}
+	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
+	r := &sending{parsedAsk: a}
+	if r.send, err = s.newID(); err != nil {
+		return CheckResult{}, store.Unavailable(err)
+	}
+	hash := s.Vault.KeyedHash("evp nonce", a.App, p.Nonce)
+	v, err := s.newVerification(r, store.VerificationID(p.NonceAt, [16]byte(hash[:16])))
+	if err != nil {
+		return CheckResult{}, store.Unavailable(err)
+	}
+	row := r.row()
+	row.ID, row.VerificationID = r.send, v.ID
+	tell, err := s.teller().Event(v, store.VerificationApproved)
+	if err != nil {
+		return CheckResult{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
+	defer cancel()
+	begun, fresh, err := s.Store.Prove(ctx, store.Intent{
+		Send: row, Verification: v, Purposes: a.subject.Purpose.Shares, TTL: a.subject.Purpose.TTL,
+	}, p.Issuer, tell)
+	switch {
+	case err != nil:
+		return CheckResult{}, err
+	case !fresh:
+		return CheckResult{}, ErrNonceUsed
+	}
+	s.teller().Told(tell)
+	return s.approved(a.Caller, store.Checked{Verification: begun.Verification, Now: begun.Now, Counted: true,
+		Approved: true, Event: tell}), nil
+}
+
+// mayProve returns why nothing is proven now: what stops codes stops proofs too.
+func (s *Service) mayProve(a parsedAsk) error {
+	set := s.Policy.Get()
+	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {
+		return ErrStopped
+	}
+	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
+		return &HeldError{s.HoldUntil, left}
+	}
+	return nil
+}
