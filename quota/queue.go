@@ -80,9 +80,10 @@ type waiter struct {
 	refused  chan Decision // gets the refusal when it is removed since it cannot be admitted in time
 }
 
-// Take is take without waiting: of a [Limiter], or a function that calls it. If callers that wait
-// will need all places that are left, the request is refused without a call, with the wait until
-// those callers and then this one can be admitted; a Repeated one is never. Errors: of take.
+// Take calls take, that of a [Limiter] or a function around it, and does not wait. If callers that
+// wait will need all places that are left, it refuses without a call, with the wait until those
+// callers and then this one can be admitted; a Repeated request is never refused so. Errors: of
+// take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error) {
 	if d, refused := q.refusal(req); refused && !req.Repeated {

@@ -152,7 +152,8 @@ func (a *Admission) most(now time.Time) int {
 	return min(max(decided*int(answerWithin()/paceSlot)/int(slots), leastUnderWay), MostUnderWay)
 }
 
-// advance begins the slot of the present time. The caller holds the lock.
+// advance empties the slots that began since its last call and makes now's the current one. The
+// caller holds the lock.
 func (a *Admission) advance(now time.Time) {
 	slot := now.UnixNano() / int64(paceSlot)
 	for range min(max(slot-a.slot, 0), paceSlots) {

@@ -13,9 +13,11 @@
 // # A new setting
 //
 //	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
+//	warn.go                           what works but may surprise
 //	sections.go                       Check, if what it may be depends on other settings
 //	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
-//	app/settings.go, app/reload.go    any other one; reload.go applies what is in Reloadable
+//	app/services.go, app/http.go      any other one: to the parts, or to the server and its routes; settings.go converts
+//	app/reload.go                     apply: what is in Reloadable
 //	testdata/full.yaml                a value that is not the default
 //	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
@@ -250,8 +252,8 @@ type App struct {
 	ReturnURLs []string `yaml:"return_urls" check:"return_url" unique:"yes"`
 	// Purposes of our page beside `default`: `/?purpose=NAME`.
 	PagePurposes []string `yaml:"page_purposes,omitempty" unique:"yes"`
-	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no mail.
-	// It needs `sms.public_url`.
+	// `on`: where the [browser proves an address](sign-up.md#without-a-mail), our page sends no
+	// mail. It needs `sms.public_url`.
 	EVP string `yaml:"evp,omitempty" oneof:"on off"`
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`

@@ -42,9 +42,9 @@ type smsSettings struct {
 	VoIP string `yaml:"voip" default:"allow" oneof:"allow refuse"`
 	// Segments of one text, 1 to 4. Checked at the start, for every language and app.
 	Segments int `yaml:"segments" default:"1" range:"1 4"`
-	// The URL at which carriers, clients and the page's visitors reach this service. Without it there
-	// are no receipts, texts do not name the page, and the `type` of a problem begins with the
-	// address that was asked.
+	// The URL at which carriers, clients and the page's visitors reach this service. Without it
+	// there are no receipts, texts do not name the page, and the `type` of a problem begins with
+	// the address that was asked.
 	PublicURL string `yaml:"public_url" check:"public_url"`
 	// A number, a short code, or a name of up to 11 characters by country; `default` for all
 	// others. Without one the carrier chooses.
@@ -53,8 +53,8 @@ type smsSettings struct {
 	Carriers []SMSCarrier `yaml:"carriers" unique:"name"`
 	// [Caps](#spend-caps) on what text messages may cost.
 	Spend []spendCap `yaml:"spend"`
-	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely entered,
-	// up to six digits: `"+49"`; `"+"`: no prefix is.
+	// Prefixes that are never [paused](#the-watch-on-pumping) because their codes are rarely
+	// entered, up to six digits: `"+49"`; `"+"`: no prefix is.
 	Unwatched []string `yaml:"unwatched" check:"unwatched"`
 }
 
@@ -179,9 +179,9 @@ type spendCap struct {
 	// A `day` or a `month`, in UTC.
 	Per quota.Period `yaml:"per" required:"yes" oneof:"day month"`
 	// In the unit of `prices`.
-	Limit int64 `yaml:"limit" required:"yes"` // millionths
+	Limit int64 `yaml:"limit" required:"yes"` // kept in millionths of the unit
 	// How much of `limit` [strangers](policies.md#reserve) may not use. By default a fifth.
-	Reserve int64 `yaml:"reserve,omitempty"` // millionths
+	Reserve int64 `yaml:"reserve,omitempty"` // kept in millionths of the unit
 }
 
 // Check implements document.checker. It also sets the name and the default reserve.

@@ -112,7 +112,7 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	if known != nil && plain {
 		return known, nil
 	}
-	p, problem := encodeParts(own, from)
+	p, problem := encodeShared(own, from)
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
@@ -138,7 +138,7 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 		filled(m.HTML, fill) != own.HTML {
 		return nil
 	}
-	p, problem := encodeParts(m, from)
+	p, problem := encodeShared(m, from)
 	if problem != "" {
 		return nil
 	}
@@ -177,8 +177,8 @@ func (e encoded) appendFilled(out []byte, fill string) []byte {
 	return out
 }
 
-// encodeParts encodes what does not depend on the recipient; the problem is "" if it can be sent.
-func encodeParts(m Message, from *mail.Address) (*parts, SafeText) {
+// encodeShared encodes what does not depend on the recipient; the problem is "" if it can be sent.
+func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
 	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5

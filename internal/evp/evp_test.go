@@ -180,7 +180,7 @@ func TestVerifyRefusesBadIssuers(t *testing.T) {
 		"no keys":           {answer(`{"jwks_uri": "https://issuer.example/keys", "keys": []}`, 200), "signature"},
 		"a redirect": {func(r *rig) {
 			r.Before = func(w http.ResponseWriter, q *http.Request) bool {
-				http.Redirect(w, q, "https://elsewhere.example/", 302)
+				http.Redirect(w, q, "https://elsewhere.example/", http.StatusFound)
 				return true
 			}
 		}, "document of the issuer"},

@@ -133,9 +133,9 @@ func (m *Metrics) CheckBound(ch recipient.Channel, app, bound string) {
 const ourCode = "ours"
 
 // Finished implements outbox.Observer.
-func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callers bool, d time.Duration) {
+func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callersCode bool, d time.Duration) {
 	code := ourCode
-	if callers {
+	if callersCode {
 		code = "caller"
 	}
 	m.finished.WithLabelValues(string(ch), app, string(s), code).Observe(d.Seconds())

@@ -158,7 +158,7 @@ func (f Filter) MayBeSend() bool { return f.Status != Refused && f.BlockedBy == 
 
 // MayBeRefusal reports whether the filter can match refusals.
 func (f Filter) MayBeRefusal() bool {
-	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request == "" && f.Outcome == ""
+	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request+f.Reference == "" && f.Outcome == ""
 }
 
 // RuleSeparator joins the names of rules in a column. No name contains it.

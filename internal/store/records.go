@@ -262,7 +262,7 @@ func (s *Send) Columns() []Column {
 		{"country", &s.Country, InSend | InRefusal | Personal},
 		{"prefix", &s.Prefix, InSend | InRefusal | Personal},
 		{"locale", &s.Locale, InSend | InRefusal | Personal},
-		{"reference", &s.Reference, InSend | InRefusal | Personal},
+		{"reference", &s.Reference, InSend | Personal},
 		{"ip", &s.IP, InSend | InRefusal | Personal},
 		{"status", (*string)(&s.Status), InSend},
 		{"reason", &s.Reason, 0},

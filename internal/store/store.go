@@ -43,7 +43,7 @@
 //
 // A filter of the list by it, as by the reference, and its column in the export:
 //
-//	migrations/{postgres,sqlite}             an index, as sends_reference, and refusals_reference if refusals have it
+//	migrations/{postgres,sqlite}             an index, as sends_reference; if refusals have the field, also theirs, as refusals_support
 //	internal/store/requests.go, check.go     Filter: Device string; validated beside f.Reference, and MayBeRefusal where refusals lack it
 //	internal/store/records.go                Matches: what the store finds and the live list shows are the same rows
 //	internal/store/sqldb/filter.go           the condition, and which statements may not be used with it

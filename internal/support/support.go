@@ -14,8 +14,8 @@
 //	                                            store/storetest has its contract
 //	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
 //	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
-//	internal/console/actions.go                 a row of sendActions, of which the form and the routes follow, and its function.
-//	                                            An action on a recipient without a send is personActionJSON in console.go instead
+//	internal/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
+//	                                            Without code, or for a recipient without a send: a route with personActionJSON in console.go, as reset has
 //	internal/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
 //	                                            a send is shown (500). One that shows a result, as recipient.reveal, has no .done
 //	internal/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails

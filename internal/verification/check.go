@@ -79,7 +79,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 // as Check does, and with fault.Unavailable if the code cannot be derived.
 func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
-		if err := s.read(k, v); err != nil || !counts {
+		if err := s.readTyped(k, v); err != nil || !counts {
 			return false, tell, err
 		}
 		expected, err := s.rightCode(v)
@@ -93,9 +93,10 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 	}
 }
 
-// read reads the typed code, if it has not yet. Errors: fault.NotFound for another app's
+// readTyped checks that the caller may read the verification and parses the typed code, unless it
+// has done so. Errors: fault.NotFound for another app's
 // verification, and for a browser if a back end opened it; ErrCallerChecks; *fault.InvalidError.
-func (s *Service) read(k *checking, v store.Verification) (err error) {
+func (s *Service) readTyped(k *checking, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
 	}

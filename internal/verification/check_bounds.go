@@ -27,7 +27,7 @@ func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 	}
 	v, _, now, err := s.Store.Verification(ctx, k.id)
 	if err == nil {
-		err = s.read(k, v)
+		err = s.readTyped(k, v)
 	}
 	if errors.Is(err, fault.NotFound) {
 		v = store.Verification{Channel: recipient.Email}
@@ -42,7 +42,7 @@ func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 	case err != nil || StateOf(v, now) != Pending:
 		return err
 	}
-	d, err := s.takeAsNew(ctx, &r)
+	d, err := s.takeWithNewID(ctx, &r)
 	if err == nil && !d.Admitted {
 		worst, _ := d.Blocking()
 		s.countRefusedCheck(v.Channel, k.App, worst.Name)
@@ -52,9 +52,9 @@ func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
 	return err
 }
 
-// takeAsNew counts an event under a new ID, which it sets in the request. It may decide in this
+// takeWithNewID counts an event under a new ID, which it sets in the request. It may decide in this
 // process; see gates.Gates.TakeOrLocal.
-func (s *Service) takeAsNew(ctx context.Context, r *quota.Request) (quota.Decision, error) {
+func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
 		return quota.Decision{}, err
@@ -73,7 +73,7 @@ func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
 // countWrongCode counts a wrong code for its app, and an alarm if that has too many.
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
 	r := s.wrongCode(app, ch)
-	switch d, err := s.takeAsNew(ctx, &r); {
+	switch d, err := s.takeWithNewID(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
 		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
 	case !d.Admitted:

@@ -251,7 +251,6 @@ func (a parsedAsk) row() store.Send {
 func (s *Service) recordRefusal(a parsedAsk, outcome, rule string, scope quota.Scope, wait time.Duration) {
 	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused
-	row.Reference = "" // free text, and refusals are not searched by it
 	s.Refusals.Add(row, scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)
 }

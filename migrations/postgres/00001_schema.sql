@@ -175,7 +175,6 @@ CREATE TABLE refusals (
     verification_id text        NOT NULL,             -- '': it belongs to none
     clock           text        NOT NULL,
     locale          text        NOT NULL,
-    reference       text        NOT NULL,
     ip              text        NOT NULL,
     blocked_by      text        NOT NULL              -- the rule
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
@@ -184,7 +183,6 @@ CREATE INDEX refusals_logged ON refusals (logged_at);
 CREATE INDEX refusals_kind ON refusals (app, channel, purpose, logged_at);
 CREATE INDEX refusals_domain ON refusals (domain, logged_at) WHERE domain <> '';
 CREATE INDEX refusals_country ON refusals (country, logged_at) WHERE country <> '';
-CREATE INDEX refusals_reference ON refusals (reference, logged_at) WHERE reference <> '';
 CREATE INDEX refusals_blocked_by ON refusals (blocked_by, logged_at);
 
 -- What is in flight: Begin inserts, Finish deletes, and leases are renewed, ended and taken over here. A row is found by its key,

@@ -111,7 +111,6 @@ CREATE TABLE refusals (
     verification_id TEXT    NOT NULL,
     clock           TEXT    NOT NULL,
     locale          TEXT    NOT NULL,
-    reference       TEXT    NOT NULL,
     ip              TEXT    NOT NULL,
     blocked_by      TEXT    NOT NULL
 ) STRICT;
@@ -119,7 +118,6 @@ CREATE INDEX refusals_recipient  ON refusals (recipient, logged_at, id);
 CREATE INDEX refusals_logged     ON refusals (logged_at, id);
 CREATE INDEX refusals_domain     ON refusals (domain, logged_at, id) WHERE domain <> '';
 CREATE INDEX refusals_country    ON refusals (country, logged_at, id) WHERE country <> '';
-CREATE INDEX refusals_reference  ON refusals (reference, logged_at, id) WHERE reference <> '';
 CREATE INDEX refusals_blocked_by ON refusals (blocked_by, logged_at, id);
 
 CREATE TABLE outbox (

@@ -40,10 +40,10 @@ const (
 
 var (
 	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address,
-	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks at their bounds leave the
-	// account room, so they keep no unknown browser out that has the right password. No rule counts
-	// all accounts together, since a few addresses could spend it. Browsers that logged in before
-	// have knownRules instead, so an attack of any size keeps none of them out.
+	// 100 from one /24 or /48 and 2,000 at one account. What twelve networks can spend is less than
+	// an account has, so they keep no unknown browser out that has the right password. No rule
+	// counts all accounts together, since a few addresses could spend it. Browsers that logged in
+	// before have knownRules instead, so an attack of any size keeps none of them out.
 	loginRules = []quota.Rule{
 		{Name: ruleAccount, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: ruleAccountDay, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},

@@ -9,7 +9,6 @@ import (
 )
 
 // failed returns the verdict on a send that was not delivered: what happened, and what to do next.
-
 func (c material) failed() (what, next texts.Sentence) {
 	switch c.Reason {
 	case store.ReasonSuppressed:

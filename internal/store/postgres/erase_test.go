@@ -28,7 +28,7 @@ var erasable = map[string]kinds{
 	},
 	"refusals": {
 		nothing: `id verification_id app channel purpose taken_at clock logged_at blocked_by retry_after requests recipients`,
-		erased:  `masked domain country prefix reference ip locale`, hash: `recipient`,
+		erased:  `masked domain country prefix ip locale`, hash: `recipient`,
 	},
 	// sealed: a caller's code, which names nobody; WriteTraces has one, and an erasure removes it
 	// too

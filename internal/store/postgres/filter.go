@@ -36,10 +36,10 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	case f.Status == store.Proven && f.matchesMany():
 		return f.minuteQuery("status", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
-		return f.Union(f.kindQuery)
+		return f.OverTables(f.kindQuery)
 	}
 	if column, value, of := f.rareColumn(); column != "" {
-		return f.Union(func(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
+		return f.OverTables(func(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
 			return of.rareQuery(from, args, column, value)
 		})
 	}
@@ -142,9 +142,9 @@ func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery builds the statement for a filter by provider, receipt or status. The table minute_index
-// lists the minutes in which sends with this value were logged; the statement reads the sends of
-// those minutes, one minute after the other.
+// minuteQuery builds the statement for a filter by provider, receipt or status. The table
+// minute_index lists the minutes in which sends with this value were logged; the statement reads
+// the sends of those minutes, one minute after the other.
 func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)

@@ -100,7 +100,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 		return err
 	}
 	defer func() { _, _ = first.Exec(context.WithoutCancel(ctx), "ROLLBACK") }()
-	// the second one's transaction, and so its lock, ends with the statement
+	// first is in a transaction and keeps its lock; second is not, so its lock ends with its
+	// statement
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,

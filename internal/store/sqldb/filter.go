@@ -182,12 +182,13 @@ func eitherSQL(where string) string { return Sends.rows(where) + " UNION ALL " +
 
 // Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d dialect) (string, Args) {
-	return f.Union(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
+	return f.OverTables(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
 }
 
-// Union returns the statement that merges the pages of the tables that can have rows of the filter.
+// OverTables returns the statement that merges the pages of sends and of refusals, or reads the one
+// of them that can have rows of the filter.
 // page returns the statement for one of them, and its arguments added to args.
-func (f SendFilter) Union(page func(from Source, args Args) (string, Args)) (string, Args) {
+func (f SendFilter) OverTables(page func(from Source, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayBeRefusal():
 		return page(Sends, nil)

@@ -49,7 +49,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 		Send: store.Send{
 			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: a.Recipient,
-			To:        "a•••@example.com", Locale: "en", Reference: "order 7", IP: "192.0.2.0/24",
+			To:        "a•••@example.com", Locale: "en", IP: "192.0.2.0/24",
 			Status:  store.Refused,
 			TakenAt: Epoch.Add(-time.Hour), Clock: "redis", LoggedAt: first, FinishedAt: first,
 		},
@@ -180,10 +180,11 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
 	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) {
-		s.Reference, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
+		s.Locale, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
 	})}))
-	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Reference: strings.Repeat("ü", store.MaxText/2)}))(t)
+	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Status: store.Refused}))(t)
 	Equal(t, "mended refusals found", len(got), 1)
+	Equal(t, "mended text", got[0].Locale, strings.Repeat("ü", store.MaxText/2))
 
 	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
 	Equal(t, "recipients that there are not",

@@ -84,7 +84,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
 	refusal := f.Refusal(n, func(s *store.Row) {
-		s.To, s.Reference, s.IP, s.Locale = Traces["masked"], Traces["reference"], Traces["network"], Traces["locale"]
+		s.To, s.IP, s.Locale = Traces["masked"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
 	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
