@@ -206,8 +206,8 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 
 // purpose is what a code is for. PolicySet adds what follows from the rest.
 type purpose struct {
-	// A policy with an enforced rule of `scope: recipient`. Purposes with the same policy share its
-	// counts.
+	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
+	// the same policy share its counts.
 	PolicyName string `yaml:"policy" default:"default"`
 	// `confirm`: an address is confirmed, and nobody signs in. Its codes have at least 8
 	// characters.

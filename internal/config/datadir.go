@@ -96,7 +96,7 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 			wrong = append(wrong, s.key)
 		}
 	}
-	// its words may be a piece of a key
+	// the error is not shown, since it may quote a piece of a key
 	if err != nil || len(secrets) > len(storedSecrets) || len(content) > document.MaxSize {
 		wrong = append(wrong, "not as it was written")
 	}

@@ -17,7 +17,7 @@ type stop struct {
 	To string `yaml:"to,omitempty"`
 	// The sends of `email` or `sms`.
 	Channel recipient.Channel `yaml:"channel,omitempty" oneof:"email sms"`
-	// The sends of a purpose, or with `channel` of a purpose there.
+	// The sends of this purpose; with `channel`, only those on that channel.
 	Purpose string `yaml:"purpose,omitempty"`
 	// Why. The console shows it at sends of a channel or purpose that is stopped.
 	Reason string `yaml:"reason"`

@@ -60,7 +60,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 		}
 	}
 	if !undecided {
-		g.only.recent.put(strings.Join(countedBuckets(s), "\x00"), readOnly{all, version, g.now()})
+		g.only.recent.put(strings.Join(bucketsInDatabase(s), "\x00"), readOnly{all, version, g.now()})
 	}
 	return all, nil
 }
@@ -177,11 +177,11 @@ func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts
 	if f.history != nil {
 		now = f.history.Now
 	}
-	counted := gate.CountedSend{ID: row.ID, Clock: row.Clock, TakenAt: row.TakenAt, LoggedAt: row.LoggedAt}
+	counted := gate.PastSend{ID: row.ID, Clock: row.Clock, TakenAt: row.TakenAt, LoggedAt: row.LoggedAt}
 	if scope == quota.Failures {
-		counted = gate.CountedSend{ID: row.ID, LoggedAt: row.FinishedAt}
+		counted = gate.PastSend{ID: row.ID, LoggedAt: row.FinishedAt}
 	}
-	return gate.EventsBefore([]gate.CountedSend{counted}, keep, clock, f.at, now)
+	return gate.EventsBefore([]gate.PastSend{counted}, keep, clock, f.at, now)
 }
 
 // rewrite changes a bucket of the limiter. Error: of the limiter.

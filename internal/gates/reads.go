@@ -73,7 +73,7 @@ func (g *Gates) readRows(ctx context.Context, look gate.Look) (gate.History, err
 
 // readForRefusal is readRows, in a read that is shared with other refusals of the subject.
 func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate.Look) (gate.History, error) {
-	key := readKey{strings.Join(countedBuckets(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting,
+	key := readKey{strings.Join(bucketsInDatabase(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting,
 		look.Rejected, s.Class.IsStranger()}
 	x, first := g.reads.join(key)
 	if first {

@@ -34,8 +34,8 @@ type readOnly struct {
 
 func newOnlyLimiter() onlyLimiter { return onlyLimiter{seed: maphash.MakeSeed()} }
 
-// countedBuckets returns the limiter's buckets of which the database knows.
-func countedBuckets(s buckets.Subject) []string {
+// bucketsInDatabase returns the limiter's buckets of which the database knows.
+func bucketsInDatabase(s buckets.Subject) []string {
 	return []string{buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient), s.Failures()}
 }
 
@@ -48,7 +48,7 @@ func (r *onlyLimiter) forget(buckets ...string) {
 
 // version changes with forget of one of the subject's buckets.
 func (r *onlyLimiter) version(s buckets.Subject) (sum uint64) {
-	for _, name := range countedBuckets(s) {
+	for _, name := range bucketsInDatabase(s) {
 		sum += r.versions[maphash.String(r.seed, name)%bucketVersions].Load()
 	}
 	return sum
@@ -83,7 +83,7 @@ func (r *recent[V]) put(key string, v V) {
 	r.young[key] = v
 }
 
-// instants is when something happened to a name, by this process's clock.
+// instants is when this process last rewrote a bucket, or refunded an ID, by its own clock.
 type instants struct{ recent[time.Time] }
 
 // may reports whether the bucket was not rewritten within RewriteEvery, and then notes that it is.

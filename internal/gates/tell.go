@@ -318,7 +318,7 @@ func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision,
 	if !refused {
 		return nil, false
 	}
-	known, ok := g.only.recent.get(strings.Join(countedBuckets(s), "\x00"))
+	known, ok := g.only.recent.get(strings.Join(bucketsInDatabase(s), "\x00"))
 	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= rememberedFor {
 		return nil, false
 	}

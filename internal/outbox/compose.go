@@ -107,7 +107,7 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		return o.composeFailure(w, ReasonTemplate, err)
 	}
 	m := sms.Message{
-		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStranger(w.Verification.Class, quota.Global),
+		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global),
 		Segments: text.Segments,
 		To:       to.Address(), Country: to.Country(), Prefix: to.VisiblePrefix(), Text: text.Text,
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,

@@ -138,7 +138,7 @@ func (l *visit) awayCard(onlyReload bool) *card {
 	if l.session.To != "" {
 		k.Kept = l.t.html("AwayKept", "to", l.session.displayedRecipient())
 	}
-	l.addAwayButton(k, wait, awayWait)
+	l.addRetryButton(k, wait, awayWait)
 	return k
 }
 
@@ -149,12 +149,12 @@ func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	lead := l.t.fill("CrowdedLead", "d", l.t.durationUp(wait))
 	k.Lead, k.Crowded, k.Reload = escapeHTML(lead), wait, true
 	k.Say += l.t["Stop"] + lead
-	l.addAwayButton(k, wait, wait)
+	l.addRetryButton(k, wait, wait)
 	return k
 }
 
-// addAwayButton gives an away card its button.
-func (l *visit) addAwayButton(k *card, wait, whole time.Duration) {
+// addRetryButton gives a card the button that tries again; it counts down wait, of whole.
+func (l *visit) addRetryButton(k *card, wait, whole time.Duration) {
 	k.Again = l.countdownButton("TryAgain", wait, whole)
 	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now
 }

@@ -184,8 +184,9 @@ func TestThePageHasOneFieldMore(t *testing.T) {
 	}
 }
 
-// firstWithEVP is the first version of Chromium that is known to bring tokens, if it is started with
-// a flag. A newer one that brings none fails: the protocol has changed (docs/decisions/0021-evp.md).
+// firstWithEVP is the first version of Chromium that is known to bring tokens, if it is started
+// with a flag. A newer one that brings none fails: the protocol has changed
+// (docs/decisions/0021-evp.md).
 const firstWithEVP = 156
 
 // Chromium gets a token for an address that is typed, and the person is approved without a mail.
@@ -221,26 +222,33 @@ func TestChromiumProvesAnAddress(t *testing.T) {
 	if major < firstWithEVP {
 		t.Skipf("%s does not have the Email Verification Protocol: it needs %d", version.Product, firstWithEVP)
 	}
-	servertest.Await(t, "the nonce given back", func() bool {
-		nonce, err := chromedp.Run(ctx,
-			chromedp.Evaluate[string](`document.querySelector("[name=evt]").getAttribute("nonce")`))
-		return err == nil && nonce != ""
-	})
-	do(chromedp.Click("#to"), chromedp.KeyEvent(evptest.Address), chromedp.KeyEvent("\t"))
-	servertest.Await(t, "the token in the renderer", func() bool {
+	flows := func() (sum, n int) { // of Chromium's attempts to get a token
 		found, err := chromedp.CallBrowser(ctx, browser.GetHistograms,
 			browser.GetHistogramsParams{Query: "Blink.Evp.Autofill.FlowResult"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		const tokenSent = 10
 		for _, h := range found.Histograms {
-			if h.Sum != tokenSent {
-				t.Fatalf("Chromium got no token: %+v, and asked for %v", h, p.provider.Seen())
-			}
+			sum, n = sum+int(h.Sum), n+int(h.Count)
 		}
-		return len(found.Histograms) > 0
-	})
+		return sum, n
+	}
+	const tokenSent = 10
+	for got := 0; got != tokenSent; { // on a busy machine Chromium gives up: then the person comes again
+		do(chromedp.Navigate(p.URL))
+		servertest.Await(t, "the nonce given back", func() bool {
+			nonce, err := chromedp.Run(ctx,
+				chromedp.Evaluate[string](`document.querySelector("[name=evt]").getAttribute("nonce")`))
+			return err == nil && nonce != ""
+		})
+		sum, n := flows()
+		do(chromedp.Click("#to"), chromedp.KeyEvent(evptest.Address), chromedp.KeyEvent("\t"))
+		servertest.Await(t, "the end of Chromium's attempt", func() bool { _, now := flows(); return now > n })
+		now, _ := flows()
+		if got = now - sum; got != tokenSent {
+			t.Logf("Chromium got no token: result %d; it asked for %v", got, p.provider.Seen())
+		}
+	}
 	do(chromedp.Click("#send"), chromedp.WaitVisible(`#card[data-kind="approved"]`))
 	servertest.Same(t, "codes that were sent", p.Codes.Sends(), 0)
 	servertest.Same(t, "asks for a code", len(p.Codes.Asks()), 0)

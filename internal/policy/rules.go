@@ -29,7 +29,7 @@ const BreakerName = "breaker"
 // those of WithLimits, each of browserRules whose scope the policy does not limit, and, if
 // configured, the breaker, the rule on all sends, and, for unknown browsers, the rule that counts
 // all spellings of one mailbox together. To a rule that takes the class for strangers, the limit is
-// less by the rule's reserve; see IsStranger.
+// less by the rule's reserve; see IsStrangerInScope.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings
 	if !class.IsStranger() {
@@ -39,11 +39,11 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// IsStranger reports whether a rule or cap of a scope takes callers of a class for strangers, who
-// may not use its reserve: those that Class.IsStranger names and, unless the scope is recipient,
-// known browsers. A browser is known for one recipient: with the mails of a whole domain, one
-// browser is known for each address there.
-func IsStranger(class store.Class, scope quota.Scope) bool {
+// IsStrangerInScope reports whether a rule or cap of a scope takes callers of a class for
+// strangers, who may not use its reserve: those that Class.IsStranger names and, unless the scope
+// is recipient, known browsers. A browser is known for one recipient: with the mails of a whole
+// domain, one browser is known for each address there.
+func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
@@ -70,7 +70,7 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 		if class.IsStranger() {
 			return r.Limit - max(1, r.Limit/2)
 		}
-	case IsStranger(class, r.Scope) && (!p.BuiltIn || s.Apps[app].ReachedByStrangers):
+	case IsStrangerInScope(class, r.Scope) && (!p.BuiltIn || s.Apps[app].ReachedByStrangers):
 		return p.Reserve[r.Name]
 	}
 	return 0
@@ -127,7 +127,7 @@ func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
 	if breaker.Limit == 0 {
 		return rules
 	}
-	if IsStranger(class, breaker.Scope) {
+	if IsStrangerInScope(class, breaker.Scope) {
 		breaker.Limit -= s.BreakerReserve
 	}
 	return append(slices.Clip(rules), breaker)

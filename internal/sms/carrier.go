@@ -78,7 +78,7 @@ type Asker interface {
 
 // prober is a Carrier that can be looked at without sending anything.
 type prober interface {
-	// EndpointURL is the URL of its API, whose host has to answer.
+	// EndpointURL is the URL of the carrier's API; its host has to answer.
 	EndpointURL() string
 	// Probe makes a harmless request and returns what that showed, as the end of a sentence: ", …".
 	Probe(ctx context.Context) (string, error)

@@ -59,7 +59,7 @@ var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 // end. What the service itself shares out (requests at once, attempts, memory, its own judgement of
 // recipients) has a part for strangers, apart from that of all others. The rules and caps that
 // somebody wrote take known browsers for strangers, too, where they are not about one recipient:
-// see policy.IsStranger.
+// see policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
 // Queue names rows of the outbox that wait apart from all others: those of a channel, and of

@@ -35,9 +35,9 @@ SELECT id, CASE WHEN n % 10 = 0 THEN 'v' || random ELSE '' END, 1, app, channel,
 FROM request WHERE status <> 'refused'
 RETURNING id, status, reason, logged_at, finished_at, app, channel, recipient, provider
 ), refused AS (
-INSERT INTO refusals (id, verification_id, app, channel, purpose, recipient, masked, domain, country, prefix, locale, reference, ip, taken_at, clock, logged_at, blocked_by, retry_after,
+INSERT INTO refusals (id, verification_id, app, channel, purpose, recipient, masked, domain, country, prefix, locale, ip, taken_at, clock, logged_at, blocked_by, retry_after,
                       requests, recipients)
-SELECT id, '', app, channel, purpose, recipient, masked, domain, country, prefix, 'en', reference, '192.0.2.0/24', at, 'process', at,
+SELECT id, '', app, channel, purpose, recipient, masked, domain, country, prefix, 'en', '192.0.2.0/24', at, 'process', at,
        CASE WHEN n % 10000 = 4444 THEN 'office' WHEN n % 7 = 1 THEN 'hour' ELSE 'minute' END, 42000000, 1, 0
 FROM request WHERE status = 'refused'
 ), failed AS (

@@ -48,8 +48,8 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns the file, the line and the path of a node, for people; the variable that it
-// comes from, if it does.
+// location returns where a node stands, for people: the file, the line and the path; for a node
+// that comes from a variable, its name alone.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Others[n]; other != "" {
 		return other

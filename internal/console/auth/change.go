@@ -22,7 +22,7 @@ var reserved = map[string]bool{bootstrap.Name: true, bearerName: true, commandLi
 // commandLine is the actor in the audit entries of commands.
 const commandLine = "cli"
 
-// Errors of a change, also where another change came first.
+// Errors of a change. One that another change made at the same time causes is the same.
 var (
 	errTaken          = fault.Invalid("name", "taken", "There is an account of this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")

@@ -124,7 +124,7 @@ func (c material) whenFree() texts.Sentence {
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
 		key := "next.refused.wait"
 		switch {
-		case c.facts.Reserved && policy.IsStranger(store.KnownBrowser, worst.Scope):
+		case c.facts.Reserved && policy.IsStrangerInScope(store.KnownBrowser, worst.Scope):
 			key = "next.refused.reserved.wide"
 		case c.facts.Reserved:
 			key = "next.refused.reserved"

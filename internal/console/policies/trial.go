@@ -141,7 +141,7 @@ func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 		t.Problem = w.Get("policies.unanswered")
 		return http.StatusServiceUnavailable
 	}
-	t.Result, t.ByRule = resultText(r, last, w)
+	t.Result, t.ByRule = trialSummary(r, last, w)
 	return http.StatusOK
 }
 
@@ -170,7 +170,9 @@ func changedRules(rules []quota.Rule, values url.Values, w texts.Words) ([]quota
 	return rules, ""
 }
 
-func resultText(r support.Replayed, last string, w texts.Words) (result texts.Sentence, byRule string) {
+// trialSummary returns the sentence on a trial with the sends of a period, and how many each rule
+// refused.
+func trialSummary(r support.Replayed, period string, w texts.Words) (summary texts.Sentence, refusedByRule string) {
 	count := func(n int) string { return strconv.Itoa(n) }
 	key := "policies.result"
 	switch {
@@ -180,7 +182,7 @@ func resultText(r support.Replayed, last string, w texts.Words) (result texts.Se
 		key = "policies.result.none"
 	}
 	share := 100 * float64(r.Refused) / float64(max(1, r.Sends))
-	result = w.Tell(key, texts.Plain("last", w.Get("filter.last."+last)), texts.Strong("sends", count(r.Sends)),
+	summary = w.Tell(key, texts.Plain("last", w.Get("filter.last."+period)), texts.Strong("sends", count(r.Sends)),
 		texts.Plain("recipients", count(r.Recipients)),
 		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)),
 		texts.Plain("affected", count(r.Affected)))
@@ -188,5 +190,5 @@ func resultText(r support.Replayed, last string, w texts.Words) (result texts.Se
 	for _, name := range slices.Sorted(maps.Keys(r.ByRule)) {
 		parts = append(parts, name+" "+count(r.ByRule[name]))
 	}
-	return result, strings.Join(parts, " · ")
+	return summary, strings.Join(parts, " · ")
 }

@@ -16,8 +16,8 @@ import (
 
 // Facts are the rows of an intent's recipient by which the gate decides.
 type Facts struct {
-	Past        []CountedSend        // counted sends of the bucket
-	Rejections  []CountedSend        // rejected sends that Intent.Rejections may count
+	Past        []PastSend           // counted sends of the bucket
+	Rejections  []PastSend           // rejected sends that Intent.Rejections may count
 	Candidates  []store.Verification // the recipient's verifications that the send may join
 	Tried       []store.Verification // the recipient's verifications with checks, of all classes of callers
 	Suppression uuid.UUID            // the suppression of the address that is in force; Nil: none
@@ -79,9 +79,9 @@ func LargestLimit(in store.Intent) (n int) {
 // ResendWithin is how long after a send its verification can be joined: as long as a code can live.
 const ResendWithin = store.MaxLife
 
-// CountedSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a
+// PastSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a
 // rejected send, Clock is empty and LoggedAt is the send's end.
-type CountedSend struct {
+type PastSend struct {
 	ID           uuid.UUID
 	Clock        string
 	TakenAt      time.Time
@@ -92,7 +92,7 @@ type CountedSend struct {
 // age returns the row's age: that on the limiter's clock, if row and intent are on the same and the
 // age on the database's clock differs by at most store.MaxClockSkew; else that on the database's
 // clock. If the database's clock was set back, it may be negative; such a row counts.
-func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
+func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock &&
 		(limited-logged).Abs() <= store.MaxClockSkew {
@@ -103,7 +103,7 @@ func (p CountedSend) age(in store.Intent, now time.Time) time.Duration {
 
 // eventsWithin returns the rows younger than window as events, oldest first; none if window is 0.
 // An event's instant is decisionTime minus the row's age.
-func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []CountedSend) (events []quota.Event) {
+func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []PastSend) (events []quota.Event) {
 	at := decisionTime(in, now)
 	for _, row := range rows {
 		if age := row.age(in, now); window > 0 && age < window {
@@ -135,7 +135,7 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 
 // EventsBefore returns the rows younger than within as events, oldest first. An event's instant is
 // at minus the row's age, on the named clock. If clock is DatabaseClock, now replaces at.
-func EventsBefore(rows []CountedSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
+func EventsBefore(rows []PastSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
 	shift := takenAt(in, now).Sub(decisionTime(in, now))

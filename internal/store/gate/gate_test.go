@@ -36,8 +36,8 @@ func ask(limit int, window time.Duration, change ...func(*store.Intent)) store.I
 // A limiter's clock is believed where a row has it too and the database's age differs by a second
 // at most.
 func TestDecideOnALimitersClock(t *testing.T) {
-	row := func(taken, logged time.Duration) CountedSend {
-		return CountedSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}
+	row := func(taken, logged time.Duration) PastSend {
+		return PastSend{ID: uuid.New(), Clock: "redis", TakenAt: now.Add(-taken), LoggedAt: now.Add(-logged)}
 	}
 	on := func(clock string, ahead time.Duration) func(*store.Intent) {
 		return func(in *store.Intent) { in.Send.Clock, in.Send.TakenAt = clock, now.Add(ahead) }
@@ -45,7 +45,7 @@ func TestDecideOnALimitersClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		clock string
 		ahead time.Duration
-		row   CountedSend
+		row   PastSend
 		want  bool
 	}{
 		"a minute by the limiter, a little less by the database": {"redis", 0,
@@ -63,14 +63,14 @@ func TestDecideOnALimitersClock(t *testing.T) {
 			row(time.Hour, time.Minute-time.Microsecond), false},
 		"another clock: a minute by the database": {"other", 0, row(0, time.Minute), true},
 		"no limiter: by the database, not by this process's clock": {store.DatabaseClock, store.MaxClockSkew,
-			CountedSend{
+			PastSend{
 				Clock: store.DatabaseClock, TakenAt: now.Add(time.Microsecond - time.Minute),
 				LoggedAt: now.Add(time.Microsecond - time.Minute),
 			}, false},
 		"a limiter set far ahead": {"redis", time.Hour, row(0, 0), false},
 	} {
 		if d := Decide(ask(1, time.Minute, on(c.clock, c.ahead)), now,
-			Facts{Past: []CountedSend{c.row}}); d.Admitted != c.want {
+			Facts{Past: []PastSend{c.row}}); d.Admitted != c.want {
 			t.Errorf("%s: admitted %v", name, d.Admitted)
 		}
 	}
@@ -226,10 +226,10 @@ func TestNewestIsResent(t *testing.T) {
 
 // The history of an answer is oldest first, in whatever order the rows are read.
 func TestHistoryIsOldestFirst(t *testing.T) {
-	var rows []CountedSend
+	var rows []PastSend
 	for _, age := range []time.Duration{2, 3, 1} {
 		at := now.Add(-age * time.Second)
-		rows = append(rows, CountedSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at,
+		rows = append(rows, PastSend{ID: uuid.UUID{byte(age)}, Clock: store.DatabaseClock, TakenAt: at,
 			LoggedAt: at})
 	}
 	history := Decide(ask(9, time.Minute), now, Facts{Past: rows}).History

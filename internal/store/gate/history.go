@@ -18,9 +18,9 @@ type Look struct {
 // History is the rows that the database has of a recipient, at an instant. It takes no lock, so a
 // Begin may add a send right after it.
 type History struct {
-	Past       []CountedSend // the bucket's counted sends
-	Rejections []CountedSend // the recipient's rejected sends, of all purposes
-	Now        time.Time     // on the database's clock
+	Past       []PastSend // the bucket's counted sends
+	Rejections []PastSend // the recipient's rejected sends, of all purposes
+	Now        time.Time  // on the database's clock
 }
 
 // Later returns the history at an instant after h.Now, if no row has changed since.
@@ -38,7 +38,7 @@ func (h History) Sends(within time.Duration, clock string, at time.Time) []quota
 // SendsOf is Sends of the named verifications alone.
 func (h History) SendsOf(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
 	rows := slices.DeleteFunc(slices.Clone(h.Past),
-		func(p CountedSend) bool { return !slices.Contains(verifications, p.Verification) })
+		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) })
 	return EventsBefore(rows, within, clock, at, h.Now)
 }
 

@@ -244,7 +244,7 @@ func readLooked(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err e
 			return nil
 		}
 		x := &seen[i-1]
-		row := gate.CountedSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time),
+		row := gate.PastSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time),
 			LoggedAt:     store.Micro(at.Time),
 			Verification: verification.String}
 		if clock.Valid {

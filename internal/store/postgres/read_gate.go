@@ -226,11 +226,11 @@ func (v *gateView) addRow(r gateRow) {
 	case suppressedRow:
 		has.Suppression = r.id.Bytes
 	case pastRow:
-		has.Past = append(has.Past, gate.CountedSend{ID: r.id.Bytes, Clock: r.clock.String,
+		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, Clock: r.clock.String,
 			TakenAt:  store.Micro(r.taken.Time),
 			LoggedAt: store.Micro(r.at.Time)})
 	case rejectedRow:
-		has.Rejections = append(has.Rejections, gate.CountedSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
+		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
 		has.Tried = append(has.Tried, r.tried())
 	}

@@ -223,7 +223,7 @@ func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch
 	// If the connection ends without an answer, that is not known, since all statements were
 	// already sent.
 	if err := read(results); err != nil {
-		return serverAnswered(err), err
+		return failedBeforeCommit(err), err
 	}
 	tag, err := results.Exec()
 	switch {
@@ -302,8 +302,9 @@ func outboxParameters(admitted []*answer) []any {
 	return p.Args()
 }
 
-// serverAnswered reports whether the server itself returned the error, or nothing was sent to it.
-func serverAnswered(err error) bool {
+// failedBeforeCommit reports whether the error of a statement before the COMMIT shows that nothing
+// was committed: the server returned it, or nothing was sent.
+func failedBeforeCommit(err error) bool {
 	_, ok := errors.AsType[*pgconn.PgError](err)
 	return ok || pgconn.SafeToRetry(err)
 }

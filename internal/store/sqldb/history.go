@@ -29,7 +29,7 @@ SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
-func pastFields(p *gate.CountedSend) []any {
+func pastFields(p *gate.PastSend) []any {
 	return []any{&p.ID, &p.Clock, columns.Into(&p.TakenAt), columns.Into(&p.LoggedAt), &p.Verification}
 }
 
@@ -38,7 +38,7 @@ const rejectedSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
-func rejectionFields(p *gate.CountedSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
+func rejectionFields(p *gate.PastSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
 
 // bucketArgs are the parameters of CountedInBucketSQL and rejectedSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
@@ -46,7 +46,7 @@ func bucketArgs(b store.Bucket) Args {
 }
 
 // Counted returns the counted sends of a bucket that are younger than within.
-func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
+func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within)
 	return All(q, pastFields, CountedInBucketSQL, args)
@@ -54,7 +54,7 @@ func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.CountedSend, e
 
 // Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less
 // than within ago; store.Outcome.BadAddress says which those are.
-func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.CountedSend, error) {
+func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
 	return All(q, rejectionFields, rejectedSQL, args)
