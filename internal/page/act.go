@@ -309,18 +309,28 @@ func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 	return s.withDraft(p, note{Kind: taken})
 }
 
-// checkOnce is check, once for all posts of a double click in this process: each try counts, and a
-// browser keeps the cookie of the last answer alone.
+// checkOnce is check, once for all posts of a double click: each try counts, and a browser keeps the
+// cookie of the last answer alone.
 func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
-	if p.key == "" { // another browser may post the same form
-		return u.check(ctx, s, p)
+	return onceAClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
+}
+
+// click names a click whose result is a T: a hash of the form's key and of the text that it brings,
+// which is not kept.
+type click[T any] [sha256.Size]byte
+
+// onceAClick calls do once for all posts of a double click in this process, and gives each its
+// result. Posts without a key each call do, since another browser may post the same form.
+func onceAClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
+	if key == "" {
+		return do()
 	}
-	key := sha256.Sum256([]byte(p.key + "\x00" + p.code)) // what was typed is not kept
-	first, known := u.checks.LoadOrStore(key, sync.OnceValue(func() session { return u.check(ctx, s, p) }))
+	this := click[T](sha256.Sum256([]byte(key + "\x00" + brought)))
+	first, known := clicks.LoadOrStore(this, sync.OnceValue(do))
 	if !known {
-		time.AfterFunc(sameClick, func() { u.checks.Delete(key) })
+		time.AfterFunc(sameClick, func() { clicks.Delete(this) })
 	}
-	return first.(func() session)()
+	return first.(func() T)()
 }
 
 // check tries the typed code with the session's verification and, if it is wrong there, with the

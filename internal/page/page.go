@@ -104,7 +104,7 @@ type Page struct {
 	inURL        bool
 	purposeInURL bool                       // the same of the purpose
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	checks       *sync.Map                  // functions of checkOnce and proveOnce, by form and what it brings
+	clicks       *sync.Map                  // of onceAClick: functions by click
 }
 
 // New returns the page.
@@ -112,7 +112,7 @@ func New(c Config) *Page {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, checks: &sync.Map{}}
+	u := &Page{Config: c, current: &atomic.Pointer[[]AppPage]{}, clicks: &sync.Map{}}
 	u.Configure(c.AppPage)
 	return u
 }

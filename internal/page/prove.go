@@ -3,9 +3,7 @@ package page
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -38,21 +36,12 @@ type proven struct {
 	ok bool
 }
 
-// proveOnce is prove, once for all posts of a double click in this process, since a nonce serves
-// once.
+// proveOnce is prove, once for all posts of a double click, since a nonce serves once.
 func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient, p posted) (session, bool) {
 	if p.token == "" || s.Nonce == "" || !u.EVP || to.Channel() != recipient.Email {
 		return s, false
 	}
-	do := func() proven { return u.prove(ctx, s, to, p) }
-	if p.key != "" { // else another browser may post the same form
-		first, known := u.checks.LoadOrStore(sha256.Sum256([]byte(p.key+"\x00"+p.token)), sync.OnceValue(do))
-		if !known {
-			time.AfterFunc(sameClick, func() { u.checks.Delete(sha256.Sum256([]byte(p.key + "\x00" + p.token))) })
-		}
-		do = first.(func() proven)
-	}
-	after := do()
+	after := onceAClick(u.clicks, p.key, p.token, func() proven { return u.prove(ctx, s, to, p) })
 	return after.session, after.ok
 }
 
