@@ -31,12 +31,12 @@ func (a *App) addProbes() {
 	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
 	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
-		if r := a.database.Writable(ctx); r != nil {
+		if r := a.database.writable(ctx); r != nil {
 			return r
 		}
 		return nil
 	})
-	checks := []server.Check{a.database.Writable, a.database.Slow, a.keyCheck.Complete, limiter,
+	checks := []server.Check{a.database.writable, a.database.slowReason, a.keyCheck.complete, limiter,
 		a.checkMailServers()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.checkCarriers(carriers))

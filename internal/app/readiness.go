@@ -56,9 +56,9 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// Writable returns nil if the database can be written, as far as is known after server.RecentWait,
+// writable returns nil if the database can be written, as far as is known after server.RecentWait,
 // else why it can't.
-func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
+func (p *databaseProbe) writable(ctx context.Context) *server.Reason {
 	_ = p.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +121,8 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	}
 }
 
-// Slow returns a reason if the database can be written, but late.
-func (p *databaseProbe) Slow(context.Context) *server.Reason {
+// slowReason returns a reason if the database can be written, but late.
+func (p *databaseProbe) slowReason(context.Context) *server.Reason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil || !p.slow {
@@ -131,8 +131,8 @@ func (p *databaseProbe) Slow(context.Context) *server.Reason {
 	return &server.Reason{Part: databasePart, Word: databaseSlow, Err: errors.New("slow")}
 }
 
-// Run beats, and looks for others' heartbeats, until ctx ends.
-func (p *databaseProbe) Run(ctx context.Context) {
+// run beats, and looks for others' heartbeats, until ctx ends.
+func (p *databaseProbe) run(ctx context.Context) {
 	ticks := time.NewTicker(beatEvery)
 	defer ticks.Stop()
 	for p.beats != nil {

@@ -84,13 +84,13 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 					if want == databaseAway && n < missesTillAway {
 						want = ""
 					}
-					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.Writable(t.Context())), want)
+					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.writable(t.Context())), want)
 				}
 				servertest.Same(t, "pings", int(d.pings.Load()), n)
 				time.Sleep(time.Second)
 			}
 			d.err = nil
-			servertest.Same(t, "back", p.Writable(t.Context()), nil)
+			servertest.Same(t, "back", p.writable(t.Context()), nil)
 		}
 	})
 }
@@ -135,20 +135,21 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
-			if err := p.Writable(t.Context()); err != nil || time.Since(began) > slowAfter {
+			if err := p.writable(t.Context()); err != nil || time.Since(began) > slowAfter {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a late ping", word(p.Slow(t.Context())), "database_slow")
+		servertest.Same(t, "a late ping", word(p.slowReason(t.Context())), "database_slow")
 		d.late = 0
 		for range 3 {
-			servertest.Same(t, "a ping", p.Writable(t.Context()), nil)
+			servertest.Same(t, "a ping", p.writable(t.Context()), nil)
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a fast ping", word(p.Slow(t.Context())), "")
+		servertest.Same(t, "a fast ping", word(p.slowReason(t.Context())), "")
 		d.commit = &sqldb.Commit{At: time.Now(), Took: slowAfter}
-		servertest.Same(t, "a late commit", word(p.Writable(t.Context()))+word(p.Slow(t.Context())), "database_slow")
+		servertest.Same(t, "a late commit", word(p.writable(t.Context()))+word(p.slowReason(t.Context())),
+			"database_slow")
 	})
 }
 
@@ -158,7 +159,7 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}
 		p := d.probe()
-		look := func() string { defer time.Sleep(time.Second); return word(p.Writable(t.Context())) }
+		look := func() string { defer time.Sleep(time.Second); return word(p.writable(t.Context())) }
 		look()
 		for range 8 {
 			d.commit = &sqldb.Commit{At: time.Now()}
@@ -188,7 +189,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		defer cancel()
 		d := played{}
 		p := d.probe()
-		go p.Run(ctx)
+		go p.run(ctx)
 		pass := func(n int, others bool) string { // n seconds
 			for range n {
 				if others {
@@ -196,7 +197,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			return word(p.Writable(t.Context()))
+			return word(p.writable(t.Context()))
 		}
 		pass(5, false)
 		if n := d.beat.Load(); n < 3 || n > 5 {
