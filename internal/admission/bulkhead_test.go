@@ -23,13 +23,13 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != SlotWait {
+		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != time.Second {
+		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		slots[0].ReleaseNow() // at once, and only once

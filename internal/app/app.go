@@ -181,7 +181,7 @@ func (a *App) Serve(ctx context.Context) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run}) })
-	work.Go(func() { a.database.Run(background) })
+	work.Go(func() { a.database.run(background) })
 	work.Go(func() { a.watchConfig(background) })
 	err := a.serveHTTP(ctx)
 	stop()

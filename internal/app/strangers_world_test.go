@@ -144,12 +144,13 @@ const noRoute = "9"
 
 func (rigCarrier) Name() string { return "fake" }
 
-func (c rigCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, PerNumber: true}
+		return delivery.Receipt{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+			PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
-	var fail *sms.Error
+	var fail *delivery.Error
 	errors.As(err, &fail)
 	return receipt, fail
 }

@@ -72,7 +72,7 @@ type Sender interface {
 
 // Carrier sends one text message. Implementation: sms.Carriers.
 type Carrier interface {
-	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
+	Send(ctx context.Context, m sms.Message) (delivery.Receipt, error)
 }
 
 // rationed is a Sender or Carrier that may be suspended. Admits returns how many messages it would

@@ -288,9 +288,9 @@ func (p provider) Send(context.Context, delivery.Message) (delivery.Receipt, err
 }
 
 // Send implements outbox.Carrier.
-func (p carrier) Send(context.Context, sms.Message) (sms.Receipt, error) {
+func (p carrier) Send(context.Context, sms.Message) (delivery.Receipt, error) {
 	r, err := p.outcome()
-	return sms.Receipt{Provider: r.Provider, Code: r.Code}, err
+	return delivery.Receipt{Provider: r.Provider, Code: r.Code}, err
 }
 
 // database is the one in memory, which says that everybody is locked out, if they are, and counts
