@@ -69,15 +69,15 @@ const databaseSlow = "database_slow"
 // what waits.
 func (a *App) Status(ctx context.Context) console.Status {
 	s := console.Status{Reasons: a.health.Reasons(ctx)}
-	add := func(kind, name string) {
+	add := func(kind string) {
 		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == databaseSlow }
 		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
-		s.Parts = append(s.Parts, console.Part{Kind: kind, Name: name, Up: !slices.ContainsFunc(s.Reasons, broken),
+		s.Parts = append(s.Parts, console.Part{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
-	add(databasePart, "")
+	add(databasePart)
 	if a.redis != nil {
-		add(redisPart, "Redis")
+		add(redisPart)
 	}
 	servers := func(kind string, all []delivery.Health) {
 		for _, h := range all {
@@ -131,7 +131,7 @@ func (a *App) pingRedis() func(context.Context) error {
 		err := a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes",
+			a.logger.Warn("a part of the Redis Cluster away: the database decides for its keys; look at its nodes",
 				"error", err,
 				runbook.Redis.See())
 		case !now && partly && err == nil:
@@ -152,7 +152,7 @@ func redisReason(err error) *server.Reason {
 	case errors.Is(err, quota.ErrPartly):
 		return &server.Reason{Part: redisPart, Word: "redis_part_away", Err: err}
 	}
-	return &server.Reason{Part: redisPart, Word: "limiter_unreachable", Err: err}
+	return &server.Reason{Part: redisPart, Word: "redis_away", Err: err}
 }
 
 // checkMailServers returns the check of mailServersReason.

@@ -105,16 +105,16 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 		p.slow = false
 		p.logger.Info("database fast again")
 	}
-	if reason == nil || reason.Word != unreachable {
+	if reason == nil || reason.Word != databaseAway {
 		p.misses = 0
 	} else if p.misses++; p.misses < missesTillAway {
 		return
 	}
 	switch {
 	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
-		p.logger.Error("database not writable: nothing is sent", "error", reason, runbook.DatabaseAway.See())
+		p.logger.Error("database away: nothing is sent", "error", reason, runbook.DatabaseAway.See())
 	case reason == nil && p.reason != nil:
-		p.logger.Info("database writable again")
+		p.logger.Info("database back")
 	}
 	if p.reason = reason; reason == nil {
 		p.wrote = time.Now()
@@ -219,23 +219,23 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 	return noBeat, nil
 }
 
-const unreachable = "log_unreachable"
+const databaseAway = "database_away"
 
 // unwritableReason returns a *server.Reason that tells operators why the database can't be written;
 // nil if err is nil.
 func unwritableReason(err error) *server.Reason {
-	reason := server.Reason{Part: databasePart, Word: unreachable, Err: err}
+	reason := server.Reason{Part: databasePart, Word: databaseAway, Err: err}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrFull):
-		reason.Word = "log_full"
+		reason.Word = "database_full"
 	case errors.Is(err, store.ErrReadOnly):
-		reason.Word = "log_read_only"
+		reason.Word = "database_read_only"
 	case errors.Is(err, store.ErrSchema):
-		reason.Word, reason.Unready = "log_schema", true
+		reason.Word, reason.Unready = "database_schema", true
 	case errors.Is(err, store.ErrNoPartition):
-		reason.Word = "log_no_partition"
+		reason.Word = "database_no_partition"
 	}
 	return &reason
 }

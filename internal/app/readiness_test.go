@@ -73,15 +73,15 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"},
-			{store.ErrSchema, "log_schema!"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+		}{{store.ErrFull, "database_full"}, {store.ErrReadOnly, "database_read_only"}, {store.ErrNoPartition, "database_no_partition"},
+			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
 			documented(t, strings.TrimSuffix(c.word, "!"))
 			d := played{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missesTillAway; n++ {
 				for range 10 {
 					want := c.word
-					if want == unreachable && n < missesTillAway {
+					if want == databaseAway && n < missesTillAway {
 						want = ""
 					}
 					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.writable(t.Context())), want)
@@ -106,7 +106,7 @@ func TestReasonsOfOtherParts(t *testing.T) {
 		word   string
 	}{
 		{redisReason(nil), ""},
-		{redisReason(dial), "limiter_unreachable"},
+		{redisReason(dial), "redis_away"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
 		{mailServersReason([]delivery.Health{server2}, 0, waits), ""},
@@ -171,11 +171,11 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 			d.commit = &sqldb.Commit{At: time.Now()}
 			look()
 		}
-		servertest.Same(t, "another schema beside commits", look(), "log_schema!")
+		servertest.Same(t, "another schema beside commits", look(), "database_schema!")
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
 		d.err, d.commit = errors.New("away"), &sqldb.Commit{At: time.Now()}
-		for i, want := range []string{"", "", "", "", unreachable} { // two seconds, and three misses
+		for i, want := range []string{"", "", "", "", databaseAway} { // two seconds, and three misses
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}
 	})
@@ -205,17 +205,17 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		}
 		d.err = errors.New("away")
 		pass(1, true) // another one that loses the database a little later
-		servertest.Same(t, "away for all", pass(9, false), "log_unreachable")
+		servertest.Same(t, "away for all", pass(9, false), "database_away")
 		d.over = true
-		servertest.Same(t, "the last heartbeat is over", pass(2, false), "log_unreachable")
+		servertest.Same(t, "the last heartbeat is over", pass(2, false), "database_away")
 		d.over = false
 		beats := d.beat.Load()
-		servertest.Same(t, "away here", pass(3, true), "log_unreachable!")
+		servertest.Same(t, "away here", pass(3, true), "database_away!")
 		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)
-		servertest.Same(t, "still away here", pass(30, true), "log_unreachable!")
-		servertest.Same(t, "then for all", pass(7, false), "log_unreachable")
+		servertest.Same(t, "still away here", pass(30, true), "database_away!")
+		servertest.Same(t, "then for all", pass(7, false), "database_away")
 		d.away = true
-		servertest.Same(t, "Redis away too", pass(7, true), "log_unreachable")
+		servertest.Same(t, "Redis away too", pass(7, true), "database_away")
 		d.away, d.err = false, nil
 		servertest.Same(t, "back", pass(3, true), "")
 	})

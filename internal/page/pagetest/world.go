@@ -74,7 +74,7 @@ func NewWorld(rules ...quota.Rule) *World {
 	w.Visitor = NewVisitorOf(e)
 	page.RegisterStatic(e)
 	web.RegisterWidget(e)
-	w.api = api.New(w.Codes, nil)
+	w.api = w.Codes.NewAPI(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
 	w.page = page.New(page.Config{
