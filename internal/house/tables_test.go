@@ -26,6 +26,7 @@ var edges = map[string]string{
 	"internal/jsonpath":         "",
 	"internal/requestid":        "",
 	"internal/loopback":         "",
+	"internal/recent":           "",
 	"internal/runbook":          "", // the sections of the runbooks that log lines name
 	"internal/logthrottle":      "",
 	"internal/peek":             "",
