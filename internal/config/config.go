@@ -204,7 +204,7 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 	}
 }
 
-// purpose is what a code is for. PolicySet adds what follows from the rest.
+// purpose is what codes are asked for. PolicySet fills in the rules of its policy.
 type purpose struct {
 	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
 	// the same policy share its counts.

@@ -32,7 +32,7 @@ const (
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
-	if out, ends := o.beforeSending(set, w); ends {
+	if out, ends := o.outcomeWithoutSending(set, w); ends {
 		return func() { o.finish(ctx, f, out) }
 	}
 	reason, err := o.stopReason(ctx, set, w)
@@ -78,9 +78,10 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// beforeSending returns the outcome of a send that ends without a message: its verification has
-// ended or was erased, or its recipient is a test recipient. ends is false if the send must go on.
-func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
+// outcomeWithoutSending returns the outcome of a send that ends without a message: its verification
+// has ended or was erased, or its recipient is a test recipient. ends is false if the send must go
+// on.
+func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
 	// provider of the last attempt
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,

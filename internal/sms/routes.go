@@ -32,7 +32,7 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// Options are what all messages have in common.
+// Options are the senders of all messages, and the functions that Carriers calls for each.
 type Options struct {
 	Sender  string            // what they come from; empty: the carrier's choice
 	Senders map[string]string // the same by country
@@ -180,15 +180,15 @@ func (r *route) breakerVerdict(ctx context.Context, m Message, fail *delivery.Er
 		return nil
 	case ctx.Err() != nil, fail.Stage == delivery.StageMessage:
 		return delivery.ErrNoVerdict
-	case fail.PerNumber && (m.Stranger || !r.failsFirst(m.Prefix)):
+	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
 		return delivery.ErrNoVerdict
 	}
 	return fail
 }
 
-// failsFirst reports whether a failure is the first that counts of its prefix within rememberFor,
-// and remembers it. It reports false while maxRemembered prefixes are remembered.
-func (r *route) failsFirst(prefix string) bool {
+// noteFirstFailure reports whether a failure is the first that counts of its prefix within
+// rememberFor, and remembers it. It reports false while maxRemembered prefixes are remembered.
+func (r *route) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

@@ -1,5 +1,7 @@
-// Package verificationtest runs the core of the service in tests. A Rig is one with a database and
-// a limiter in memory, in a bubble with a clock of its own.
+// Package verificationtest runs the core of the service in tests: every test that needs no server
+// takes it from here, and New alone makes it. A Rig is one with a database and a limiter in memory,
+// in a bubble with a clock of its own. Pagetest and simulate give New parts of their own, since
+// they decide when each message ends, or what goes wrong. Apptest runs the whole on real servers.
 package verificationtest
 
 import (
@@ -110,11 +112,18 @@ func (p *Process) Background() (stop func()) {
 	return func() { cancel(); <-stopped }
 }
 
+// NewAPI makes the HTTP API of the process, for callers with these keys. codes are its use cases,
+// perhaps behind something that a test puts in front.
+func (p *Process) NewAPI(codes api.Codes, keys api.Keys) *api.API {
+	a := api.New(codes, keys)
+	a.Limits, a.Proofs = p.Limits, p.Proofs
+	return a
+}
+
 // Routes are the HTTP API of the process, for callers with these keys. requests bounds those with
 // public keys; nil: nothing does.
 func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.Echo {
-	a := api.New(p.Service, keys)
-	a.Limits, a.Proofs = p.Limits, p.Proofs
+	a := p.NewAPI(p.Service, keys)
 	if requests != nil {
 		a.Requests = requests
 	}
