@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/recent"
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -23,7 +24,7 @@ import (
 // /readyz still answers 200, unless another replica's writes succeed: else no replica could do
 // better, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
-	server.Recent
+	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
 	commit func() *sqldb.Commit // the last one; nil: none proves anything
 	beats  heartbeats           // nil: no replica is seen
@@ -43,7 +44,7 @@ type databaseProbe struct {
 const (
 	provenFor      = 2 * time.Second
 	pingAnyway     = 10 * time.Second // a commit says nothing of the schema
-	slowAfter      = server.RecentWait
+	slowAfter      = recent.Wait
 	missesTillAway = 3
 	beatEvery      = time.Second
 	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write
@@ -52,14 +53,14 @@ const (
 func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats,
 	logger *slog.Logger) *databaseProbe {
 	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
-	p.Check = p.check
+	p.latest.Ask, p.latest.Every = p.check, time.Second
 	return p
 }
 
-// writable returns nil if the database can be written, as far as is known after server.RecentWait,
+// writable returns nil if the database can be written, as far as is known after recent.Wait,
 // else why it can't.
 func (p *databaseProbe) writable(ctx context.Context) *server.Reason {
-	_ = p.Get(ctx)
+	p.latest.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason == nil {
@@ -72,8 +73,8 @@ func (p *databaseProbe) writable(ctx context.Context) *server.Reason {
 	return &r
 }
 
-// check asks once whether the database can be written.
-func (p *databaseProbe) check(ctx context.Context) error {
+// check asks once whether the database can be written. What it finds is in the probe's fields.
+func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
 	well := p.reason == nil && time.Since(p.pinged) < pingAnyway
 	p.mu.Unlock()
@@ -89,7 +90,7 @@ func (p *databaseProbe) check(ctx context.Context) error {
 		p.mu.Unlock()
 		p.note(unwritableReason(err), time.Since(began))
 	}
-	return nil
+	return none, nil
 }
 
 // note keeps the result of a write.
@@ -140,7 +141,7 @@ func (p *databaseProbe) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			_ = p.Get(ctx)
+			p.latest.Get(ctx)
 			p.beat(ctx)
 		}
 	}

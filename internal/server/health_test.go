@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/servertest"
@@ -26,7 +25,8 @@ func TestReadiness(t *testing.T) {
 			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
 		{"database away", &Reason{Word: "database_full", Err: broken}, away, 200,
 			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
-		{"database away here alone", &Reason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken}, away,
+		{"database away here alone", &Reason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
+			away,
 			503,
 			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
 	} {
@@ -79,29 +79,5 @@ func TestReasonsSince(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-	})
-}
-
-// A check that hangs delays no answer, runs once at a time, and is heard when it ends.
-func TestRecent(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		looks, away := 0, errors.New("away")
-		hanging := make(chan struct{})
-		r := Recent{Check: func(context.Context) error { looks++; <-hanging; return away }}
-		for range 10 {
-			began := time.Now()
-			if err := r.Get(t.Context()); err != nil || time.Since(began) != RecentWait {
-				t.Errorf("%v after %v", err, time.Since(began))
-			}
-			time.Sleep(fresh)
-		}
-		close(hanging)
-		synctest.Wait()
-		for range 10 {
-			if err := r.Get(t.Context()); err != away {
-				t.Error(err)
-			}
-		}
-		servertest.Same(t, "checks", looks, 2)
 	})
 }
