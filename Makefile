@@ -21,7 +21,7 @@ TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=3 -timeout=$(TIMEOUT)
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
-RACED ?= ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits ./internal/logthrottle \
+RACED ?= ./internal/admission ./internal/e2e/faults ./quota/... ./internal/reports ./internal/delivery ./internal/gates ./internal/jobs ./internal/limits ./internal/logthrottle \
 	./internal/outbox ./internal/refusals ./internal/server ./internal/webhook ./internal/delivery/smtp
 # Tests of how many requests are served under overload are run by `make test` alone: under the detector no rate means anything.
 RACED_NOT := UnderOverload$$

@@ -18,7 +18,7 @@ func homes(t *testing.T, r *Redis) (names []string) {
 	for node := range 3 {
 		for i := 0; ; i++ {
 			name := Bucket("home", fmt.Sprint(i))
-			slot := r.client.ClusterKeySlot(t.Context(), r.Key(name)).Val()
+			slot := r.client.ClusterKeySlot(t.Context(), r.key(name)).Val()
 			if slots*node/3 <= int(slot) && int(slot) < slots*(node+1)/3 {
 				names = append(names, name)
 				break
@@ -60,7 +60,7 @@ func TestClusterThatBreaks(t *testing.T) {
 	// its bucket stays exact: MOVED and ASK are followed
 	t.Run("a slot that moves to another master", func(t *testing.T) {
 		whole(t)
-		key := limiter.Key(home[2])
+		key := limiter.key(home[2])
 		from, to := node(2), node(0)
 		admits := func(id string, want bool) {
 			t.Helper()
@@ -113,7 +113,7 @@ func TestClusterThatBreaks(t *testing.T) {
 			must(t, node(i).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 		}
 		servertest.Await(t, "the others to notice", func() bool {
-			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.Key(home[0])).Err(), "CLUSTERDOWN") &&
+			return redis.HasErrorPrefix(node(0).Get(ctx, limiter.key(home[0])).Err(), "CLUSTERDOWN") &&
 				redis.HasErrorPrefix(node(2).Get(ctx, "x").Err(), "CLUSTERDOWN")
 		})
 		for i := range 20 { // on all nodes

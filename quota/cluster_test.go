@@ -63,7 +63,7 @@ func two(id, recipient, ip string) Request {
 
 // counted returns the IDs that count in a bucket.
 func counted(t *testing.T, r *Redis, bucket string) []string {
-	ids, err := r.client.ZRangeByScore(t.Context(), r.Key(bucket), &redis.ZRangeBy{Min: "0", Max: "+inf"}).Result()
+	ids, err := r.client.ZRangeByScore(t.Context(), r.key(bucket), &redis.ZRangeBy{Min: "0", Max: "+inf"}).Result()
 	must(t, err)
 	slices.Sort(ids)
 	return ids
@@ -175,7 +175,7 @@ func TestQuota10TheInstantIsThatOfTheRecipientsNode(t *testing.T) {
 	limiter := newRedis(client, "q:", toldClock)
 	later := epoch.Add(90 * time.Second)
 	client.AddHook(tellClock(func(key string) time.Time {
-		if key == limiter.Key(ann()) {
+		if key == limiter.key(ann()) {
 			return later
 		}
 		return epoch
@@ -225,7 +225,7 @@ func TestQuota15OnClusterFailuresAreLookedAtOnce(t *testing.T) {
 		sameList(t, "used", []int{d.Rules[0].Used, d.Rules[1].Used}, []int{1, 0})
 	}
 	same(t, "scripts of both: two looks and one take each", steps.Load(), 6)
-	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.Key(req.Buckets[Failures])).Val(), 0)
+	same(t, "what stands in the bucket", others.client.Exists(t.Context(), limiter.key(req.Buckets[Failures])).Val(), 0)
 	must(t, limiter.Record(t.Context(), req.Buckets[Failures], time.Hour, []Event{{"x", time.Now()}}))
 	req.ID = "two"
 	d, err := limiter.Take(t.Context(), req)

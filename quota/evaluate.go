@@ -26,7 +26,7 @@ func Evaluate(rules []Rule, history map[Scope][]Event, now time.Time) Decision {
 	for i, r := range rules {
 		times, ok := sorted[r.Scope]
 		if !ok {
-			times = ascending(history[r.Scope])
+			times = sortedTimes(history[r.Scope])
 			sorted[r.Scope] = times
 		}
 		d.Rules[i] = r.tally(times, at).state(r, at)
@@ -66,7 +66,7 @@ func ceil(d, unit time.Duration) int64 {
 // instant converts µs since 1970 to a time in UTC.
 func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
 
-func ascending(events []Event) []int64 {
+func sortedTimes(events []Event) []int64 {
 	times := make([]int64, len(events))
 	for i, e := range events {
 		times[i] = e.At.UnixMicro()

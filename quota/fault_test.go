@@ -218,7 +218,7 @@ func TestThroughSentinelTheQuotaSurvivesAFailover(t *testing.T) {
 	same(t, "admitted", d.Admitted, true)
 
 	servertest.Await(t, "the replica to have it",
-		func() bool { return second.Exists(t.Context(), limiter.Key(ann())).Val() == 1 })
+		func() bool { return second.Exists(t.Context(), limiter.key(ann())).Val() == 1 })
 	servertest.Await(t, "the failover to begin",
 		func() bool { return watcher.Failover(t.Context(), "main").Err() == nil })
 	servertest.Await(t, "the replica to be promoted",

@@ -23,7 +23,7 @@ func TestABucketExpiresWhenNothingInItCounts(t *testing.T) {
 					end = time.Duration(b.expiresAt) * µs
 				}
 			case *Redis:
-				end = max(0, l.client.PExpireTime(ctx, l.Key(both[scope])).Val())
+				end = max(0, l.client.PExpireTime(ctx, l.key(both[scope])).Val())
 			}
 			wantEnd := time.Duration(w.now.Add(want).UnixNano())
 			if want == 0 {
@@ -62,8 +62,8 @@ func TestAKeyShowsNothing(t *testing.T) {
 	secret := Bucket("shop", "email", "default", "recipient", "ann@example.com")
 	must(t, second(limiter.Take(t.Context(),
 		Request{ID: "one", Rules: defaults, Buckets: map[Scope]string{Recipient: secret}})))
-	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.Key(secret)})
-	key, other := limiter.Key(secret), limiter.Key(secret+"2")
+	sameList(t, "keys", slices.Collect(maps.Keys(snapshot(t, client))), []string{limiter.key(secret)})
+	key, other := limiter.key(secret), limiter.key(secret+"2")
 	same(t, "a hash of fixed length in braces", len(key) == len("q:{}")+20 && len(other) == len(key) &&
 		key != other, true)
 	same(t, "the recipient is in the key", strings.Contains(key, "ann"), false)
@@ -77,7 +77,7 @@ func TestARecipientWithTenEventsTakesAtMost410Bytes(t *testing.T) {
 		w.admits(true, defaults...)
 		w.pass(time.Hour)
 	}
-	key := limiter.Key(ann())
+	key := limiter.key(ann())
 	same(t, "encoding", limiter.client.ObjectEncoding(t.Context(), key).Val(), "listpack")
 	if n := limiter.client.MemoryUsage(t.Context(), key).Val(); n == 0 || n > 410 {
 		t.Errorf("%d bytes", n)
@@ -95,7 +95,7 @@ func TestWhatCountsNoMoreIsDropped(t *testing.T) {
 				b := l.find(ann(), w.now.UnixMicro())
 				held = len(b.ids) + len(b.refunds.until)
 			case *Redis:
-				held = int(l.client.ZCard(t.Context(), l.Key(ann())).Val())
+				held = int(l.client.ZCard(t.Context(), l.key(ann())).Val())
 			}
 			same(t, name+": "+what, held, want)
 		}
@@ -126,7 +126,7 @@ func TestABucketHoldsNoMoreEventsThanItsLimit(t *testing.T) {
 	w := redisWorld(t)
 	limiter := w.Limiter.(*Redis)
 	r := sliding(Recipient, limit, time.Second)
-	key := limiter.Key(ann())
+	key := limiter.key(ann())
 	for turn := range 2 {
 		admitted := 0
 		for range limit + 20 {
@@ -164,7 +164,7 @@ func TestAKeyEndsWithItsWindowAfterAStepBack(t *testing.T) {
 			}
 			w.pass(-25*time.Hour - µs)
 			see(w)
-			end := limiter.client.PExpireTime(t.Context(), limiter.Key(ann())).Val().Milliseconds()
+			end := limiter.client.PExpireTime(t.Context(), limiter.key(ann())).Val().Milliseconds()
 			same(t, name+": end of the key", end, w.now.Add(time.Minute+time.Millisecond).UnixMilli())
 		}
 	}

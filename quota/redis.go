@@ -72,10 +72,10 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	return r
 }
 
-// Key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not
+// key returns the Redis key of the bucket: the prefix and a hash of fixed length, which does not
 // reveal the name. The braces make the hash the hash tag of the key.
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
-func (r *Redis) Key(bucket string) string {
+func (r *Redis) key(bucket string) string {
 	const size = 15    // bytes: 20 characters, long enough to exclude collisions
 	var room [128]byte // on the stack; most names and keys fit
 	sum := sha256.Sum256(append(room[:0], bucket...))
@@ -86,7 +86,7 @@ func (r *Redis) Key(bucket string) string {
 func (r *Redis) keys(buckets []string) []string {
 	keys := make([]string, len(buckets))
 	for i, b := range buckets {
-		keys[i] = r.Key(b)
+		keys[i] = r.key(b)
 	}
 	return keys
 }

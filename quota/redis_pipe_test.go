@@ -96,7 +96,7 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 // One of them has an error, which hurts no other.
 func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 	c := newCrowd(t)
-	must(t, c.client.Set(t.Context(), c.Key(Bucket("r", "7")), "not a sorted set", 0).Err())
+	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
 	for i, err := range c.goTogether(maxShared+50, func() {}) {
 		if (i == 7) != errors.Is(err, ErrUnavailable) || i != 7 && err != nil {
 			t.Errorf("%d: %v", i, err)

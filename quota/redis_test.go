@@ -36,7 +36,7 @@ func TestQuota2TheServersClockDecides(t *testing.T) {
 		t.Errorf("decided at %v, not within %v and %v", d.At, before, after)
 	}
 	same(t, "clock", d.Clock, "redis")
-	score := client.ZScore(t.Context(), limiter.Key(ann()), "one").Val()
+	score := client.ZScore(t.Context(), limiter.key(ann()), "one").Val()
 	same(t, "score", int64(score), d.At.UnixMicro())
 }
 
@@ -154,5 +154,5 @@ func TestQuota8ALostReplyCountsOnce(t *testing.T) {
 	same(t, "runs of the script", evalshas(t, direct)-calls, 2)
 	same(t, "admitted", d.Admitted, true)
 	same(t, "used", d.Rules[0].Used, 1)
-	same(t, "events in Redis", direct.ZCard(t.Context(), limiter.Key(ann())).Val(), 1)
+	same(t, "events in Redis", direct.ZCard(t.Context(), limiter.key(ann())).Val(), 1)
 }

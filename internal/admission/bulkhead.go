@@ -19,8 +19,8 @@ const (
 // SlotWait is how long a request waits for a slot.
 var SlotWait = 5 * time.Second
 
-// ErrNoSlot says that no slot became free within SlotWait, or that ctx ended.
-var ErrNoSlot = errors.New("admission: no slot became free in time")
+// errNoSlot says that no slot became free within SlotWait, or that ctx ended.
+var errNoSlot = errors.New("admission: no slot became free in time")
 
 // Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
 // recipient has a queue with few slots, and a request needs a slot to be worked on. A request that
@@ -53,7 +53,7 @@ type Slot struct {
 }
 
 // Acquire takes a slot for a request, and waits for one if all that it may have are taken. The
-// caller must release it. Error: ErrNoSlot.
+// caller must release it. It fails if no slot became free within SlotWait, or if ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -69,14 +69,14 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	deadline := time.Now().Add(SlotWait)
 	if stranger && !enter(ctx, q.strangers, deadline) {
 		b.leave(q)
-		return nil, ErrNoSlot
+		return nil, errNoSlot
 	}
 	if !enter(ctx, q.slots, deadline) {
 		if stranger {
 			<-q.strangers
 		}
 		b.leave(q)
-		return nil, ErrNoSlot
+		return nil, errNoSlot
 	}
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sendcode/internal/servertest"
@@ -22,13 +23,13 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != SlotWait {
+		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, hangUp)
 		began = time.Now()
-		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, ErrNoSlot) || time.Since(began) != time.Second {
+		if _, err := l.Acquire(gone, "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		slots[0].ReleaseNow() // at once, and only once
@@ -79,15 +80,16 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 		again := acquire(true, time.Second)
 		servertest.Same(t, "a stranger has a slot after one was released", again != nil, true)
 		began := time.Now()
-		var next *Slot
-		go func() { next = acquire(false, time.Minute) }()
+		next := make(chan *Slot, 1)
+		go func() { next <- acquire(false, time.Minute) }()
 		time.AfterFunc(SlotWait/2, held[1].ReleaseNow) // which is the next one's
 		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
 		servertest.Same(t, "its wait", time.Since(began), SlotWait)
-		for _, s := range append(held[2:], next, again) {
+		for _, s := range append(held[2:], <-next, again) {
 			s.ReleaseLater()
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		servertest.Same(t, "queues", len(l.queues), 0)
 	})
 }

@@ -2,10 +2,8 @@ package api_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,9 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/api"
-	"sendcode/internal/app/core"
-	"sendcode/internal/server"
-	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
 	"sendcode/quota"
@@ -29,31 +24,20 @@ const (
 	shop   = "https://shop.example"
 )
 
-// newAPI is the API over the real use cases, with the database and the limiter in memory.
+// newAPI is the API of a process of its own, which runs until the test ends.
 func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo {
 	t.Helper()
-	logger := slog.New(slog.DiscardHandler)
 	settings := verificationtest.TestSettings(t)
 	verificationtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 3, Window: time.Hour},
 		quota.Rule{Name: "net", Scope: quota.IP, Limit: 10_000, Window: time.Hour})(&settings)
 	for _, c := range change {
 		c(&settings)
 	}
-	codes := verificationtest.New(settings, core.Parts{
-		Limiter: quota.NewMemory(time.Now, "process"), DB: sqlitetest.Open(t, time.Now), Logger: logger,
-		Sender: &verificationtest.MailServer{},
-	})
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); codes.Run(ctx) }()
-	t.Cleanup(func() { stop(); <-done })
-	e := server.New(server.Config{Logger: logger})
-	api.New(codes, api.Keys{
+	return verificationtest.Start(t, settings).Routes(api.Keys{
 		{App: "shop", ID: "s", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret))},
 		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)),
 			Origins: []string{shop}},
-	}).Register(e)
-	return e
+	}, nil)
 }
 
 // Whatever is asked, by whomever, the answer is JSON that says what it is, never a 500, and no key

@@ -61,7 +61,7 @@ func (h *authHooks) receive(c echo.Context) error {
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	ctx := c.Request().Context()
-	requestid.Note(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
+	requestid.AddLogAttrs(ctx, slog.String("app", hook.App), slog.String("hook", hook.Name))
 	r, err := hook.Parse(body)
 	if err != nil {
 		return &server.Problem{Kind: server.MalformedJSON, Detail: "The body is not of the form of this hook's server."}
@@ -71,7 +71,7 @@ func (h *authHooks) receive(c echo.Context) error {
 		return c.JSON(http.StatusOK, hook.Done())
 	}
 	if p := h.send(ctx, hook, r); p != nil {
-		requestid.Note(ctx, slog.Int("refused", p.Kind.Status))
+		requestid.AddLogAttrs(ctx, slog.Int("refused", p.Kind.Status))
 		return c.JSON(http.StatusOK, hook.Refused(p.Kind.Status, p.Detail))
 	}
 	return c.JSON(http.StatusOK, hook.Done())
@@ -86,7 +86,7 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 		caller = ask.Caller
 		answer, err := h.sendOnce(ctx, ask)
 		if err == nil && answer.Admitted {
-			requestid.Note(ctx, slog.String("send", answer.View.Send.ID))
+			requestid.AddLogAttrs(ctx, slog.String("send", answer.View.Send.ID))
 			sent = append(sent, answer)
 			continue
 		}

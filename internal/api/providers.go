@@ -44,7 +44,6 @@ type providerEvents struct {
 	used    limiter
 	count   func(provider, outcome string)
 	logger  *slog.Logger
-	now     func() time.Time
 	lines   logthrottle.Throttle // about forged messages of topics
 }
 
@@ -54,8 +53,8 @@ func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter
 	count func(provider, outcome string),
 	logger *slog.Logger) *providerEvents {
 	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
-		logger: logger, now: time.Now,
-		lines: logthrottle.Throttle{Every: time.Minute}}
+		logger: logger,
+		lines:  logthrottle.Throttle{Every: time.Minute}}
 	for _, s := range sources {
 		p.sources[s.Name] = s
 	}
@@ -110,7 +109,7 @@ func (p *providerEvents) receive(c echo.Context) error {
 	if topic := p.Topics[source.Name]; topic != nil {
 		return p.receiveFromTopic(c, source, topic, body)
 	}
-	if !source.Verify(c.Request().Header, body, p.now()) {
+	if !source.Verify(c.Request().Header, body, time.Now()) {
 		p.count(source.Name, forged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -11,13 +11,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
+	"sendcode/internal/api"
 	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/server"
+	"sendcode/internal/sns"
+	"sendcode/quota"
 )
 
 // ingester notes events, and answers as the test says.
@@ -43,12 +45,19 @@ const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newProviderAPI(t *testing.T) *providerAPI {
 	auth := reports.Auth{Scheme: reports.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
-	return providerAPIWith(t, auth, nil, time.Now)
+	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
-// providerAPIWith is the API with a provider that proves itself by auth.
-func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func() time.Time,
-	changes ...func(*providerEvents)) *providerAPI {
+// signatures stores those that were used.
+type signatures interface {
+	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
+	Refund(ctx context.Context, id string, buckets ...string) error
+}
+
+// providerAPIWith is the API with a provider that proves itself by auth, and may report through a
+// topic whose subscriptions admin accepts.
+func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic,
+	admin *accepting) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
 		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}},
@@ -61,15 +70,12 @@ func providerAPIWith(t *testing.T, auth reports.Auth, limiter limiter, now func(
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := NewProviderEvents([]reports.Source{source}, x.events, limiter, func(p, o string) {
+	p := api.NewProviderEvents([]reports.Source{source}, x.events, used, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)
 	}, logger)
-	p.now = now
-	for _, change := range changes {
-		change(p)
-	}
+	p.Topics, p.Subscriptions = map[string]*sns.Topic{"post": topic}, admin
 	p.Register(e)
 	x.h = e
 	return x
@@ -106,7 +112,7 @@ func TestProviderEvents(t *testing.T) {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) ||
-			!slices.Contains(ProviderOutcomes(), string(answer)) {
+			!slices.Contains(api.ProviderOutcomes(), string(answer)) {
 			t.Errorf("%v", x.counts)
 		}
 	}

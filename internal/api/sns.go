@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,10 +34,10 @@ const (
 // text/plain by default.
 func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source, topic *sns.Topic, body []byte) error {
 	ctx := c.Request().Context()
-	m, err := topic.Verify(ctx, body, p.now())
+	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
 		p.count(source.Name, forged)
-		if n, due := p.lines.Add(source.Name+err.Error(), p.now()); due {
+		if n, due := p.lines.Add(source.Name+err.Error(), time.Now()); due {
 			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
 				"error", err, "count", n, runbook.Events.See())
 		}

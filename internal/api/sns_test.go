@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/api"
 	"sendcode/internal/fault"
 	"sendcode/internal/reports"
 	"sendcode/internal/servertest"
-	"sendcode/internal/sns"
 	"sendcode/internal/sns/snstest"
 )
 
@@ -35,11 +35,7 @@ func (a accepting) ConfirmSubscription(ctx context.Context, provider string,
 // subscriber is the API with a provider that reports through a topic.
 func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI {
 	t.Helper()
-	x := providerAPIWith(t, reports.Auth{Scheme: reports.SNS, Topic: snstest.Topic}, nil, time.Now,
-		func(p *providerEvents) {
-			p.Topics, p.Subscriptions = map[string]*sns.Topic{"post": a.Subscriber()}, admin
-		})
-	return x
+	return providerAPIWith(t, reports.Auth{Scheme: reports.SNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
 // Events in messages of the topic are heard, whatever the Content-Type says, and no others.
@@ -62,7 +58,7 @@ func TestEventsOfATopic(t *testing.T) {
 		t.Helper()
 		x.post(here, "", body, status)
 		if len(x.events.heard) != 0 || !slices.Equal(x.counts, []string{"post " + count}) ||
-			!slices.Contains(ProviderOutcomes(), count) {
+			!slices.Contains(api.ProviderOutcomes(), count) {
 			t.Errorf("%.60s: heard %v, %v", body, x.events.heard, x.counts)
 		}
 	}

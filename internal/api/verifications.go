@@ -53,7 +53,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	if !answer.Admitted {
 		return quotaProblem(answer)
 	}
-	requestid.Note(c.Request().Context(), slog.String("send", answer.View.Send.ID))
+	requestid.AddLogAttrs(c.Request().Context(), slog.String("send", answer.View.Send.ID))
 	h.Set(echo.HeaderLocation, "/v1/verifications/"+answer.View.ID)
 	if answer.Replayed {
 		h.Set("Idempotent-Replayed", "true")

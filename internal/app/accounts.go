@@ -41,8 +41,8 @@ func (c AccountChange) Validate() error {
 	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
 }
 
-// asTyped names the option or argument of the command line that an error is about.
-func asTyped(err error) error {
+// withOptionName names the option or argument of the command line that an error is about.
+func withOptionName(err error) error {
 	bad, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {
 		return err
@@ -73,7 +73,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
 	if err != nil {
-		return asTyped(err)
+		return withOptionName(err)
 	}
 	if password != "" {
 		_, err = fmt.Fprintf(out, "The password of %s, which is shown this once:\n%s\n", w.Name, password)

@@ -118,17 +118,30 @@ const lightKey = "sk_of_the_benchmarks_0123456789abcdef"
 // newLight starts one, until the test ends.
 func newLight(t *testing.T) *light {
 	t.Helper()
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + lightKey, "SENDCODE_DRAIN=0s",
-		"SENDCODE_DATA_DIR=" + t.TempDir()}, os.ReadFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := newAlone(t, slog.New(slog.DiscardHandler), "SENDCODE_API_KEY="+lightKey)
 	parts := &lightParts{DB: a.db, finished: make(chan struct{}, 2000)}
 	a.core.Codes.Store, a.core.Outbox.Store, a.core.Outbox.Sender = parts, parts, parts
+	a.serveUntilTheEnd(t)
+	return &light{App: a, parts: parts}
+}
+
+// newAlone is a service with these settings on an empty directory, as New makes it.
+func newAlone(t *testing.T, logger *slog.Logger, environ ...string) *App {
+	t.Helper()
+	cfg, err := config.Load(append(environ, "SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s",
+		"SENDCODE_DATA_DIR="+t.TempDir()), os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(t.Context(), cfg, logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// serveUntilTheEnd serves until the test ends.
+func (a *App) serveUntilTheEnd(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(ctx) }()
@@ -138,7 +151,6 @@ func newLight(t *testing.T) *light {
 			t.Error(err)
 		}
 	})
-	return &light{App: a, parts: parts}
 }
 
 // send asks for a code to a recipient of its own.

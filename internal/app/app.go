@@ -29,6 +29,7 @@ import (
 	"sendcode/internal/metrics"
 	"sendcode/internal/outbox"
 	"sendcode/internal/page"
+	"sendcode/internal/recent"
 	"sendcode/internal/recipient"
 	"sendcode/internal/requestid"
 	"sendcode/internal/server"
@@ -76,7 +77,7 @@ type App struct {
 	listeners []*listener
 	failed    chan error    // what ended a listener's server
 	serving   chan struct{} // closed by Serve
-	backlog   *recentAnswer[map[recipient.Channel]store.Backlog]
+	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
 	database  *databaseProbe
 	keyCheck  *keyCheck
 	health    *server.Health
@@ -182,7 +183,7 @@ func (a *App) Serve(ctx context.Context) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run}) })
-	work.Go(func() { a.database.Run(background) })
+	work.Go(func() { a.database.run(background) })
 	work.Go(func() { a.watchConfig(background) })
 	err := a.serveHTTP(ctx)
 	stop()

@@ -5,14 +5,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/json"
-	"log/slog"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
 
-	"sendcode/internal/app"
 	"sendcode/internal/app/apptest"
 	"sendcode/internal/evp"
 	"sendcode/internal/evp/evptest"
@@ -32,7 +30,7 @@ webhook_networks: [127.0.0.0/8]
 sms: {public_url: "https://codes.example"}
 page: {channels: [email]}
 `)
-	a, err := app.New(t.Context(), s.Config(), slog.New(slog.NewJSONHandler(s.Printed, nil)))
+	a, err := s.New(s.Config())
 	apptest.Must(t, err)
 	change(a.Issuers())
 	s.Serve(a)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"sendcode/internal/config"
 	"sendcode/internal/console/auth"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -29,26 +27,10 @@ func TestHeadOfEveryRoute(t *testing.T) {
 	if err := os.WriteFile(file, []byte(headSettings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := config.Load([]string{"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_API_KEY=" + key,
-		"SENDCODE_ADMIN_PASSWORD=" + password,
-		"SENDCODE_DRAIN=0s", "SENDCODE_DATA_DIR=" + t.TempDir(), "SENDCODE_CONFIG=" + file}, os.ReadFile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	printed := &servertest.Text{}
-	a, err := New(t.Context(), cfg, slog.New(slog.NewJSONHandler(printed, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- a.Serve(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	a := newAlone(t, slog.New(slog.NewJSONHandler(printed, nil)), "SENDCODE_API_KEY="+key,
+		"SENDCODE_ADMIN_PASSWORD="+password, "SENDCODE_CONFIG="+file)
+	a.serveUntilTheEnd(t)
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

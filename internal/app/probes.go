@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"sendcode/internal/console"
 	"sendcode/internal/delivery"
 	"sendcode/internal/fault"
+	"sendcode/internal/recent"
 	"sendcode/internal/recipient"
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
@@ -24,19 +24,20 @@ func (a *App) addProbes() {
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.Reason { return nil }
 	if a.redis != nil {
-		redis := &server.Recent{Check: a.pingRedis()}
-		beats, limiterUp = redisHeartbeats{a.redisClient}, redis.Get
-		limiter = func(ctx context.Context) *server.Reason { return redisReason(redis.Get(ctx)) }
+		redis := recent.Value[struct{}]{Ask: a.pingRedis(), Every: time.Second}
+		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
+		beats = redisHeartbeats{a.redisClient}
+		limiter = func(ctx context.Context) *server.Reason { return redisReason(limiterUp(ctx)) }
 	}
 	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
 	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
-		if r := a.database.Writable(ctx); r != nil {
+		if r := a.database.writable(ctx); r != nil {
 			return r
 		}
 		return nil
 	})
-	checks := []server.Check{a.database.Writable, a.database.Slow, a.keyCheck.Complete, limiter,
+	checks := []server.Check{a.database.writable, a.database.slowReason, a.keyCheck.complete, limiter,
 		a.checkMailServers()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.checkCarriers(carriers))
@@ -52,7 +53,7 @@ func (a *App) addProbes() {
 			return &server.Reason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.backlog = newRecentAnswer(a.db.Backlog)
+	a.backlog = newRecent(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
@@ -69,15 +70,15 @@ const databaseSlow = "database_slow"
 // what waits.
 func (a *App) Status(ctx context.Context) console.Status {
 	s := console.Status{Reasons: a.health.Reasons(ctx)}
-	add := func(kind, name string) {
+	add := func(kind string) {
 		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == databaseSlow }
 		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
-		s.Parts = append(s.Parts, console.Part{Kind: kind, Name: name, Up: !slices.ContainsFunc(s.Reasons, broken),
+		s.Parts = append(s.Parts, console.Part{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
-	add(databasePart, "")
+	add(databasePart)
 	if a.redis != nil {
-		add(redisPart, "Redis")
+		add(redisPart)
 	}
 	servers := func(kind string, all []delivery.Health) {
 		for _, h := range all {
@@ -88,57 +89,37 @@ func (a *App) Status(ctx context.Context) console.Status {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		servers("sms", carriers.Health())
 	}
-	s.Counted = a.backlog.Get(ctx) == nil
-	for _, b := range a.backlog.last.Load().value {
+	backlog := a.backlog.Get(ctx)
+	s.Counted = backlog.Err == nil
+	for _, b := range backlog.Value {
 		s.UnderWay.Sends += b.Sends
 		s.UnderWay.Age = max(s.UnderWay.Age, b.Age)
 	}
 	return s
 }
 
-// recentAnswer keeps the database's last answer to a question that is asked at most once a second.
-type recentAnswer[T any] struct {
-	server.Recent
-	last atomic.Pointer[answerOf[T]]
-}
-
-type answerOf[T any] struct {
-	value T
-	asked time.Time
-}
-
-func newRecentAnswer[T any](ask func(context.Context) (T, error)) *recentAnswer[T] {
-	r := &recentAnswer[T]{}
-	r.last.Store(&answerOf[T]{})
-	r.Check = func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		defer cancel()
-		asked := time.Now()
-		value, err := ask(ctx)
-		if err == nil {
-			r.last.Store(&answerOf[T]{value, asked})
-		}
-		return err
-	}
-	return r
+// newRecent returns what keeps the database's last answer to a question that is asked at most once
+// a second.
+func newRecent[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
+	return &recent.Value[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
 // pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and
 // when all is back. One call at a time.
-func (a *App) pingRedis() func(context.Context) error {
+func (a *App) pingRedis() func(context.Context) (struct{}, error) {
 	partly := false
-	return func(ctx context.Context) error {
-		err := a.redis.Ping(ctx)
+	return func(ctx context.Context) (none struct{}, err error) {
+		err = a.redis.Ping(ctx)
 		switch now := errors.Is(err, quota.ErrPartly); {
 		case now && !partly:
-			a.logger.Warn("Redis Cluster partly away: the database decides for its keys; look at its nodes",
+			a.logger.Warn("a part of the Redis Cluster away: the database decides for its keys; look at its nodes",
 				"error", err,
 				runbook.Redis.See())
 		case !now && partly && err == nil:
 			a.logger.Info("Redis Cluster whole again")
 		}
 		partly = errors.Is(err, quota.ErrPartly) || partly && err != nil
-		return err
+		return none, err
 	}
 }
 
@@ -152,7 +133,7 @@ func redisReason(err error) *server.Reason {
 	case errors.Is(err, quota.ErrPartly):
 		return &server.Reason{Part: redisPart, Word: "redis_part_away", Err: err}
 	}
-	return &server.Reason{Part: redisPart, Word: "limiter_unreachable", Err: err}
+	return &server.Reason{Part: redisPart, Word: "redis_away", Err: err}
 }
 
 // checkMailServers returns the check of mailServersReason.
@@ -175,11 +156,10 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 // anyWaits returns a function that reports whether a message of a channel waits for its next
 // attempt, as of at most two seconds ago. While the database has not said that none does, one may.
 func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
-	recent := newRecentAnswer(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
+	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
-		failed := recent.Get(ctx) != nil // a slow database leaves it as it was
-		last := recent.last.Load()
-		return failed || last.value || time.Since(last.asked) > 2*time.Second
+		last := waits.Get(ctx) // a slow database leaves it as it was
+		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
 	}
 }
 

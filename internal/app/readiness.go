@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"sendcode/internal/recent"
 	"sendcode/internal/runbook"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
@@ -23,7 +24,7 @@ import (
 // /readyz still answers 200, unless another replica's writes succeed: else no replica could do
 // better, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
-	server.Recent
+	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
 	commit func() *sqldb.Commit // the last one; nil: none proves anything
 	beats  heartbeats           // nil: no replica is seen
@@ -43,7 +44,7 @@ type databaseProbe struct {
 const (
 	provenFor      = 2 * time.Second
 	pingAnyway     = 10 * time.Second // a commit says nothing of the schema
-	slowAfter      = server.RecentWait
+	slowAfter      = recent.Wait
 	missesTillAway = 3
 	beatEvery      = time.Second
 	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write
@@ -52,14 +53,14 @@ const (
 func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats,
 	logger *slog.Logger) *databaseProbe {
 	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
-	p.Check = p.check
+	p.latest.Ask, p.latest.Every = p.check, time.Second
 	return p
 }
 
-// Writable returns nil if the database can be written, as far as is known after server.RecentWait,
+// writable returns nil if the database can be written, as far as is known after recent.Wait,
 // else why it can't.
-func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
-	_ = p.Get(ctx)
+func (p *databaseProbe) writable(ctx context.Context) *server.Reason {
+	p.latest.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason == nil {
@@ -72,8 +73,8 @@ func (p *databaseProbe) Writable(ctx context.Context) *server.Reason {
 	return &r
 }
 
-// check asks once whether the database can be written.
-func (p *databaseProbe) check(ctx context.Context) error {
+// check asks once whether the database can be written. What it finds is in the probe's fields.
+func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
 	well := p.reason == nil && time.Since(p.pinged) < pingAnyway
 	p.mu.Unlock()
@@ -89,7 +90,7 @@ func (p *databaseProbe) check(ctx context.Context) error {
 		p.mu.Unlock()
 		p.note(unwritableReason(err), time.Since(began))
 	}
-	return nil
+	return none, nil
 }
 
 // note keeps the result of a write.
@@ -105,24 +106,24 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 		p.slow = false
 		p.logger.Info("database fast again")
 	}
-	if reason == nil || reason.Word != unreachable {
+	if reason == nil || reason.Word != databaseAway {
 		p.misses = 0
 	} else if p.misses++; p.misses < missesTillAway {
 		return
 	}
 	switch {
 	case reason != nil && (p.reason == nil || p.reason.Word != reason.Word):
-		p.logger.Error("database not writable: nothing is sent", "error", reason, runbook.DatabaseAway.See())
+		p.logger.Error("database away: nothing is sent", "error", reason, runbook.DatabaseAway.See())
 	case reason == nil && p.reason != nil:
-		p.logger.Info("database writable again")
+		p.logger.Info("database back")
 	}
 	if p.reason = reason; reason == nil {
 		p.wrote = time.Now()
 	}
 }
 
-// Slow returns a reason if the database can be written, but late.
-func (p *databaseProbe) Slow(context.Context) *server.Reason {
+// slowReason returns a reason if the database can be written, but late.
+func (p *databaseProbe) slowReason(context.Context) *server.Reason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil || !p.slow {
@@ -131,8 +132,8 @@ func (p *databaseProbe) Slow(context.Context) *server.Reason {
 	return &server.Reason{Part: databasePart, Word: databaseSlow, Err: errors.New("slow")}
 }
 
-// Run beats, and looks for others' heartbeats, until ctx ends.
-func (p *databaseProbe) Run(ctx context.Context) {
+// run beats, and looks for others' heartbeats, until ctx ends.
+func (p *databaseProbe) run(ctx context.Context) {
 	ticks := time.NewTicker(beatEvery)
 	defer ticks.Stop()
 	for p.beats != nil {
@@ -140,7 +141,7 @@ func (p *databaseProbe) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks.C:
-			_ = p.Get(ctx)
+			p.latest.Get(ctx)
 			p.beat(ctx)
 		}
 	}
@@ -219,23 +220,23 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 	return noBeat, nil
 }
 
-const unreachable = "log_unreachable"
+const databaseAway = "database_away"
 
 // unwritableReason returns a *server.Reason that tells operators why the database can't be written;
 // nil if err is nil.
 func unwritableReason(err error) *server.Reason {
-	reason := server.Reason{Part: databasePart, Word: unreachable, Err: err}
+	reason := server.Reason{Part: databasePart, Word: databaseAway, Err: err}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrFull):
-		reason.Word = "log_full"
+		reason.Word = "database_full"
 	case errors.Is(err, store.ErrReadOnly):
-		reason.Word = "log_read_only"
+		reason.Word = "database_read_only"
 	case errors.Is(err, store.ErrSchema):
-		reason.Word, reason.Unready = "log_schema", true
+		reason.Word, reason.Unready = "database_schema", true
 	case errors.Is(err, store.ErrNoPartition):
-		reason.Word = "log_no_partition"
+		reason.Word = "database_no_partition"
 	}
 	return &reason
 }

@@ -73,24 +73,24 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "log_full"}, {store.ErrReadOnly, "log_read_only"}, {store.ErrNoPartition, "log_no_partition"},
-			{store.ErrSchema, "log_schema!"}, {errors.New("dial /var/run"), "log_unreachable"}} {
+		}{{store.ErrFull, "database_full"}, {store.ErrReadOnly, "database_read_only"}, {store.ErrNoPartition, "database_no_partition"},
+			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
 			documented(t, strings.TrimSuffix(c.word, "!"))
 			d := played{err: c.err}
 			p := d.probe()
 			for n := 1; n <= missesTillAway; n++ {
 				for range 10 {
 					want := c.word
-					if want == unreachable && n < missesTillAway {
+					if want == databaseAway && n < missesTillAway {
 						want = ""
 					}
-					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.Writable(t.Context())), want)
+					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.writable(t.Context())), want)
 				}
 				servertest.Same(t, "pings", int(d.pings.Load()), n)
 				time.Sleep(time.Second)
 			}
 			d.err = nil
-			servertest.Same(t, "back", p.Writable(t.Context()), nil)
+			servertest.Same(t, "back", p.writable(t.Context()), nil)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestReasonsOfOtherParts(t *testing.T) {
 		word   string
 	}{
 		{redisReason(nil), ""},
-		{redisReason(dial), "limiter_unreachable"},
+		{redisReason(dial), "redis_away"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrNotPermitted, dial)), "redis_no_permission"},
 		{redisReason(fmt.Errorf("%w: %w", quota.ErrPartly, dial)), "redis_part_away"},
 		{mailServersReason([]delivery.Health{server2}, 0, waits), ""},
@@ -135,20 +135,21 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
-			if err := p.Writable(t.Context()); err != nil || time.Since(began) > slowAfter {
+			if err := p.writable(t.Context()); err != nil || time.Since(began) > slowAfter {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a late ping", word(p.Slow(t.Context())), "database_slow")
+		servertest.Same(t, "a late ping", word(p.slowReason(t.Context())), "database_slow")
 		d.late = 0
 		for range 3 {
-			servertest.Same(t, "a ping", p.Writable(t.Context()), nil)
+			servertest.Same(t, "a ping", p.writable(t.Context()), nil)
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a fast ping", word(p.Slow(t.Context())), "")
+		servertest.Same(t, "a fast ping", word(p.slowReason(t.Context())), "")
 		d.commit = &sqldb.Commit{At: time.Now(), Took: slowAfter}
-		servertest.Same(t, "a late commit", word(p.Writable(t.Context()))+word(p.Slow(t.Context())), "database_slow")
+		servertest.Same(t, "a late commit", word(p.writable(t.Context()))+word(p.slowReason(t.Context())),
+			"database_slow")
 	})
 }
 
@@ -158,7 +159,7 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}
 		p := d.probe()
-		look := func() string { defer time.Sleep(time.Second); return word(p.Writable(t.Context())) }
+		look := func() string { defer time.Sleep(time.Second); return word(p.writable(t.Context())) }
 		look()
 		for range 8 {
 			d.commit = &sqldb.Commit{At: time.Now()}
@@ -170,11 +171,11 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 			d.commit = &sqldb.Commit{At: time.Now()}
 			look()
 		}
-		servertest.Same(t, "another schema beside commits", look(), "log_schema!")
+		servertest.Same(t, "another schema beside commits", look(), "database_schema!")
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
 		d.err, d.commit = errors.New("away"), &sqldb.Commit{At: time.Now()}
-		for i, want := range []string{"", "", "", "", unreachable} { // two seconds, and three misses
+		for i, want := range []string{"", "", "", "", databaseAway} { // two seconds, and three misses
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}
 	})
@@ -188,7 +189,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		defer cancel()
 		d := played{}
 		p := d.probe()
-		go p.Run(ctx)
+		go p.run(ctx)
 		pass := func(n int, others bool) string { // n seconds
 			for range n {
 				if others {
@@ -196,7 +197,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			return word(p.Writable(t.Context()))
+			return word(p.writable(t.Context()))
 		}
 		pass(5, false)
 		if n := d.beat.Load(); n < 3 || n > 5 {
@@ -204,17 +205,17 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 		}
 		d.err = errors.New("away")
 		pass(1, true) // another one that loses the database a little later
-		servertest.Same(t, "away for all", pass(9, false), "log_unreachable")
+		servertest.Same(t, "away for all", pass(9, false), "database_away")
 		d.over = true
-		servertest.Same(t, "the last heartbeat is over", pass(2, false), "log_unreachable")
+		servertest.Same(t, "the last heartbeat is over", pass(2, false), "database_away")
 		d.over = false
 		beats := d.beat.Load()
-		servertest.Same(t, "away here", pass(3, true), "log_unreachable!")
+		servertest.Same(t, "away here", pass(3, true), "database_away!")
 		servertest.Same(t, "heartbeats by one that can't write", d.beat.Load(), beats+3)
-		servertest.Same(t, "still away here", pass(30, true), "log_unreachable!")
-		servertest.Same(t, "then for all", pass(7, false), "log_unreachable")
+		servertest.Same(t, "still away here", pass(30, true), "database_away!")
+		servertest.Same(t, "then for all", pass(7, false), "database_away")
 		d.away = true
-		servertest.Same(t, "Redis away too", pass(7, true), "log_unreachable")
+		servertest.Same(t, "Redis away too", pass(7, true), "database_away")
 		d.away, d.err = false, nil
 		servertest.Same(t, "back", pass(3, true), "")
 	})

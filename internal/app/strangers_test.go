@@ -166,7 +166,7 @@ var whatRefuses = []refusal{
 		file:  roomy + "]}" + carrier,
 		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
 		exhaust: func(w *world) {
-			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
+			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
 			w.spend("quota-exceeded/carrier", func(n int) reply { return w.send(nth(n), w.person(), "") })
 			w.Carrier.Fail(nil)
 		},
@@ -288,7 +288,7 @@ var whatRefuses = []refusal{
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
 			w.spent++
-			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut})
+			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
 		},
 	},
 	{
@@ -311,7 +311,7 @@ var whatRefuses = []refusal{
 		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
-			w.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit})
+			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit})
 		},
 	},
 	{

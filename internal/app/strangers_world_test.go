@@ -16,7 +16,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"sendcode/internal/api"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
@@ -109,10 +108,8 @@ func inWorld(t *testing.T, row refusal, test func(w *world)) {
 			r.Svc = r.ReplicaOn(r.Store, r.MailServer, pricedCarriers(r, cfg))
 		}
 		r.Start()
-		a := api.New(r.Svc.Service, apiKeys(cfg))
-		a.Requests = server.NewRequestLimiter(cfg.RequestsPerMinute, quiet, func() {}, time.Now)
-		w := &world{Rig: r, e: server.New(server.Config{Logger: quiet}), row: row, tokens: map[string]string{}}
-		a.Register(w.e)
+		requests := server.NewRequestLimiter(cfg.RequestsPerMinute, quiet, func() {}, time.Now)
+		w := &world{Rig: r, e: r.Svc.Routes(apiKeys(cfg), requests), row: row, tokens: map[string]string{}}
 		for _, app := range []string{"shop", "other"} {
 			first := w.send(caller{app: app, kind: "public", ip: home}, w.person(), "")
 			checked := w.check(caller{app: app, kind: "public", ip: home}, first.ID, w.newestCode(w.person()))
@@ -147,12 +144,13 @@ const noRoute = "9"
 
 func (rigCarrier) Name() string { return "fake" }
 
-func (c rigCarrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, PerNumber: true}
+		return delivery.Receipt{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+			PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)
-	var fail *sms.Error
+	var fail *delivery.Error
 	errors.As(err, &fail)
 	return receipt, fail
 }

@@ -10,6 +10,7 @@ import (
 
 	"sendcode/internal/api"
 	"sendcode/internal/config"
+	"sendcode/internal/delivery"
 	"sendcode/internal/delivery/mailbox"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
@@ -139,9 +140,9 @@ type mailboxCarrier struct{ box *mailbox.Mailbox }
 const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.
-func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Receipt, error) {
 	p.box.AddText(m.ID, m.To, m.Text, m.Code)
-	return sms.Receipt{Provider: mailboxCarrierName, ID: m.ID}, nil
+	return delivery.Receipt{Provider: mailboxCarrierName, ID: m.ID}, nil
 }
 
 // ReceiptAddresses returns the URLs at which carriers report what became of messages.

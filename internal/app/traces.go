@@ -68,7 +68,7 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
 		ctx, app := c.Request().Context(), ""
-		for _, note := range requestid.Notes(ctx) {
+		for _, note := range requestid.LogAttrs(ctx) {
 			if note.Key == "app" {
 				app = note.Value.String()
 			}

@@ -204,7 +204,7 @@ func (b *breakerSettings) Check(p *document.Mapping) {
 	}
 }
 
-// purpose is what a code is for. PolicySet adds what follows from the rest.
+// purpose is what codes are asked for. PolicySet fills in the rules of its policy.
 type purpose struct {
 	// The name of a policy, which must have an enforced rule of `scope: recipient`. Purposes with
 	// the same policy share its counts.
@@ -291,7 +291,7 @@ type KeyKind string
 // The kinds of API keys.
 const (
 	SecretKey KeyKind = "secret" // sk_…, for back ends
-	PublicKey KeyKind = "public" // pk_…, for browsers
+	publicKey KeyKind = "public" // pk_…, for browsers
 )
 
 // pageSettings is the public page at /.
@@ -372,7 +372,7 @@ func (a App) hasSecretKey() bool {
 
 // hasPublicKey reports whether the app has a key for browsers.
 func (a App) hasPublicKey() bool {
-	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == PublicKey })
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKey })
 }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -110,45 +111,53 @@ func (d *source) readEnviron() map[string]setting {
 	d.reportUnknown()
 	given := map[string]setting{}
 	for _, v := range variables {
-		s := d.readSetting(v)
-		switch {
-		case s.value == "":
-		case v.key == keyText:
-			given[v.key] = s // checked as a file is
-		case len(s.value) > document.MaxValue: // no mistake repeats the value
-			d.Errs.Add(s.where, "is longer than %d bytes", document.MaxValue)
-		case !utf8.ValidString(s.value):
-			d.Errs.Add(s.where, "is not UTF-8 text")
-		case strings.ContainsFunc(s.value, document.IsControl):
-			d.Errs.Add(s.where, "contains a line break or another control character")
-		default:
+		s, problem := d.readSetting(envName(v.key), v.kind == "file")
+		if problem == "" && v.key != keyText { // whose text is checked as a file is
+			problem = problemWithValue(s.value)
+		}
+		if problem != "" {
+			d.Errs.Add(s.where, "%s", problem)
+		} else if s.value != "" {
 			given[v.key] = s
 		}
 	}
 	return given
 }
 
-// readSetting returns the value of one setting from its variable or its file; empty if neither is
-// given, or with a mistake, which it adds.
-func (d *source) readSetting(v variable) setting {
-	name := envName(v.key)
-	value, path := strings.TrimSpace(d.environ[name]), strings.TrimSpace(d.environ[name+"_FILE"])
-	if path == "" || v.kind != "file" {
-		return setting{value, name}
-	}
-	if value != "" {
-		d.Errs.Add(name, "is given twice, also as %s_FILE; keep one", name)
-		return setting{}
+// readSetting returns the value of the variable with this name or, with mayBeFile, of the file that
+// the variable …_FILE names. value is "" if neither is given; then there is no problem.
+func (d *source) readSetting(name string, mayBeFile bool) (s setting, problem string) {
+	s = setting{strings.TrimSpace(d.environ[name]), name}
+	path := strings.TrimSpace(d.environ[name+"_FILE"])
+	switch {
+	case path == "" || !mayBeFile:
+		return s, ""
+	case s.value != "":
+		return s, "is given twice, also as " + name + "_FILE; keep one"
 	}
 	content, err := d.readFile(path)
-	s := setting{strings.TrimSpace(string(content)), name + "_FILE"}
+	s = setting{strings.TrimSpace(string(content)), name + "_FILE"}
 	switch {
 	case err != nil:
-		d.Errs.Add(s.where, "%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
+		return s, document.Printable(path) + " cannot be read: " + reasonWithoutPath(err)
 	case s.value == "":
-		d.Errs.Add(s.where, "%s is empty", document.Printable(path))
+		return s, document.Printable(path) + " is empty"
 	}
-	return s
+	return s, ""
+}
+
+// problemWithValue returns why a text cannot be the value of a setting, without the text; "" if it
+// can.
+func problemWithValue(text string) string {
+	switch {
+	case len(text) > document.MaxValue:
+		return "is longer than " + strconv.Itoa(document.MaxValue) + " bytes"
+	case !utf8.ValidString(text):
+		return "is not UTF-8 text"
+	case strings.ContainsFunc(text, document.IsControl):
+		return "contains a line break or another control character"
+	}
+	return ""
 }
 
 // environMap returns the variables by name. Of duplicates the last counts, as in os/exec.

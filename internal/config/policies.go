@@ -162,7 +162,7 @@ func limitsRecipients(rules []policyRule) bool {
 // maxKeys of a rule: a request has no more (limits.MaxKeys).
 const maxKeys = 8
 
-// limitRule is a rule of a limit.
+// limitRule is one rule of a limit of an app's own, which /v1/limits decides.
 type limitRule struct {
 	// Unique within the limit.
 	Name string `yaml:"name" required:"yes"`

@@ -1,9 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"sendcode/internal/config/document"
 	"sendcode/internal/reports"
@@ -22,40 +22,29 @@ var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Check implements document.checker. It also reads the secret from its source.
 func (s *SecretSource) Check(p *document.Mapping) {
-	environ := sourceOf(p).environ
-	value, path := environ[s.SecretEnv], environ[s.SecretEnv+"_FILE"]
-	switch {
-	case p.Given["secret_env"] != nil && !envPattern.MatchString(s.SecretEnv):
-		p.AddMistake("secret_env", "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself")
-	case strings.HasPrefix(s.SecretEnv, prefix):
-		p.AddMistake("secret_env", "variables that begin with %s have a meaning of their own; take another name",
-			prefix)
-	case s.SecretEnv == "":
-	case value != "" && path != "":
-		p.AddMistake("secret_env", "%s is given twice, also as %[1]s_FILE; keep one", s.SecretEnv)
-	case path != "":
-		content, err := sourceOf(p).readFile(path)
-		if err != nil {
-			p.AddMistake("secret_env", "%s, which %s_FILE names, cannot be read: %s", document.Printable(path),
-				s.SecretEnv, reasonWithoutPath(err))
-			return
-		}
-		s.setSecret(p, strings.TrimRight(string(content), "\r\n"), "the file "+document.Printable(path))
-	default:
-		s.setSecret(p, value, "the variable "+s.SecretEnv)
+	if p.Given["secret_env"] == nil {
+		return
+	}
+	if problem := s.read(sourceOf(p)); problem != "" {
+		p.AddMistake("secret_env", "%s", problem)
 	}
 }
 
-func (s *SecretSource) setSecret(p *document.Mapping, value, from string) {
-	const key = "secret_env"
+// read reads the secret. It returns the problem with the variable or the value; "" if there is none.
+func (s *SecretSource) read(d *source) string {
 	switch {
-	case strings.TrimSpace(value) == "":
-		p.AddMistake(key, "%s is empty", from)
-	case len(value) > document.MaxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, document.IsControl):
-		p.AddMistake(key, "%s holds no secret: it is too long, or has control characters", from)
-	default:
-		s.Secret = newSecret(value)
+	case !envPattern.MatchString(s.SecretEnv):
+		return "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
+	case strings.HasPrefix(s.SecretEnv, prefix):
+		return "variables that begin with " + prefix + " have a meaning of their own; take another name"
 	}
+	value, problem := d.readSetting(s.SecretEnv, true)
+	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
+	if problem != "" {
+		return value.where + ": " + problem
+	}
+	s.Secret = newSecret(value.value)
+	return ""
 }
 
 // eventProvider is a mail provider that reports what became of mails. Its Source holds no secret;

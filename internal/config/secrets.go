@@ -139,7 +139,7 @@ func (c *Config) addPublicKey() {
 		return
 	}
 	app := &c.Apps[0]
-	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: PublicKey,
+	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: publicKey,
 		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
 		if origin = strings.TrimSpace(origin); !slices.Contains(app.Origins, origin) {
@@ -155,7 +155,7 @@ const apiKeyBytes = 24
 // the file. It stores neither.
 func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	prefix := "sk_"
-	if kind == PublicKey {
+	if kind == publicKey {
 		prefix = "pk_"
 	}
 	key = prefix + randomText(apiKeyBytes)
@@ -189,7 +189,7 @@ func (c *Config) addLocalPublicKey() {
 // and a public key.
 func NewEnvironment() string {
 	secret, _ := NewAPIKey(SecretKey)
-	public, _ := NewAPIKey(PublicKey)
+	public, _ := NewAPIKey(publicKey)
 	var b strings.Builder
 	for _, v := range []struct{ key, value string }{
 		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public},

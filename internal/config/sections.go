@@ -46,7 +46,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // it would read as nothing, and mean everything
 		p.AddMistake("scopes", "names no scope; leave it out for all of them")
 	}
-	if k.Kind == PublicKey && len(k.Scopes) > 0 {
+	if k.Kind == publicKey && len(k.Scopes) > 0 {
 		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
 	}
 }

@@ -85,12 +85,12 @@ func TestMistakesOfSMS(t *testing.T) {
 		carrier(twilio + ", secret: hidden"):                      "secret: there is no such key",
 		carrier(twilio + ", secret_env: hidden-secret"):           "and not the secret itself",
 		carrier(twilio + ", secret_env: SENDCODE_API_KEY"):        "have a meaning of their own",
-		carrier(twilio + ", secret_env: NOWHERE"):                 "the variable NOWHERE is empty",
+		carrier(twilio + ", secret_env: NOWHERE"):                 "secret_env: NOWHERE: is empty",
 		carrier(twilio +
-			", secret_env: LOST"): "secret_env: /no, which LOST_FILE names, cannot be read",
-		carrier(twilio + ", secret_env: BLANK"): "secret_env: the file /empty is empty",
+			", secret_env: LOST"): "secret_env: LOST_FILE: /no cannot be read: file does not exist",
+		carrier(twilio + ", secret_env: BLANK"): "secret_env: BLANK_FILE: /empty is empty",
 		carrier(twilio +
-			", secret_env: TWICE"): "secret_env: TWICE is given twice, also as TWICE_FILE; keep one",
+			", secret_env: TWICE"): "secret_env: TWICE: is given twice, also as TWICE_FILE; keep one",
 		carrier(twilio + ", secret_file: /run/secret"): "secret_file: there is no such key",
 		carrier(twilio): "secret_env: is missing",
 		carrier("name: a, type: twilio, account: AC1, secret_env: SECRET"): "account: must be AC and 32",

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// webhook is where an app hears of its events.
+// webhook is the URL to which an app's events are posted.
 type webhook struct {
 	// https; http only in `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`

@@ -36,7 +36,7 @@ func TestInABrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]func(*testing.T, chromium){
-		"fits": everyPageFits, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList,
+		"fits": everyPageFits, "broken": fitsWhileBroken, "resets": resetsAQuota, "list": worksTheList, "ticks": followsTheList,
 		"factor":   setsUpASecondFactor,
 		"provider": logsInByTheProvider,
 	} {
@@ -69,6 +69,32 @@ func everyPageFits(t *testing.T, browser chromium) {
 			`document.documentElement.scrollWidth + " " + document.querySelector(".card").getBoundingClientRect().right + document.querySelector("h1").innerText.length`, "262 2")
 	}
 	w.quietAt()
+}
+
+// The status line and the pages below it fit, and axe-core finds nothing wrong with them, while
+// parts of the service, or all of them, are slow, away or suspended; so does the page that is shown
+// while the database is away.
+func fitsWhileBroken(t *testing.T, browser chromium) {
+	var status atomic.Pointer[Status]
+	r := newRig(t, func(c *Config) { c.Status = func(context.Context) Status { return *status.Load() } })
+	row := busy(r)
+	w := openWindow(r, browser)
+	s := partlyBroken()
+	status.Store(&s)
+	w.logIn()
+	for name, s := range map[string]Status{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
+		status.Store(&s)
+		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
+			"refused": explain.SendAddress(row.ID)} {
+			w.goTo(path)
+			w.fits(name + "-" + page)
+		}
+	}
+	r.Break()
+	w.goTo("/admin/overview")
+	w.says(`document.querySelector("h1").innerText`, "The database does not answer")
+	w.fits("database-away")
+	w.quietAt("status of 503")
 }
 
 // fits reports what stands out of the page, with all its details open, at three widths, and what

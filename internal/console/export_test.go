@@ -99,7 +99,7 @@ func TestExportStreams(t *testing.T) {
 		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
 			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
-	r.Must(r.Store.Refused(t.Context(), rows))
+	r.Must(r.Store.RecordRefusals(t.Context(), rows))
 	get := func() ([]byte, error) { return io.ReadAll(open(t, base+"/v1/admin/sends.csv").Body) }
 	pages, away := 0, 99
 	r.Store.SetFault(func(method string) sqlitetest.Fault {
@@ -195,7 +195,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 			Channel: "email", Reference: strings.Repeat("r", 64)},
 			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
-	r.Must(r.Store.Refused(t.Context(), rows))
+	r.Must(r.Store.RecordRefusals(t.Context(), rows))
 	clear(rows)
 	pages, first, most := 0, uint64(0), uint64(0)
 	r.Store.SetFault(func(method string) sqlitetest.Fault {

@@ -23,6 +23,9 @@ import (
 	"sendcode/internal/support"
 )
 
+// longDomain is nearly as long as a label and a line of the console may be.
+var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
+
 // busy fills the database with one of each kind, the refusal that it returns last.
 func busy(r *rig) (refusedRow store.Row) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
@@ -33,8 +36,7 @@ func busy(r *rig) (refusedRow store.Row) {
 		Refund: true,
 	})
 	r.Clock.Add(20 * time.Second)
-	company := strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
-	r.sent("long.name@"+company, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
+	r.sent("long.name@"+longDomain, func(s *store.Send) { s.Purpose = "signup-with-confirmation" })
 	unknown := r.begin("li@example.com")
 	r.Clock.Add(3 * time.Second)
 	r.finish(unknown.Send, store.Outcome{Status: store.Unknown, Reason: "no_answer", Provider: "mx2.example.net",
@@ -51,6 +53,41 @@ func busy(r *rig) (refusedRow store.Row) {
 		func(s *store.Row) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
+}
+
+// partlyBroken is a service of which each part but one is slow, away or suspended.
+func partlyBroken() Status {
+	since := consoletest.Start.Add(-time.Minute)
+	return Status{
+		Reasons: []server.Reason{{Part: "redis", Word: "redis_away", Since: since}},
+		Parts: []Part{
+			{Kind: "database", Up: true, Slow: true}, {Kind: "redis"},
+			{Kind: "mail", Name: "mx2.example:587", Up: true},
+			{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
+				Why: "dial: temporary: <refused>"},
+			{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
+		},
+		Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
+	}
+}
+
+// allBroken is a service of which no part works, and whose servers have long names and reasons.
+func allBroken() Status {
+	since := consoletest.Start.Add(-27 * time.Hour)
+	s := Status{Parts: []Part{{Kind: "database"}, {Kind: "redis"}}}
+	for _, r := range []server.Reason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
+		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"},
+		{Part: "sms", Word: "carriers_suspended"}} {
+		r.Since = since
+		s.Reasons = append(s.Reasons, r)
+	}
+	const why = "rcpt: temporary: 451 4.7.0 See_https://postmaster.example/" + "a-long-address-without-a-space-in-it/"
+	for _, p := range []Part{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
+		{Kind: "mail", Name: "mx." + longDomain + ":587"}, {Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
+		p.Since, p.Why = since, why+why
+		s.Parts = append(s.Parts, p)
+	}
+	return s
 }
 
 // everyPage fills the database, and returns the paths of the pages that show it, by name.
@@ -95,20 +132,7 @@ func everyPage(r *rig) map[string]string {
 // a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.Status = func(context.Context) Status {
-			since := consoletest.Start.Add(-time.Minute)
-			return Status{
-				Reasons: []server.Reason{{Part: "redis", Word: "limiter_unreachable", Since: since}},
-				Parts: []Part{
-					{Kind: "database", Up: true, Slow: true}, {Kind: "redis", Name: "Redis"},
-					{Kind: "mail", Name: "mx2.example:587", Up: true},
-					{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
-						Why: "dial: temporary: <refused>"},
-					{Kind: "sms", Name: "aliyun", Since: since, Why: "dial: temporary"},
-				},
-				Counted: true, UnderWay: store.Backlog{Sends: 4, Age: 2*time.Minute + 100*time.Millisecond},
-			}
-		}
+		c.Status = func(context.Context) Status { return partlyBroken() }
 	})
 	pages := everyPage(r)
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers

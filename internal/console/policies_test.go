@@ -108,10 +108,10 @@ type held struct {
 	err        error
 }
 
-func (h held) Replay(context.Context, support.Policy, []quota.Rule, time.Duration) (support.Replayed, error) {
+func (h held) Replay(context.Context, support.Policy, []quota.Rule, time.Duration) (support.ReplayResult, error) {
 	close(h.begun)
 	<-h.end
-	return support.Replayed{}, h.err
+	return support.ReplayResult{}, h.err
 }
 
 func TestOneReplayAtATime(t *testing.T) {

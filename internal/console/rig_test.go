@@ -40,8 +40,9 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	c := Config{
 		DB: r.Store, Desk: r.Svc.Desk, Policies: r.Svc.Desk, Logger: logger, Now: r.Clock.Now,
 		Auth: auth.Config{
-			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates, Password: consoletest.Password,
-			Ring: r.Ring(), Refused: func(string, string) {},
+			Accounts: r.Store, Sessions: r.Store, Factors: r.Store, Limiter: r.Svc.Gates,
+			Password: consoletest.Password,
+			Ring:     r.Ring(), Refused: func(string, string) {},
 			Tokens: []auth.Token{{SHA256: sha256.Sum256([]byte(consoletest.Token)), Role: auth.Owner}},
 		},
 		Status: func(context.Context) Status { return Status{Counted: true} }, Topics: []string{"ses"},
@@ -159,7 +160,7 @@ func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...fun
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.Store.Refused(r.Context(), []store.Row{row}))
+	r.Must(r.Store.RecordRefusals(r.Context(), []store.Row{row}))
 	return row
 }
 

@@ -86,7 +86,7 @@ func (f *followed) receive(id uuid.UUID, status store.Status) {
 
 func (f *followed) refuse(row store.Row) {
 	f.Helper()
-	f.must(nil, f.db.Refused(f.Context(), []store.Row{row}))
+	f.must(nil, f.db.RecordRefusals(f.Context(), []store.Row{row}))
 }
 
 // hears looks n times, a second apart, and fails the test unless this was told: "app status", and

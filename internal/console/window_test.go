@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,13 +77,16 @@ func (w *window) hear(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
 	}
 }
 
-// quietAt fails the test for anything that the browser complained about.
-func (w *window) quietAt() {
+// quietAt fails the test for anything that the browser complained about, but for what has one of
+// these texts.
+func (w *window) quietAt(expected ...string) {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.problems {
-		w.Error(p)
+		if !slices.ContainsFunc(expected, func(text string) bool { return strings.Contains(p, text) }) {
+			w.Error(p)
+		}
 	}
 }
 

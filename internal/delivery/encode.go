@@ -41,13 +41,13 @@ const maxParts = 512
 
 // parts are what mails of one form have in common, ready for the wire.
 type parts struct {
-	from       string  // address of MAIL FROM
-	head       encoded // the fields that do not depend on the recipient
-	text, html encoded
+	from       string      // address of MAIL FROM
+	head       encodedPart // the fields that do not depend on the recipient
+	text, html encodedPart
 }
 
-// encoded is a part of a mail with blanks.
-type encoded struct {
+// encodedPart is a part of a mail with blanks.
+type encodedPart struct {
 	content []byte
 	blanks  []int // where in content
 }
@@ -134,20 +134,20 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 	fill := m.Fill
 	m.Fill = blanks[:len(fill)]
 	m, err := m.WithTexts()
-	if err != nil || filled(m.Subject, fill) != own.Subject || filled(m.Text, fill) != own.Text ||
-		filled(m.HTML, fill) != own.HTML {
+	if err != nil || fillBlanks(m.Subject, fill) != own.Subject || fillBlanks(m.Text, fill) != own.Text ||
+		fillBlanks(m.HTML, fill) != own.HTML {
 		return nil
 	}
 	p, problem := encodeShared(m, from)
 	if problem != "" {
 		return nil
 	}
-	for _, body := range []*encoded{&p.text, &p.html} {
+	for _, body := range []*encodedPart{&p.text, &p.html} {
 		for _, b := range []byte(blanks[:len(fill)]) {
 			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
 		}
 	}
-	for _, part := range []*encoded{&p.head, &p.text, &p.html} {
+	for _, part := range []*encodedPart{&p.head, &p.text, &p.html} {
 		for at, b := range part.content {
 			if strings.IndexByte(blanks[:len(fill)], b) >= 0 {
 				part.blanks = append(part.blanks, at)
@@ -157,8 +157,8 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 	return p
 }
 
-// filled returns a text with the fill in its blanks.
-func filled(text, fill string) string {
+// fillBlanks returns a text with the fill in its blanks.
+func fillBlanks(text, fill string) string {
 	out := []byte(text)
 	for at, b := range out {
 		if i := strings.IndexByte(blanks, b); i >= 0 && i < len(fill) {
@@ -168,7 +168,7 @@ func filled(text, fill string) string {
 	return string(out)
 }
 
-func (e encoded) appendFilled(out []byte, fill string) []byte {
+func (e encodedPart) appendFilled(out []byte, fill string) []byte {
 	start := len(out)
 	out = append(out, e.content...)
 	for _, at := range e.blanks {
@@ -191,12 +191,12 @@ func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
 			return nil, "a header line is too long"
 		}
 	}
-	return &parts{from.Address, encoded{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
+	return &parts{from.Address, encodedPart{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
 }
 
 // encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with
 // CRLF.
-func encodeBody(text string) encoded {
+func encodeBody(text string) encodedPart {
 	var quoted bytes.Buffer
 	w := quotedprintable.NewWriter(&quoted)
 	_, _ = w.Write([]byte(text)) // a Buffer takes everything
@@ -205,7 +205,7 @@ func encodeBody(text string) encoded {
 	for line := range bytes.Lines(quoted.Bytes()) {
 		out = append(append(out, bytes.TrimRight(line, "\r\n")...), '\r', '\n')
 	}
-	return encoded{content: out}
+	return encodedPart{content: out}
 }
 
 // appendField appends a header field, folded at spaces where a line would be longer than 76

@@ -82,7 +82,7 @@ func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Re
 type Carrier struct{ *MailServer }
 
 // Send takes a text message.
-func (p Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
+func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Receipt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(180, 1400)
@@ -92,7 +92,7 @@ func (p Carrier) Send(_ context.Context, m sms.Message) (sms.Receipt, error) {
 	if m.Country == "CN" {
 		carrier = "aliyun"
 	}
-	return sms.Receipt{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
+	return delivery.Receipt{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
 }
 
 func (p *MailServer) randomDuration(from, to int) time.Duration {

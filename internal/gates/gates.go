@@ -127,14 +127,14 @@ type outage struct {
 
 func (g *Gates) logOutage(err error) {
 	if g.outage.lasts.CompareAndSwap(false, true) {
-		g.logger.Warn("limiter unavailable: the database decides sends, this process everything else", "error", err,
+		g.logger.Warn("Redis away: the database decides for recipients, this process for other rules", "error", err,
 			runbook.Redis.See())
 	}
 }
 
 func (g *Gates) logRecovery() {
 	if g.outage.lasts.CompareAndSwap(true, false) {
-		g.logger.Info("limiter available again", "sends_decided_by_database", g.outage.sends.Swap(0))
+		g.logger.Info("Redis back", "sends_decided_by_database", g.outage.sends.Swap(0))
 	}
 }
 

@@ -237,7 +237,7 @@ func TestAClientThatHangsUpSaysNothingOfTheLimiter(t *testing.T) {
 		time.AfterFunc(time.Millisecond, hangUp)
 		_, _ = r.Svc.Quota(ctx, vtest.BackEnd, "email", "gone@example.com", "")
 		r.SendTo(vtest.Ana)
-		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "limiter unavailable") {
+		if calls["Peek"] == 0 || calls["Take"] != 1 || strings.Contains(r.Printed.String(), "Redis away") {
 			t.Errorf("%v: %s", calls, r.Printed)
 		}
 	})
@@ -255,7 +255,7 @@ func TestLimiterOutageIsLoggedOnceAtEachEnd(t *testing.T) {
 				r.SendTo(fmt.Sprintf("r%d.n%d@example.com", round, n))
 				r.Sleep(2 * time.Second) // the limiter is asked again each time
 			}
-			for _, line := range []string{"limiter unavailable", "limiter available again",
+			for _, line := range []string{"Redis away", "Redis back",
 				"sends_decided_by_database=5"} {
 				servertest.Same(t, line, strings.Count(r.Printed.String(), line), round)
 			}

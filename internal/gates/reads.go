@@ -123,7 +123,7 @@ func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error
 // await waits until the read before of a key has ended and it is the next one's turn, and takes a
 // slot. Error: of ctx.
 func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struct{}) error {
-	before, wait := r.turn(key, time.Now())
+	before, wait := r.takeTurn(key, time.Now())
 	if before != nil {
 		select {
 		case <-before:
@@ -146,9 +146,9 @@ func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struc
 	}
 }
 
-// turn takes the next turn of a key's buckets. It returns what is closed when the read before has
-// ended, nil if none is under way, and how long the turn is away.
-func (r *sharedReads) turn(key readKey, now time.Time) (before chan struct{}, wait time.Duration) {
+// takeTurn takes the next turn of a key's buckets. It returns what is closed when the read before
+// has ended, nil if none is under way, and how long the turn is away.
+func (r *sharedReads) takeTurn(key readKey, now time.Time) (before chan struct{}, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at, _ := r.turns.get(key.buckets)

@@ -46,7 +46,7 @@ func (r *onlyLimiter) forget(buckets ...string) {
 	}
 }
 
-// version changes with forget of one of the subject's buckets.
+// version returns a number that changes when forget is called for one of the subject's buckets.
 func (r *onlyLimiter) version(s buckets.Subject) (sum uint64) {
 	for _, name := range bucketsInDatabase(s) {
 		sum += r.versions[maphash.String(r.seed, name)%bucketVersions].Load()

@@ -44,8 +44,8 @@ type Hook struct {
 // MaxBody bounds a request's body, in bytes: of a person with many identities.
 const MaxBody = 256 << 10
 
-// ErrBody says that a body is not of the form of the hook's server.
-var ErrBody = errors.New("hooks: the body is not of this hook")
+// errBody says that a body is not of the form of the hook's server.
+var errBody = errors.New("hooks: the body is not of this hook")
 
 // Request is one request of an auth server.
 type Request struct {
@@ -63,7 +63,7 @@ func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
 	return standardwebhooks.Verify(header, standardwebhooks.Prefix, body, h.Secrets, now)
 }
 
-// Parse reads a body. Error: ErrBody.
+// Parse reads a body. It fails if the body is not of the form of the hook's server.
 func (h Hook) Parse(body []byte) (Request, error) {
 	r, err := parseSupabase(h.Server.Channel(), body)
 	if r.ID == "" { // older servers name no request; a repetition has the same body

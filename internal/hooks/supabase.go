@@ -39,11 +39,11 @@ const ActionSMS = "sms"
 // invite, magiclink, email and reauthentication; notifications have none.
 const changesEmail = "email_change"
 
-// parseSupabase reads a body of one of the two hooks. Error: ErrBody.
+// parseSupabase reads a body of one of the two hooks. Error: errBody.
 func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	var b supabaseBody
 	if json.Unmarshal(body, &b) != nil {
-		return Request{}, ErrBody
+		return Request{}, errBody
 	}
 	r := Request{ID: b.Metadata.UUID}
 	if ip, err := netip.ParseAddr(b.Metadata.IP); err == nil {
@@ -52,7 +52,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	if channel == recipient.SMS {
 		phone := cmp.Or(b.SMS.Phone, b.User.Phone)
 		if phone == "" || b.SMS.OTP == "" {
-			return r, ErrBody
+			return r, errBody
 		}
 		r.Action = ActionSMS
 		r.Messages = []message{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
@@ -61,7 +61,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	r.Action = b.Email.Action
 	switch to := b.User.Email; {
 	case r.Action == "":
-		return r, ErrBody
+		return r, errBody
 	case b.Email.Token == "" && b.Email.TokenNew == "": // a notification
 		return r, nil
 	case r.Action == changesEmail && b.Email.TokenNew != "": // both addresses have to agree, each by a code of its own
@@ -73,7 +73,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	}
 	for _, m := range r.Messages {
 		if m.To == "" || m.Code == "" {
-			return r, ErrBody
+			return r, errBody
 		}
 	}
 	return r, nil

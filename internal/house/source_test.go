@@ -49,6 +49,20 @@ func TestBubblesAreOnOneProcessor(t *testing.T) {
 		})
 }
 
+// The product and one kit put each of these together, so a new part of it is wired in two places.
+func TestOneKitMakesEach(t *testing.T) {
+	for maker, kit := range map[string]string{
+		"internal/app/core": "internal/verification/verificationtest",
+		"internal/api":      "internal/verification/verificationtest",
+		"internal/page":     "internal/page/pagetest",
+		"internal/app":      "internal/app/apptest",
+	} {
+		check(t, "calls New of "+maker+"; take what "+kit+" makes", func(s source) bool {
+			return !slices.Contains([]string{maker, kit, "internal/app"}, s.pkg) && calls(s.file, module+maker, "New")
+		})
+	}
+}
+
 func TestNoInit(t *testing.T) {
 	check(t, "declares func init; do it where main can see it", func(s source) bool {
 		return slices.ContainsFunc(s.file.Decls, func(d ast.Decl) bool {

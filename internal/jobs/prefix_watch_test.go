@@ -9,7 +9,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/jobs"
 	"sendcode/internal/policy"
-	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
@@ -53,7 +52,8 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(8 * time.Minute)
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial, RetryAfter: 5 * time.Minute})
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial,
+			RetryAfter: 5 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.PumpedNumber(60)))
 		r.Carrier.Fail(nil)
 		left := len(r.Carrier.Accepted())

@@ -17,7 +17,7 @@ type Store interface {
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	Forget(ctx context.Context) (int, error)
-	TellExpired(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
+	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error)
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
@@ -72,7 +72,7 @@ func (l *Maintenance) Table() []Job {
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
 		{Name: "roll-up", Every: rollUpEvery, Run: l.countAhead},
-		{Name: "expiries", Every: expiriesEvery, Run: l.tellExpired},
+		{Name: "expiries", Every: expiriesEvery, Run: l.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 	}
 	if l.Watch.Sends > 0 {
@@ -105,16 +105,16 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// tellExpired writes the events of some codes that expired, for the apps that want them. again:
+// addExpiryEvents writes the events of some codes that expired, for the apps that want them. again:
 // more may be left. Every replica does, and the database keeps one event of each.
-func (l *Maintenance) tellExpired(ctx context.Context) (again bool, err error) {
+func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	to, read, err := l.Store.TellExpired(ctx, apps, l.told, expiryEvents,
+	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEvents,
 		func(v store.Verification) (store.NewEvent, error) {
 			return l.Teller.Event(v, store.VerificationExpired)
 		})

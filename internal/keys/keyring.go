@@ -58,8 +58,8 @@ type key struct {
 // are constants of the program, so a ring holds few derived keys.
 type derivation struct{ id, use, label string }
 
-// derived is a derived key and its cipher, which many goroutines may use at once.
-type derived struct {
+// derivedKey is a derived key and its cipher, which many goroutines may use at once.
+type derivedKey struct {
 	key  []byte
 	aead cipher.AEAD
 }
@@ -104,28 +104,28 @@ func (r *Ring) Subkey(id, label string) ([]byte, error) {
 
 // derive returns the sub-key and cipher for d's use and label, derived from the ring's key with d's
 // ID. It makes them at the first call and keeps them. Error: ErrUnknownKey.
-func (r *Ring) derive(d derivation) (derived, error) {
+func (r *Ring) derive(d derivation) (derivedKey, error) {
 	all := r.content()
 	if known, ok := all.derived.Load(d); ok {
-		return known.(derived), nil
+		return known.(derivedKey), nil
 	}
 	i := slices.IndexFunc(all.keys, func(k key) bool { return k.id == d.id })
 	switch {
 	case i < 0 && validID(d.id): // others may be anything that a client sent
-		return derived{}, fmt.Errorf("%w %s", ErrUnknownKey, d.id)
+		return derivedKey{}, fmt.Errorf("%w %s", ErrUnknownKey, d.id)
 	case i < 0:
-		return derived{}, ErrUnknownKey
+		return derivedKey{}, ErrUnknownKey
 	}
 	key, err := hkdf.Expand(sha256.New, all.keys[i].prk, "sendcode 1 "+d.use+"\x00"+d.label, subkeySize)
 	if err != nil {
-		return derived{}, err
+		return derivedKey{}, err
 	}
 	aead, err := chacha20poly1305.NewX(key)
 	if err != nil {
-		return derived{}, err
+		return derivedKey{}, err
 	}
-	all.derived.Store(d, derived{key, aead})
-	return derived{key, aead}, nil
+	all.derived.Store(d, derivedKey{key, aead})
+	return derivedKey{key, aead}, nil
 }
 
 // String returns the number of keys, and nothing of the keys.

@@ -9,9 +9,9 @@ import (
 // sealVersion is the first byte of sealed data, so that the format can change.
 const sealVersion = 1
 
-// ErrSealed says that data cannot be opened: they were damaged or never sealed, or the label or the
+// errSealed says that data cannot be opened: they were damaged or never sealed, or the label or the
 // additional data differ.
-var ErrSealed = errors.New("keys: sealed data cannot be opened")
+var errSealed = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //
@@ -35,11 +35,11 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 	return d.aead.Seal(out, nonce, plaintext, slices.Concat(out[:header], additional)), nil
 }
 
-// Open decrypts what Seal returned. Errors: ErrUnknownKey if the key is not in the ring, else
-// ErrSealed.
+// Open decrypts what Seal returned. Error: ErrUnknownKey if the key is not in the ring; others if
+// the data were damaged or never sealed, or the label or the additional data are not those of Seal.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	header, rest := sealed[:2+int(sealed[1])], sealed[2+int(sealed[1]):]
 	d, err := r.derive(derivation{string(header[2:]), useSeal, label})
@@ -47,12 +47,12 @@ func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 		return nil, err
 	}
 	if len(rest) < d.aead.NonceSize() {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	nonce, ciphertext := rest[:d.aead.NonceSize()], rest[d.aead.NonceSize():]
 	plaintext, err := d.aead.Open(nil, nonce, ciphertext, slices.Concat(header, additional))
 	if err != nil {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	return plaintext, nil
 }

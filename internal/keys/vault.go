@@ -132,7 +132,7 @@ func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	}
 	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
 	if err != nil || len(plain) == 0 {
-		return "", false, cmp.Or(err, ErrSealed)
+		return "", false, cmp.Or(err, errSealed)
 	}
 	return string(plain[1:]), strings.HasPrefix(string(plain), timedCode), nil
 }

@@ -138,7 +138,7 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 	cases := []firing{
 		{"SendcodeDown", 2 * m, 5 * m, 0, map[string]string{`up{job="sendcode"}`: up}},
 		{"SendcodeDown", 1 * m, 3 * m, 0, map[string]string{`up{job="other"}`: stays}},
-		{"SendcodeNothingIsSent", 2 * m, 4 * m, 0, map[string]string{`sendcode_database_writable`: up}},
+		{"SendcodeDatabaseAway", 2 * m, 4 * m, 0, map[string]string{`sendcode_database_writable`: up}},
 		{"SendcodeUnavailable", 2 * m, soon, 0, map[string]string{
 			`sendcode_requests_total{outcome="unavailable"}`: down,
 			`sendcode_requests_total{outcome="admitted"}`:    "0+2x400"}},
@@ -167,15 +167,15 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
 		{"SendcodeSendsLate", 2 * m, 6 * m, 0,
 			map[string]string{`sendcode_outbox_oldest_seconds{channel="email"}`: "90+0x400", sent("email"): "0+1x400"}},
-		{"SendcodeAllServersAway", 4 * m, 6 * m, 0, map[string]string{
+		{"SendcodeAllServersSuspended", 4 * m, 6 * m, 0, map[string]string{
 			`sendcode_mail_server_up{server="a",order="1"}`: up,
 			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x16 0+0x400"}},
-		{"SendcodeAllServersAway", 2 * m, 4 * m, 0,
+		{"SendcodeAllServersSuspended", 2 * m, 4 * m, 0,
 			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
-		{"SendcodeServerSetAside", 10 * m, 13 * m, 0, map[string]string{
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0, map[string]string{
 			`sendcode_mail_server_up{server="a",order="1"}`: up,
 			`sendcode_mail_server_up{server="b",order="2"}`: "1+0x400"}},
-		{"SendcodeServerSetAside", 10 * m, 13 * m, 0,
+		{"SendcodeServerSuspended", 10 * m, 13 * m, 0,
 			map[string]string{`sendcode_sms_carrier_up{carrier="a",order="1"}`: up}},
 		{"SendcodeDiskNearlyFull", 5 * m, 8 * m, 0,
 			map[string]string{`sendcode_disk_free_bytes`: "50+0x8 9+0x400", `sendcode_disk_size_bytes`: "100+0x400"}},
@@ -228,14 +228,14 @@ func TestAlertsFireForTheFirstEvent(t *testing.T) {
 		{"SendcodeDatabaseSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_statement_seconds_sum{kind="begin"}`:   "0+0.1x8 1+6x400",
 			`sendcode_statement_seconds_count{kind="begin"}`: "0+10x400"}},
-		{"SendcodeLimiterSlow", 2 * m, 7 * m, 0, map[string]string{
+		{"SendcodeRedisSlow", 2 * m, 7 * m, 0, map[string]string{
 			`sendcode_redis_seconds_sum{call="pipeline"}`:   "0+0.01x8 0.1+3x400",
 			`sendcode_redis_seconds_count{call="pipeline"}`: "0+10x400"}},
-		{"SendcodeLimiterAway", 5 * m, 8 * m, 0, map[string]string{`sendcode_limiter_up`: up}},
-		{"SendcodeLimiterForgets", 2 * m, soon, 6 * m, map[string]string{lost: "0+0x8 30+0x400"}},
-		{"SendcodeLimiterForgets", 2 * m, soon, 6 * m,
+		{"SendcodeRedisAway", 5 * m, 8 * m, 0, map[string]string{`sendcode_limiter_up`: up}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m, map[string]string{lost: "0+0x8 30+0x400"}},
+		{"SendcodeRedisForgets", 2 * m, soon, 6 * m,
 			map[string]string{overruled: "0+0x8 30+0x400", tookRedis: "0+0.01x400", askedRedis: "0+10x400"}},
-		{"SendcodeLimiterForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
+		{"SendcodeRedisForgets", 20 * m, 0, 0, map[string]string{ // slow, so that the database knows more
 			lost: "0+0x8 30+3x400", overruled: "0+0x8 0+3x400", tookRedis: "0+3x400", askedRedis: "0+10x400"}},
 		{"SendcodePrefixPaused", 2 * m, soon, 0, map[string]string{`sendcode_prefixes_paused`: once}},
 		{"SendcodeSpendCapReached", 2 * m, soon, 0, map[string]string{`sendcode_spend_refused_total{cap="day"}`: once}},

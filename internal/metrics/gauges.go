@@ -68,7 +68,7 @@ func (m *Metrics) RegisterClocks(apart func() time.Duration) {
 
 // RegisterPausedPrefixes adds a gauge of how many prefixes are paused now; -1 if count fails.
 func (m *Metrics) RegisterPausedPrefixes(count func(context.Context) (int, error)) {
-	paused := reading[int]{ask: count}
+	paused := newReading(count)
 	m.gauge("sendcode_prefixes_paused",
 		"Prefixes to which text messages are paused now, at most 200; -1: the database does not answer.", nil,
 		func() float64 {
@@ -169,7 +169,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 		"Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
 			"13 weeks before now, or older; none on SQLite.", []string{"age"}, nil)
 	late := desc("sendcode_erasures_due", "Erased recipients whose keyed hash is due for deletion.")
-	stored := reading[store.StorageStatus]{ask: status}
+	stored := newReading(status)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{ahead, oldest, due, late, size, rows},
 		collect: func(show showFunc) {
 			s, ok := stored.get()
@@ -216,10 +216,10 @@ func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, e
 	keys := desc("sendcode_redis_keys",
 		"Keys in Redis: a bucket of each rule and recipient, network or app, and those of other programs.")
 	used := desc("sendcode_redis_memory_bytes", "Memory that Redis has in use.")
-	held := reading[[2]int64]{ask: func(ctx context.Context) (both [2]int64, err error) {
+	held := newReading(func(ctx context.Context) (both [2]int64, err error) {
 		both[0], both[1], err = size(ctx)
 		return both, err
-	}}
+	})
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{keys, used}, collect: func(show showFunc) {
 		if both, ok := held.get(); ok {
 			show(keys, float64(both[0]))

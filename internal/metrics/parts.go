@@ -36,7 +36,7 @@ func (m *Metrics) RegisterSettings(hash func() string) {
 // RegisterBacklog adds gauges of the sends without an outcome. While the database does not answer,
 // they are missing.
 func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Channel]store.Backlog, error)) {
-	backlog := reading[map[recipient.Channel]store.Backlog]{ask: ask}
+	backlog := newReading(ask)
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
 	}

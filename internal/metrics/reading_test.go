@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sendcode/internal/recent"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
@@ -22,7 +23,7 @@ func TestReading(t *testing.T) {
 		hangs := make(chan struct{})
 		var takes atomic.Int64
 		var fails atomic.Bool
-		r := reading[int]{ask: func(ctx context.Context) (int, error) {
+		r := newReading(func(ctx context.Context) (int, error) {
 			n, err := int(asked.Add(1)), error(nil)
 			if fails.Load() {
 				err = errors.New("away")
@@ -30,11 +31,11 @@ func TestReading(t *testing.T) {
 			time.Sleep(time.Duration(takes.Load()))
 			<-hangs
 			return n, err
-		}}
+		})
 		began := time.Now()
 		_, ok := r.get()
 		_, again := r.get()
-		if ok || again || asked.Load() != 1 || time.Since(began) != 2*readWait {
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*recent.Wait {
 			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
 		}
 		close(hangs)
@@ -44,11 +45,11 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readShare*readWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{0, 0, false, 1, true}, {2*readShare*recent.Wait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
 			{readEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false}, {readEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
 			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true},
-			{readValid - readWait, 0, false, 0, false},
+			{readValid - recent.Wait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))

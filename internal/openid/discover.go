@@ -25,15 +25,15 @@ const (
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
-		Timeout: patience, Transport: bounded{transport},
+		Timeout: patience, Transport: boundedTransport{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// bounded is a transport that makes reading a response fail beyond a maximum size.
-type bounded struct{ http.RoundTripper }
+// boundedTransport is a transport that makes reading a response fail beyond a maximum size.
+type boundedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)

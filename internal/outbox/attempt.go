@@ -16,16 +16,14 @@ import (
 	"sendcode/internal/testrecipient"
 )
 
-// Reasons of a send that failed or is unknown, as rows, responses and the console show them.
+// Reasons of a send that failed or is unknown, as rows, responses and the console show them. Others
+// are in the packages store, delivery and policy.
 const (
-	ReasonExpired    = "expired"               // the code's life ended before the message could go out
-	ReasonEnded      = store.ReasonEnded       // the verification was approved or canceled while the send waited
-	ReasonUnreadable = "unreadable"            // recipient or code can't be recovered: a key left the ring
-	ReasonTemplate   = delivery.ReasonTemplate // the message could not be rendered
-	ReasonNoAnswer   = "no_answer"             // no answer came after the whole message was transmitted
-	ReasonBlocked    = "blocked"               // the recipient is on the list of those that get no codes
-	ReasonCountry    = "country_not_served"    // the number's country was taken off the list while the send waited
-	ReasonOff        = "not_configured"        // no provider is configured for this channel any more
+	ReasonExpired       = "expired"        // the code's life ended before the message could go out
+	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
+	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
+	ReasonBlocked       = "blocked"        // the recipient is on the list of those that get no codes
+	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
 )
 
 // attempt makes one attempt to deliver a send: it checks whether the message is still wanted and
@@ -34,7 +32,7 @@ const (
 func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	set := o.Policy.Get()
 	w := o.refreshWork(ctx, f)
-	if out, ends := o.beforeSending(set, w); ends {
+	if out, ends := o.outcomeWithoutSending(set, w); ends {
 		return func() { o.finish(ctx, f, out) }
 	}
 	reason, err := o.stopReason(ctx, set, w)
@@ -80,9 +78,10 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	return w
 }
 
-// beforeSending returns the outcome of a send that ends without a message: its verification has
-// ended or was erased, or its recipient is a test recipient. ends is false if the send must go on.
-func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
+// outcomeWithoutSending returns the outcome of a send that ends without a message: its verification
+// has ended or was erased, or its recipient is a test recipient. ends is false if the send must go
+// on.
+func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
 	// provider of the last attempt
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
@@ -91,7 +90,7 @@ func (o *Outbox) beforeSending(set policy.Set, w store.Work) (out store.Outcome,
 	case len(v.Sealed) == 0: // erased: not refunded
 		return store.Outcome{Status: store.Failed, Reason: store.ReasonErased}, true
 	case !v.ApprovedAt.IsZero() || !v.CanceledAt.IsZero():
-		failed.Reason = ReasonEnded
+		failed.Reason = store.ReasonEnded
 		return failed, true
 	case !now.Before(v.ExpiresAt):
 		failed.Reason = ReasonExpired
@@ -179,7 +178,7 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 		switch {
 		case fail.NoMailbox():
 			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)
-		case fail.Reason == sms.ReasonOptOut:
+		case fail.Reason == sms.ReasonOptedOut:
 			out.Suppress = o.suppression(w.Verification, store.OptOut, suppressFor)
 		}
 	case delivery.Temporary:

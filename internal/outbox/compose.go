@@ -41,7 +41,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
-		return nil, store.Outcome{Status: store.Failed, Reason: ReasonCountry, Refund: true}
+		return nil, store.Outcome{Status: store.Failed, Reason: policy.CountryNotServed, Refund: true}
 	}
 	code, timed, err := o.Vault.Code(w)
 	if err != nil {
@@ -81,7 +81,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
-		return o.composeFailure(w, ReasonTemplate, err)
+		return o.composeFailure(w, delivery.ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
@@ -100,11 +100,11 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request,
 	left time.Duration) (transmit, store.Outcome) {
 	if o.Carrier == nil {
-		return o.composeFailure(w, ReasonOff, errOff)
+		return o.composeFailure(w, reasonNotConfigured, errOff)
 	}
 	text, err := o.Texts.Render(request)
 	if err != nil {
-		return o.composeFailure(w, ReasonTemplate, err)
+		return o.composeFailure(w, delivery.ReasonTemplate, err)
 	}
 	m := sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global),

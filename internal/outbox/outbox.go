@@ -72,16 +72,17 @@ type Sender interface {
 
 // Carrier sends one text message. Implementation: sms.Carriers.
 type Carrier interface {
-	Send(ctx context.Context, m sms.Message) (sms.Receipt, error)
+	Send(ctx context.Context, m sms.Message) (delivery.Receipt, error)
 }
 
-// rationed is a Sender or Carrier that may be suspended. Admits returns how many messages it would
-// try now; delivery.AnyNumber: as many as there are. One without this method is never suspended.
-type rationed interface{ Admits() int }
+// suspendable is a Sender or Carrier that may be suspended. Admits returns how many messages it
+// would try now; delivery.AnyNumber: as many as there are. One without this method is never
+// suspended.
+type suspendable interface{ Admits() int }
 
-// connected is a Sender or Carrier with a bound on the messages that are under way at once. Without
-// this method, Workers is the only bound.
-type connected interface{ MaxConns() int }
+// connLimited is a Sender or Carrier with a bound on the messages that are under way at once.
+// Without this method, Workers is the only bound.
+type connLimited interface{ MaxConns() int }
 
 // Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID
 // (ToldByID). Implementation: *sms.Carriers.

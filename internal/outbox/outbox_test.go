@@ -153,7 +153,7 @@ func TestWhatCannotBeComposedFails(t *testing.T) {
 		outbox.ReasonUnreadable: func(r *vtest.Rig) {
 			r.Svc.Use(keys.Vault{IndexKey: r.Settings.Vault.IndexKey, Ring: vtest.KeyRing(r.T, "k2:"+vtest.NewKey)})
 		},
-		outbox.ReasonTemplate: func(r *vtest.Rig) {
+		delivery.ReasonTemplate: func(r *vtest.Rig) {
 			r.Svc.Change(policy.Set{Purposes: r.Settings.Purposes,
 				Apps: map[string]policy.App{"shop": {Title: "https://shop.example"}}})
 		},
@@ -211,9 +211,9 @@ func TestEndedWhileItWaited(t *testing.T) {
 	vtest.EachInBubble(t, map[string]row{
 		"approved": {func(r *vtest.Rig, id string) error {
 			return vtest.Err(r.Store.Check(r.Context(), storetest.Right(id)))
-		}, outbox.ReasonEnded, 0},
+		}, store.ReasonEnded, 0},
 		"canceled": {func(r *vtest.Rig, id string) error { return vtest.Err(r.Store.Cancel(r.Context(), id)) },
-			outbox.ReasonEnded, 0},
+			store.ReasonEnded, 0},
 		"erased": {func(r *vtest.Rig, _ string) error {
 			return r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))
 		}, store.ReasonErased, 1},

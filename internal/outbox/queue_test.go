@@ -12,7 +12,6 @@ import (
 	"sendcode/internal/delivery"
 	"sendcode/internal/outbox"
 	"sendcode/internal/recipient"
-	"sendcode/internal/sms"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	vtest "sendcode/internal/verification/verificationtest"
@@ -206,7 +205,7 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
 	mail := func(n int) verification.Ask { return vtest.AskFor(vtest.NthAddress(n)) }
 	text := func(n int) verification.Ask { return vtest.TextTo(vtest.NthNumber(n)) }
-	dead := &sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
+	dead := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 	for name, c := range map[string]struct {
 		hanging, other func(n int) verification.Ask
 		hang, failOne  func(r *vtest.Rig)

@@ -23,7 +23,7 @@ func (o *Outbox) recordFailure(s store.Send) {
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
 	if err := o.applySync(context.Background(), p); err != nil {
-		o.Logger.Warn("rejected send not counted yet: limiter unavailable", "send", s.ID, "error", err,
+		o.Logger.Warn("rejected send not counted yet: Redis away", "send", s.ID, "error", err,
 			runbook.Redis.See())
 		o.enqueueSync(p)
 	}
@@ -64,7 +64,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 	o.mu.Unlock()
 	if err != nil {
 		if !known {
-			o.Logger.Warn("refund postponed: limiter unavailable", "send", r.ID, "error", err, runbook.Redis.See())
+			o.Logger.Warn("refund postponed: Redis away", "send", r.ID, "error", err, runbook.Redis.See())
 		}
 		return err
 	}

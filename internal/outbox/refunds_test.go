@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
-	"sendcode/internal/sms"
 	"sendcode/internal/store"
 	"sendcode/quota"
 )
@@ -317,7 +316,7 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ Receipts }{} // a call would panic
-	o.awaitReceipt(t.Context(), store.Work{}, sms.Receipt{Provider: "fake"})
+	o.awaitReceipt(t.Context(), store.Work{}, delivery.Receipt{Provider: "fake"})
 }
 
 func TestBackoff(t *testing.T) {

@@ -58,7 +58,7 @@ func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func
 // Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that
 // refunds it. If a cap refuses the message or the database does not answer, nothing is charged: the
 // function is nil and the error says why.
-func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *sms.Error) {
+func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	charges, caps := b.charges(m, cost)
@@ -67,7 +67,7 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	case err != nil:
 		b.logger.Warn("text message postponed: database unavailable, cost not counted", "error", err,
 			runbook.DatabaseAway.See())
-		return nil, &sms.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
+		return nil, &delivery.Error{Class: delivery.Temporary, Stage: sms.StageBudget}
 	case refusedBy != "":
 		b.stopped(caps[refusedBy].Name)
 		callers := "all"
@@ -77,7 +77,7 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
 			"spend cap reached: text messages not sent", refusedBy,
 			"callers", callers, runbook.TextMessages.See())
-		return nil, &sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
+		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
 	}
 	for _, s := range spent {
 		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {

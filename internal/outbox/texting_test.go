@@ -76,7 +76,7 @@ func TestDeniedCountries(t *testing.T) {
 // is given back.
 func TestCountryDeniedMeanwhile(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		terms := r.Settings.Set
 		terms.Numbers = policy.Numbers{Countries: []string{"FR"}}
@@ -92,15 +92,16 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 // A carrier's answer decides the state of the send and of its place, as with mail.
 func TestWhatACarrierSays(t *testing.T) {
 	for name, c := range map[string]struct {
-		fail sms.Error
+		fail delivery.Error
 		want string
 		free bool
 	}{
-		"rejected":  {sms.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
-		"opted out": {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut}, "failed opted_out", true},
-		"limit":     {sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
-		"unknown":   {sms.Error{Class: delivery.Unknown, Stage: delivery.StageRequest}, "unknown no_answer", false},
-		"temporary": {sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
+		"rejected":  {delivery.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
+		"opted out": {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut}, "failed opted_out", true},
+		"limit":     {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
+		"unknown": {delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest},
+			"unknown no_answer", false},
+		"temporary": {delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
 			"queued temporary_answer", false},
 	} {
 		vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
@@ -121,7 +122,7 @@ func TestOptingOutSuppresses(t *testing.T) {
 		terms := r.Settings.Set
 		terms.SuppressFor = time.Hour
 		r.Svc.Change(terms)
-		r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonOptOut})
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut})
 		r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)
 		a := r.Send(vtest.TextTo(vtest.Mobile))
@@ -136,7 +137,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1,
 			vtest.NthNumber(2): time.Second}
 		for to, hold := range holds {
-			r.Carrier.Fail(&sms.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
+			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
 			a := r.Send(vtest.TextTo(to))
 			r.WantStatus(a, "failed carrier_limit")
 			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a.View.ID).Recipient)
@@ -161,7 +162,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 // A carrier that asks to be left alone is.
 func TestRetryAfterIsHeeded(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.ServeCountries("DE"), func(r *vtest.Rig) {
-		r.Carrier.Fail(&sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429,
+		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 429,
 			RetryAfter: 2 * time.Minute})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		r.Carrier.Fail(nil)

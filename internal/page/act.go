@@ -226,7 +226,7 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
 	case a.Admitted:
-		requestid.Note(ctx, slog.String("app", p.caller.App), slog.String("send", a.View.Send.ID))
+		requestid.AddLogAttrs(ctx, slog.String("app", p.caller.App), slog.String("send", a.View.Send.ID))
 		before := s.Before
 		if a.View.ID != s.ID {
 			before = s.ID
@@ -309,8 +309,8 @@ func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 	return s.withDraft(p, note{Kind: taken})
 }
 
-// checkOnce is check, once for all posts of a double click: each try counts, and a browser keeps the
-// cookie of the last answer alone.
+// checkOnce is check, once for all posts of a double click: each try counts, and a browser keeps
+// the cookie of the last answer alone.
 func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
 	return onceAClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
 }

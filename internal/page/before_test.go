@@ -1,15 +1,11 @@
 package page_test
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"sendcode/internal/code"
-	"sendcode/internal/page"
 	"sendcode/internal/page/pagetest"
-	"sendcode/internal/server"
 	"sendcode/internal/servertest"
 	vtest "sendcode/internal/verification/verificationtest"
 )
@@ -22,15 +18,7 @@ func TestACodeThatComesAfterTheNext(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				r := vtest.NewRig(t, func(*vtest.Settings) {})
 				r.Start()
-				logger := slog.New(slog.DiscardHandler)
-				e := server.New(server.Config{Logger: logger})
-				page.New(page.Config{
-					AppPage: page.AppPage{App: "shop", Title: "Shop",
-						Purposes: []page.Purpose{{Name: "default",
-							Code: code.Shape{Alphabet: code.Digits, Length: 6}}}},
-					Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: logger,
-				}).Register(e)
-				person := pagetest.NewVisitorOf(e)
+				person := pagetest.NewVisitorOn(r)
 				var tabs [2]string
 				show := func(n int, card string, err error) {
 					t.Helper()

@@ -38,7 +38,8 @@ func TestInABrowser(t *testing.T) {
 		aWidgetByItsDocumentation, aWidgetByPhone,
 		aWidgetsOtherChannel, aWidgetWithoutTextMessages, aWidgetInReact, aWidgetInVue, aWidgetInAFormLibrary,
 		aWidgetsModel, aWidgetHasPropertiesEarly, theTableOfCards, wrongCodes, wrongForAnotherCode, aSlipIsMended,
-		ourMessagesArePasted, offline, offlineAtASend,
+		ourMessagesArePasted, offline, offlineAtASend, anEmptyFieldIsExplained, aSlowAnswerIsAwaited,
+		waitsAreTold, aWidgetSpeaksItsLanguage,
 		aReturnByItself, aCodeFromATextMessage, aKnownBrowser, aBounceChangesTheCard, aWidgetKeepsTokens,
 	} {
 		name := runtime.FuncForPC(reflect.ValueOf(test).Pointer()).Name()

@@ -153,18 +153,20 @@ type help struct {
 	OpenIn int64 // ms until it opens by itself; 0: never
 	Facts  []moment
 	Spam   template.HTML
-	Right  template.HTML
+	Wrong  string // text of the link to the field for the recipient
 }
 
 // resendButton is the button that asks for another code, and says when it can be pressed.
 type resendButton struct {
-	Label  string   // while it waits
-	Ready  string   // when it can be pressed
-	Wait   web.Wait // of what stands after the label; MS 0: it can be pressed now
-	Now    string   // what stands there
-	Spoken web.Wait // the same for screen readers
-	Reason string
-	Total  int64   // ms: the whole wait, for the bar
-	Share  float64 // of the whole that is left, in percent
-	Quiet  bool    // it is not the main button of the card
+	Label       string   // while it waits
+	Ready       string   // when it can be pressed
+	Wait        web.Wait // of what stands after the label; MS 0: it can be pressed now
+	Now         string   // what stands there
+	Spoken      web.Wait // the same for screen readers
+	Reason      string
+	Described   web.Wait // the same to the minute, as the button's description
+	Description string
+	Total       int64   // ms: the whole wait, for the bar
+	Share       float64 // of the whole that is left, in percent
+	Quiet       bool    // it is not the main button of the card
 }

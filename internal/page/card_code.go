@@ -119,7 +119,7 @@ func (l *visit) helpFor(v verification.View) *help {
 	if v.Send.Status == store.Unknown {
 		h.Open, h.OpenIn = true, 0
 	}
-	h.Spam, h.Right = l.spamAdvice(), l.t.html("IsAddressRight", "to", v.To)
+	h.Spam, h.Wrong = l.spamAdvice(), l.t["WrongAddress"]
 	h.Facts = []moment{l.t.serverAnswer(v.Send.Status, since), l.nextMailText(v)}
 	return h
 }

@@ -60,14 +60,16 @@ func post(t *testing.T, w *pagetest.World, query, act string, fields ...string) 
 }
 
 var (
-	tags  = regexp.MustCompile(`<[^>]*>`)
-	kinds = regexp.MustCompile(`data-kind="(\w+)"`)
+	tags   = regexp.MustCompile(`<[^>]*>`)
+	joined = regexp.MustCompile(`<span class="joined">(.*?)</span>`) // which parts no words
+	kinds  = regexp.MustCompile(`data-kind="(\w+)"`)
 )
 
 // text is what a person reads.
 func text(page string) string {
 	_, body, _ := strings.Cut(page, "<body")
-	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString("<body"+body, " "))), " ")
+	body = joined.ReplaceAllString("<body"+body, "$1")
+	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(body, " "))), " ")
 }
 
 func kind(page string) string {

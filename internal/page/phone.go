@@ -95,7 +95,7 @@ func (l *visit) likelyCountry(served []string) string {
 func likelyRegions(r *http.Request, configured string) []string {
 	var named, suggested []string
 	languages := r.Header.Get("Accept-Language")
-	for _, tag := range texts.Wanted(languages) {
+	for _, tag := range texts.ParseAcceptLanguage(languages) {
 		region, sure := tag.Region()
 		switch {
 		case !region.IsCountry():

@@ -55,6 +55,20 @@ const faults = `((scope) => {
     const [a, b, c] = [name, own, note].sort((x, y) => x.left - y.left);
     if (a.right > b.left + 1 || b.right > c.left + 1 || a.left < card.left || c.right > card.right) out.push('words over marks: ' + row.innerText);
   }
+  const names = [...scope.querySelectorAll('#card :is(a, button)')].map((e) => e.textContent.replace(/\s+/g, ' ').trim());
+  for (const [i, name] of names.entries()) if (names.indexOf(name) !== i) out.push('two controls are called ' + name);
+  for (const e of all('strong').filter((e) => e.textContent.includes('@'))) {
+    const box = e.closest('p, li').getBoundingClientRect(), range = new Range();
+    range.selectNodeContents(e);
+    const rects = [...range.getClientRects()], width = Math.max(...rects.map((r) => r.right)) - Math.min(...rects.map((r) => r.left));
+    const whole = document.createElement('strong'), lines = new Set(rects.map((r) => Math.round(r.bottom))).size;
+    whole.textContent = e.textContent;
+    Object.assign(whole.style, { position: 'absolute', whiteSpace: 'nowrap' });
+    e.after(whole);
+    if (lines > 1 && whole.getBoundingClientRect().width <= box.width) out.push('an address is broken: ' + e.textContent);
+    whole.remove();
+    if (width > box.width + 1) out.push('an address is cut: ' + e.textContent);
+  }
   if (scope.querySelector('[style]:not(rect)') || scope.querySelector('script:not([src]), style')) out.push('something is inline');
   const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
   const read = (color) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1); return canvas.getImageData(0, 0, 1, 1).data; };
@@ -223,7 +237,7 @@ func TestEachStateHasItsOwnWords(t *testing.T) {
 // drawing has the widget's scripts draw each row of the table, and gives the rows that are drawn
 // otherwise.
 const drawing = `(async (cases) => {
-  const { draw, pick, cards, phones: numbers } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
+  const { draw, pick, cards, phones: numbers, Moment } = window.widget, { mails, phones } = await import('/static/widget/words.en.js');
   const words = { email: mails, sms: { ...mails, ...phones } };
   const windows = { minute: 60, hour: 3600, day: 86400 };
   const notes = { wrong: 'wrong', many: 'many', away: 'away', required: 'required', foreign: 'foreign', length: 'length' };
@@ -247,7 +261,7 @@ const drawing = `(async (cases) => {
     };
     const drawn = draw(words, {
       view, quota, channel, refused: state.refused, note: state.note && { kind: notes[state.note], wait: 5 }, screen: state.screen, known: state.known,
-      channels: ['email', 'sms'], pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
+      channels: ['email', 'sms'], moment: new Moment(), pick, cards, phones: numbers, country: 'DE', countries: [], to: 'ana@example.com',
     });
     const text = (keys) => keys.split(' ').map((key) => !key ? '' : w[key].one ? w[key][tries === 1 ? 'one' : 'other'].replace('{n}', tries) : w[key].replace('{n}', 6)).join(w.Separator);
     const find = (selector) => drawn.querySelector(selector)?.textContent ?? '';
@@ -276,14 +290,14 @@ const pasted = `[
 // rounded is what the widget reckons from waits that may have been rounded up (see
 // TestNothingIsReckonedFromARoundedWait).
 const rounded = `(async () => {
-  const { draw, pick, cards, phones } = widget, { mails } = await import('/static/widget/words.en.js');
+  const { draw, pick, cards, phones, Moment } = widget, { mails } = await import('/static/widget/words.en.js');
   const shown = (wait) => {
     const rule = { name: 'hour', scope: 'recipient', limit: 1, window: 3600, remaining: 0, reset_after: wait, retry_after: wait };
     const quota = { allowed: false, retry_after: wait, blocked_by: 'hour', rules: [rule] };
-    const card = draw({ email: mails }, { quota, pick, cards, phones, channel: 'email', channels: ['email'], refused: true, to: 'ana@example.com' });
-    return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('#again-why').dataset.long].join('; ');
+    const card = draw({ email: mails }, { quota, pick, cards, phones, channel: 'email', channels: ['email'], moment: new Moment(), refused: true, to: 'ana@example.com' });
+    return [card.querySelector('.lead').textContent, card.querySelectorAll('.lead [data-at]').length, card.querySelector('.count').dataset.long, card.querySelector('[role=timer]').dataset.long].join('; ');
   };
-  const lead = 'At most 1 code per hour goes to ana@example.com. Change it; 0; ';
+  const lead = 'At most 1 code per hour goes to ana@example.com. Change the address; 0; ';
   return [[3600, lead + 'at {c} · {d}; You can request another code at {c}, in {d}.'], [3693, lead + 'at {c}; You can request it at {c}.']]
     .map(([wait, want]) => [shown(wait), want]).filter(([got, want]) => got !== want).map(String);
 })()`

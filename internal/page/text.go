@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"html/template"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func (t words) forChannel(ch recipient.Channel) words { return languages()[t["La
 
 // scripted are the keys of the texts that the script says by itself.
 var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "AvailableNow", "Offline", "Online",
-	"Checking", "Trouble"}
+	"OneMoment", "Trouble"}
 
 // Scripted returns these texts as JSON.
 func (k *card) Scripted() (string, error) {
@@ -61,10 +62,15 @@ func (t words) plural(key string, n int) string {
 	return t.fill(key+"."+texts.PluralForm(language.Make(t["Lang"]), n), "n", strconv.Itoa(n))
 }
 
-// html is fill for HTML: values are set in bold, and everything is escaped.
+// afterHyphen matches, in HTML, hyphens and the character that follows. Lines break between them.
+var afterHyphen = regexp.MustCompile(`-+(?:&[#\w]+;|.)?`)
+
+// html is fill for HTML: values are set in bold, and everything is escaped. No line breaks at the
+// hyphens of a value, which may be an address.
 func (t words) html(key string, pairs ...string) template.HTML {
 	for i := 1; i < len(pairs); i += 2 {
-		pairs[i] = `<strong dir="auto">` + string(escapeHTML(pairs[i])) + "</strong>"
+		value := afterHyphen.ReplaceAllString(string(escapeHTML(pairs[i])), `<span class="joined">$0</span>`)
+		pairs[i] = `<strong dir="auto">` + value + "</strong>"
 	}
 	return template.HTML(fill(string(escapeHTML(t[key])), pairs...))
 }

@@ -173,6 +173,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	}
 	b.Wait, b.Now = t.countdown("Again", wait, "")
 	b.Spoken, b.Reason = t.countdown("Timer", wait, "")
+	b.Described, b.Description = t.waitInMinutes(wait)
 	if wait > whole { // it was rounded up, and is no duration
 		b.Wait.Long, b.Spoken.Long = t["AgainClock"], t["AnotherAt"]
 	}

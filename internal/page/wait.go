@@ -66,6 +66,16 @@ func (t words) countdown(key string, d time.Duration, done string) (wait web.Wai
 	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationUp(d))
 }
 
+// waitInMinutes is countdown for a button's description, which a screen reader may say again
+// whenever it changes: it changes with the minutes alone.
+func (t words) waitInMinutes(d time.Duration) (wait web.Wait, now string) {
+	wait = web.Wait{MS: quota.Milliseconds(d), Short: t["AvailableWithin"], Long: t["AgainClock"]}
+	if d < clockFrom {
+		return wait, fill(wait.Short, "d", t.durationUp((d + time.Minute - 1).Truncate(time.Minute)))
+	}
+	return wait, t.fill("AgainElse", "d", t.durationUp(d))
+}
+
 // few is how many places may be left of a rule before the card shows its rules unasked.
 const few = 2
 

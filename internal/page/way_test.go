@@ -161,6 +161,86 @@ func typesWrongCodes(b *tab) {
 	b.focused("heading")
 }
 
+// anEmptyFieldIsExplained each time that it is submitted: what to enter, at first and once more.
+func anEmptyFieldIsExplained(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, func(b *tab) {
+		b.card("code")
+		b.focus("code")
+		b.keys(kb.Enter)
+		b.card("code", "Enter the code from the mail.")
+		b.says("Enter the code from the mail.")
+		before := eval[int](b, `said.length`)
+		b.click("#check")
+		b.until(fmt.Sprintf(`said.length > %d && said.at(-1).startsWith('Enter the code from the mail.')`, before))
+		b.focused("code")
+		is(b, b.world.Codes.Checks(), 0)
+	})
+}
+
+// aSlowAnswerIsAwaited aloud: a screen reader is told that a request is under way.
+func aSlowAnswerIsAwaited(t *testing.T, browser context.Context) {
+	onPageAndWidget(t, browser, func(b *tab) {
+		b.card("code")
+		b.pass(61 * time.Second)
+		b.ready()
+		letGo := b.world.Codes.BlockSends()
+		b.click("#again")
+		b.says("One moment…")
+		letGo()
+		b.says("Check your mail")
+	})
+}
+
+// waitsAreTold as they are: the button that waits is described by a text that changes with each
+// minute, and not with each second; and what is said of a wait is what is left of it then.
+func waitsAreTold(t *testing.T, browser context.Context) {
+	test := func(b *tab) {
+		told := func(text string) {
+			b.Helper()
+			b.until(b.q("#"+eval[string](b, b.q("#again")+`.getAttribute('aria-describedby')`)) +
+				fmt.Sprintf(`.textContent === %q`, text))
+		}
+		const timer = `[role=timer]`
+		pass := func(d time.Duration) { // nothing is asked meanwhile
+			b.Helper()
+			b.world.Advance(d)
+			b.run(fmt.Sprintf(`jump(%d, %[1]d)`, d.Milliseconds()))
+		}
+		b.card("code", "Send again in")
+		b.run(`freeze()`)
+		told("Available within 3 min.")
+		pass(130 * time.Second)
+		told("Available within 1 min.")
+		before := eval[string](b, b.q(timer)+`.textContent`)
+		pass(5 * time.Second)
+		b.until(b.q(timer) + fmt.Sprintf(`.textContent !== %q`, before))
+		told("Available within 1 min.")
+		b.focus("code")
+		for n := range 5 {
+			b.keys(fmt.Sprint("11111", n))
+			b.await("an answer", func() bool { return b.world.Codes.Checks() == n+1 })
+			b.until(b.q("#code:placeholder-shown") + ` || ` + b.q("[data-kind=ended]"))
+		}
+		b.card("ended")
+		b.says("Too many wrong codes. ")
+		is(b, strings.TrimSpace(eval[string](b, `said.at(-1)`)),
+			"Too many wrong codes. "+eval[string](b, b.q(timer)+`.textContent`))
+		pass(time.Minute)
+		told("")
+	}
+	rule := every(3 * time.Minute)
+	t.Run("page", func(t *testing.T) {
+		w := accepting(t, rule)
+		post(t, w, "", "send", "to", pagetest.Address)
+		test(visiting(t, browser, w))
+	})
+	t.Run("widget", func(t *testing.T) {
+		b := embedded(t, browser, accepting(t, rule), pagetest.Look{}, tag(""))
+		b.asked(pagetest.Address)
+		test(b)
+	})
+}
+
 // wrongForAnotherCode: what was wrong is asked for anew once another message was sent, which may
 // have another code.
 func wrongForAnotherCode(t *testing.T, browser context.Context) {
@@ -275,7 +355,7 @@ func losesItsConnection(b *tab) {
 	}
 	b.do(pagetest.Offline(false))
 	b.until(b.q("#offline") + `.hidden`)
-	b.until(`said.includes("You're back online. Your code is being checked.")`)
+	b.until(`said.includes("You're back online.")`)
 	b.card("code", "That code is wrong. 4 tries left.")
 	is(b, w.Codes.Checks(), 1)
 	b.do(pagetest.Offline(true))

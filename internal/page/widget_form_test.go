@@ -256,3 +256,12 @@ func aWidgetInNoLanguageOfOurs(t *testing.T, browser context.Context) {
 	is(t, eval[string](b, b.q("#frame")+`.lang`), "en")
 	b.await("a word to the developer", func() bool { return b.told("no texts in xx") })
 }
+
+// aWidgetSpeaksItsLanguage also to screen readers, whatever the language of the page around.
+func aWidgetSpeaksItsLanguage(t *testing.T, browser context.Context) {
+	b := embedded(t, browser, world(t), pagetest.Look{}, tag(`locale="ar"`))
+	b.card("ask")
+	for _, part := range []string{"#card", "#offline", "#say"} {
+		is(t, eval[string](b, `(({ lang, dir }) => lang + ' ' + dir)(`+b.q(part)+`.closest('[lang]') ?? {})`), "ar rtl")
+	}
+}

@@ -6,8 +6,8 @@ type State int
 
 // The states of a connection.
 const (
-	Unknown State = iota // the connection or the system can't be asked
-	Quiet                // nothing waits
+	unknown State = iota // the connection or the system can't be asked
+	quiet                // nothing waits
 	Bytes                // bytes that are not read yet
 	Ended                // the end of the stream, or an error
 )

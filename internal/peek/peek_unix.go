@@ -11,7 +11,7 @@ import (
 func At(conn net.Conn) State {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
-		return Unknown
+		return unknown
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -23,7 +23,7 @@ func At(conn net.Conn) State {
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		switch {
 		case err == syscall.EAGAIN, err == syscall.EINTR:
-			found = Quiet
+			found = quiet
 		case n > 0:
 			found = Bytes
 		}

@@ -103,31 +103,31 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 	return signed.CompactSerialize()
 }
 
-// ErrInvalid says that a token is not a proof of this service: it is malformed, or signed by
+// errInvalid says that a token is not a proof of this service: it is malformed, or signed by
 // another key.
-var ErrInvalid = errors.New("proof: not a proof of this service")
+var errInvalid = errors.New("proof: not a proof of this service")
 
 // VerifySignature verifies a proof's signature and returns its claims and when it expires; the
-// caller compares that with now. Error: ErrInvalid.
+// caller compares that with now. It fails if the token is not a proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
 	// go-jose ignores the last bits of a part, and line ends: one proof would have many texts
 	for part := range strings.SplitSeq(token, ".") {
 		decoded, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil || base64.RawURLEncoding.EncodeToString(decoded) != part {
-			return Claims{}, time.Time{}, ErrInvalid
+			return Claims{}, time.Time{}, errInvalid
 		}
 	}
 	parsed, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{jose.EdDSA})
 	if err != nil || len(parsed.Headers) != 1 || !slices.Contains(s.ring.IDs(), parsed.Headers[0].KeyID) {
-		return Claims{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, errInvalid
 	}
 	key, err := s.key(parsed.Headers[0].KeyID)
 	if err != nil {
-		return Claims{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, errInvalid
 	}
 	var c jwtClaims
 	if parsed.Claims(key.Public(), &c) != nil || c.Issuer != issuer || len(c.Audience) != 1 || c.Expiry == nil {
-		return Claims{}, time.Time{}, ErrInvalid
+		return Claims{}, time.Time{}, errInvalid
 	}
 	return Claims{ID: c.ID, App: c.Audience[0], Recipient: c.Subject, Channel: c.Channel, Purpose: c.Purpose,
 			Test: c.Test},

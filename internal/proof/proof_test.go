@@ -107,7 +107,7 @@ func TestForgedProofs(t *testing.T) {
 		"cut":          token[:len(token)-3],
 		"other claims": parts[0] + "." + claims + "." + parts[2],
 	} {
-		if f, _, err := s.VerifySignature(token); !errors.Is(err, ErrInvalid) {
+		if f, _, err := s.VerifySignature(token); !errors.Is(err, errInvalid) {
 			t.Errorf("%s: %+v, %v", what, f, err)
 		}
 		if c, err := verify(t, s, token, now); err == nil {
@@ -155,7 +155,7 @@ func TestAProofHasOneText(t *testing.T) {
 		}
 	}
 	for _, other := range others {
-		if c, _, err := s.VerifySignature(other); !errors.Is(err, ErrInvalid) {
+		if c, _, err := s.VerifySignature(other); !errors.Is(err, errInvalid) {
 			t.Errorf("%q is taken: %+v, %v", other, c, err)
 		}
 	}

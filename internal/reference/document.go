@@ -13,27 +13,27 @@ import (
 // others are empty.
 type document struct {
 	Info       struct{ Title, Version, Description string }
-	Paths      named[named[operation]]
-	Webhooks   named[named[operation]]
+	Paths      orderedMapping[orderedMapping[operation]]
+	Webhooks   orderedMapping[orderedMapping[operation]]
 	Components struct {
-		Schemas         named[schema]
+		Schemas         orderedMapping[schema]
 		Parameters      map[string]parameter
 		RequestBodies   map[string]body `yaml:"requestBodies"`
 		Responses       map[string]response
 		Headers         map[string]header
-		SecuritySchemes named[struct{ Description string }] `yaml:"securitySchemes"`
+		SecuritySchemes orderedMapping[struct{ Description string }] `yaml:"securitySchemes"`
 	}
 }
 
-// named is a mapping in the order of the document.
-type named[T any] []struct {
+// orderedMapping is a mapping in the order of the document.
+type orderedMapping[T any] []struct {
 	Name  string
 	Value T
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (n *named[T]) UnmarshalYAML(node *yaml.Node) error {
-	*n = make(named[T], len(node.Content)/2)
+func (n *orderedMapping[T]) UnmarshalYAML(node *yaml.Node) error {
+	*n = make(orderedMapping[T], len(node.Content)/2)
 	for i := range *n {
 		(*n)[i].Name = node.Content[2*i].Value
 		if err := node.Content[2*i+1].Decode(&(*n)[i].Value); err != nil {
@@ -48,7 +48,7 @@ type operation struct {
 	Summary, Description string
 	Parameters           []parameter
 	RequestBody          *body `yaml:"requestBody"`
-	Responses            named[response]
+	Responses            orderedMapping[response]
 }
 
 type parameter struct {
@@ -61,14 +61,14 @@ type parameter struct {
 
 type body struct {
 	Ref     string `yaml:"$ref"`
-	Content named[media]
+	Content orderedMapping[media]
 }
 
 type response struct {
 	Ref         string `yaml:"$ref"`
 	Description string
-	Headers     named[header]
-	Content     named[media]
+	Headers     orderedMapping[header]
+	Content     orderedMapping[media]
 }
 
 type header struct {
@@ -113,7 +113,7 @@ type schema struct {
 	Format, Pattern, Description string
 	Enum, Required               []string
 	Const, Default, Example      any
-	Properties                   named[schema]
+	Properties                   orderedMapping[schema]
 	Items                        *schema
 	AllOf                        []schema `yaml:"allOf"`
 	OneOf                        []schema `yaml:"oneOf"`

@@ -23,7 +23,7 @@ import (
 
 // Database writes the rows. Implementation: sqldb.DB.
 type Database interface {
-	Refused(ctx context.Context, refusals []store.Row) error
+	RecordRefusals(ctx context.Context, refusals []store.Row) error
 }
 
 // Batch collects refusals until Flush writes them. Safe for concurrent use.
@@ -277,7 +277,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	if err := r.db.Refused(ctx, batch); err != nil {
+	if err := r.db.RecordRefusals(ctx, batch); err != nil {
 		r.logger.Warn("could not store refusals; retrying", "count", len(batch), "error", err,
 			runbook.DatabaseAway.See())
 		r.putBack(batch)

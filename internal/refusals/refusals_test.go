@@ -166,7 +166,7 @@ func TestDistinctRecipients(t *testing.T) {
 // hung is a database that takes a batch and does not answer.
 type hung struct{ taken, release chan struct{} }
 
-func (h hung) Refused(context.Context, []store.Row) error {
+func (h hung) RecordRefusals(context.Context, []store.Row) error {
 	h.taken <- struct{}{}
 	<-h.release
 	return nil

@@ -16,7 +16,7 @@ import (
 // scheme is how a provider authenticates a request.
 type scheme string
 
-// The schemes, the strongest first. Header and Basic send the secret itself with each request, and
+// The schemes, the strongest first. Header and basic send the secret itself with each request, and
 // do not protect the body. Use them only over TLS, and only if the provider offers nothing
 // stronger.
 const (
@@ -24,7 +24,7 @@ const (
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
 	Mailgun          scheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
 	Header           scheme = "header"            // the secret itself in a header
-	Basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
 	// a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
 	SNS scheme = "sns"
 )
@@ -61,7 +61,7 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 		return a.verifyMailgun(body, now)
 	case Header:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
-	case Basic:
+	case basic:
 		_, password, ok := (&http.Request{Header: h}).BasicAuth()
 		return a.matchesSecret([]byte(password)) && ok
 	}

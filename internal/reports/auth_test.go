@@ -114,7 +114,7 @@ func TestSecretsThatTravel(t *testing.T) {
 	for _, bad := range []string{"", "Bearer ", "Bearer x", "Bearer Bearer " + secret, "Token " + secret} {
 		s.checks(t, bad, headers("X-Token", bad), "", now, false)
 	}
-	s.Auth.Scheme = Basic
+	s.Auth.Scheme = basic
 	basic := func(user, password string) http.Header {
 		r := &http.Request{Header: http.Header{}}
 		r.SetBasicAuth(user, password)

@@ -72,8 +72,8 @@ type Shape struct {
 	Detail []Path `yaml:"detail,omitempty"`
 }
 
-// ErrMalformed: a body is not JSON of the source's shape.
-var ErrMalformed = errors.New("reports: the body cannot be read")
+// errMalformed: a body is not JSON of the source's shape.
+var errMalformed = errors.New("reports: the body cannot be read")
 
 // Bounds of one request.
 const (

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/jsonpath"
 )
 
-// Parse returns the events in a body, a list or one, in their order. Its error wraps ErrMalformed.
+// Parse returns the events in a body, a list or one, in their order. It fails if the body is not
+// JSON of the source's shape.
 func (s Source) Parse(body []byte) ([]Event, error) {
 	value, err := decode(body)
 	if err != nil {
@@ -26,12 +27,12 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 		list = []any{value}
 	}
 	if len(list) > maxEvents {
-		return nil, ErrMalformed
+		return nil, errMalformed
 	}
 	var all []Event
 	for _, one := range list {
 		if _, ok := one.(map[string]any); !ok {
-			return nil, ErrMalformed
+			return nil, errMalformed
 		}
 		all = append(all, s.Shape.parseEvent(one))
 	}
@@ -158,13 +159,13 @@ func firstText(value any, paths []Path) string {
 // written.
 func decode(body []byte) (any, error) {
 	if len(body) > MaxBody {
-		return nil, ErrMalformed
+		return nil, errMalformed
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var value any
 	if d.Decode(&value) != nil || d.More() {
-		return nil, ErrMalformed
+		return nil, errMalformed
 	}
 	return value, nil
 }

@@ -2,11 +2,12 @@ package reports
 
 import (
 	"errors"
-	"sendcode/internal/jsonpath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sendcode/internal/jsonpath"
 
 	"github.com/google/uuid"
 )
@@ -96,7 +97,7 @@ func TestParseLists(t *testing.T) {
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
 		"[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
 	} {
-		if got, err := general.Parse([]byte(bad)); !errors.Is(err, ErrMalformed) {
+		if got, err := general.Parse([]byte(bad)); !errors.Is(err, errMalformed) {
 			t.Errorf("%.20s: %v, %v", bad, got, err)
 		}
 	}
@@ -111,7 +112,7 @@ func FuzzParse(f *testing.F) {
 			t.Error("signed by chance")
 		}
 		got, err := general.Parse(body)
-		if err != nil && (!errors.Is(err, ErrMalformed) || got != nil) {
+		if err != nil && (!errors.Is(err, errMalformed) || got != nil) {
 			t.Fatalf("%v, %v", got, err)
 		}
 		again, _ := general.Parse(body)

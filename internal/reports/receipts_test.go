@@ -71,7 +71,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 			case 1:
 				return sms.Report{}, false, nil
 			case 2:
-				return sms.Report{}, false, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+				return sms.Report{}, false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
 					Status: 503}
 			}
 			return sms.Report{Delivered: delivered}, true, nil
@@ -98,7 +98,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 // erased, is asked no more.
 func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage}
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage}
 	}}
 	inquiring(t, o, func(r *vtest.Rig) {
 		told := r.Send(vtest.TextTo(vtest.Mobile))

@@ -122,9 +122,9 @@ func From(ctx context.Context) string {
 	return ""
 }
 
-// Note adds attributes to the request's access line. Without a request it does nothing. Never note
-// a recipient or an ID that gives access.
-func Note(ctx context.Context, attrs ...slog.Attr) {
+// AddLogAttrs adds attributes to the request's access line. Without a request it does nothing.
+// Never note a recipient or an ID that gives access.
+func AddLogAttrs(ctx context.Context, attrs ...slog.Attr) {
 	if r, ok := ctx.Value(key{}).(*request); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -132,8 +132,8 @@ func Note(ctx context.Context, attrs ...slog.Attr) {
 	}
 }
 
-// Notes returns what was noted.
-func Notes(ctx context.Context) []slog.Attr {
+// LogAttrs returns what was noted.
+func LogAttrs(ctx context.Context) []slog.Attr {
 	r, ok := ctx.Value(key{}).(*request)
 	if !ok {
 		return nil

@@ -59,10 +59,10 @@ func TestLines(t *testing.T) {
 	}
 	out.Reset()
 	logger.Info("of no request")
-	requestid.Note(t.Context(), slog.String("app", "lost"))
-	requestid.Note(ctx, slog.String("app", "shop"))
-	if notes := requestid.Notes(ctx); strings.Contains(out.String(), "_id") || len(notes) != 1 ||
-		requestid.Notes(t.Context()) != nil {
+	requestid.AddLogAttrs(t.Context(), slog.String("app", "lost"))
+	requestid.AddLogAttrs(ctx, slog.String("app", "shop"))
+	if notes := requestid.LogAttrs(ctx); strings.Contains(out.String(), "_id") || len(notes) != 1 ||
+		requestid.LogAttrs(t.Context()) != nil {
 		t.Errorf("%s, %v", &out, notes)
 	}
 }

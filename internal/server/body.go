@@ -100,7 +100,7 @@ func decodeProblem(err error, body []byte) error {
 		return malformedJSON("The body is not valid JSON", body, syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
 		name := map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}
-		return &Problem{Kind: UnknownField, Extra: place(body, meaning.ByteOffset, name)}
+		return &Problem{Kind: unknownField, Extra: place(body, meaning.ByteOffset, name)}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",

@@ -53,11 +53,11 @@ var table = []func(error) *Problem{
 		}
 		return p
 	},
-	forError(verification.ErrBusy, Problem{Kind: Conflict, Header: http.Header{"Retry-After": {"1"}}}),
-	forError(verification.ErrOtherRequest, Problem{Kind: KeyReused}),
-	forError(verification.ErrCallerChecks, Problem{Kind: CallerChecks}),
-	forError(redemption.ErrRedeemed, Problem{Kind: ProofRedeemed}),
-	forError(redemption.ErrErased, Problem{Kind: Erased}),
+	forError(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	forError(verification.ErrOtherRequest, Problem{Kind: keyReused}),
+	forError(verification.ErrCallerChecks, Problem{Kind: callerChecks}),
+	forError(redemption.ErrRedeemed, Problem{Kind: proofRedeemed}),
+	forError(redemption.ErrErased, Problem{Kind: erased}),
 	forType(func(e *echo.HTTPError) *Problem {
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil
@@ -97,7 +97,7 @@ func forError(target error, problem Problem) func(error) *Problem {
 
 // kindForStatus returns the most general kind for a status that echo or a middleware chose.
 func kindForStatus(status int) Kind {
-	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, MethodNotAllowed, TooLarge, UnsupportedMedia,
+	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
 		TooManyAttempts, Unavailable} {
 		if k.Status == status {
 			return k

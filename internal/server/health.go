@@ -40,53 +40,6 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// Recent runs a check in the background, at most once a second, and keeps its result: a part that
-// hangs delays no answer. Safe for concurrent use.
-type Recent struct {
-	Check func(context.Context) error // not with the caller's deadline
-
-	mu      sync.Mutex
-	at      time.Time     // when the last check began
-	running chan struct{} // closed when the present check ends; nil: there is none
-	err     error         // of the last check that ended
-}
-
-// How long the result of a Recent is kept, and how long Get waits for a newer one.
-const (
-	fresh      = time.Second
-	RecentWait = 250 * time.Millisecond
-)
-
-// Get returns the result of the last check. If that began a second ago, it begins another one, and
-// waits for it for RecentWait.
-func (r *Recent) Get(ctx context.Context) error {
-	r.mu.Lock()
-	if r.running == nil && time.Since(r.at) >= fresh {
-		r.at, r.running = time.Now(), make(chan struct{})
-		go r.run(context.WithoutCancel(ctx), r.running)
-	}
-	running := r.running
-	r.mu.Unlock()
-	if running != nil {
-		select {
-		case <-running:
-		case <-time.After(RecentWait):
-		case <-ctx.Done():
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-func (r *Recent) run(ctx context.Context, ended chan struct{}) {
-	err := r.Check(ctx)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.err, r.running = err, nil
-	close(ended)
-}
-
 // Check returns why a part is away or slow; nil if it is well. It must answer soon.
 type Check func(context.Context) *Reason
 

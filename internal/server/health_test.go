@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sendcode/internal/servertest"
@@ -13,7 +12,7 @@ import (
 func TestReadiness(t *testing.T) {
 	broken := errors.New("dial tcp 192.0.2.1:6379: refused")
 	const redisText = "Redis does not answer or can't write: the database decides for recipients, each process for other rules."
-	away := &Reason{Word: "limiter_unreachable", Err: broken}
+	away := &Reason{Word: "redis_away", Err: broken}
 	for _, c := range []struct {
 		name            string
 		database, redis *Reason
@@ -21,14 +20,15 @@ func TestReadiness(t *testing.T) {
 		body            string
 	}{
 		{"all there", nil, nil, 200, "ok"},
-		{"redis away", nil, away, 200, "degraded: limiter_unreachable: " + redisText},
+		{"redis away", nil, away, 200, "degraded: redis_away: " + redisText},
 		{"redis refuses", nil, &Reason{Word: "redis_no_permission", Err: broken}, 200,
 			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
-		{"database away", &Reason{Word: "log_full", Err: broken}, away, 200,
-			"degraded: log_full: The database has no room left to write.\ndegraded: limiter_unreachable: " + redisText},
-		{"database away here alone", &Reason{Word: "log_full", Also: "other_replica", Unready: true, Err: broken}, away,
+		{"database away", &Reason{Word: "database_full", Err: broken}, away, 200,
+			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
+		{"database away here alone", &Reason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
+			away,
 			503,
-			"unavailable: log_full: The database has no room left to write. Another replica can write.\ndegraded: limiter_unreachable: " + redisText},
+			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
 	} {
 		e, _ := testServer(t)
 		var h Health
@@ -51,7 +51,7 @@ func TestReadiness(t *testing.T) {
 func TestReasonsSince(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health
-		word := "log_full"
+		word := "database_full"
 		h.MarkStarted(func(context.Context) *Reason {
 			if word == "" {
 				return nil
@@ -71,7 +71,7 @@ func TestReasonsSince(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		for _, next := range []string{"log_read_only", "", "log_read_only"} {
+		for _, next := range []string{"database_read_only", "", "database_read_only"} {
 			if word = next; next == "" {
 				_ = h.Reasons(t.Context())
 			} else if got := since(); got != 0 {
@@ -79,29 +79,5 @@ func TestReasonsSince(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-	})
-}
-
-// A check that hangs delays no answer, runs once at a time, and is heard when it ends.
-func TestRecent(t *testing.T) {
-	servertest.Bubble(t, func(t *testing.T) {
-		looks, away := 0, errors.New("away")
-		hanging := make(chan struct{})
-		r := Recent{Check: func(context.Context) error { looks++; <-hanging; return away }}
-		for range 10 {
-			began := time.Now()
-			if err := r.Get(t.Context()); err != nil || time.Since(began) != RecentWait {
-				t.Errorf("%v after %v", err, time.Since(began))
-			}
-			time.Sleep(fresh)
-		}
-		close(hanging)
-		synctest.Wait()
-		for range 10 {
-			if err := r.Get(t.Context()); err != away {
-				t.Error(err)
-			}
-		}
-		servertest.Same(t, "checks", looks, 2)
 	})
 }

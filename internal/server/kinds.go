@@ -40,7 +40,7 @@ var (
 		"Send one JSON object in UTF-8 in which no name stands twice. `line` and `column` say where reading stopped (from 1; columns in " +
 			"characters), `position` says it in bytes from 0. `field` is a name that stands twice. Nothing was done.",
 		sayOurs})
-	UnknownField = kind(Kind{"unknown-field", http.StatusBadRequest, "Unknown field",
+	unknownField = kind(Kind{"unknown-field", http.StatusBadRequest, "Unknown field",
 		"The body has a field that this address does not know.",
 		"`field` names it, `line` and `column` say where it stands. Names are case-sensitive; /docs has all of them. Nothing was done.",
 		sayOurs})
@@ -67,29 +67,29 @@ var (
 		"Compare the address with /docs. What another app opened is not found, nor is for a public key what a back end opened, nor what was " +
 			"erased. If the ID was good before, ask for a new code.",
 		"This code is not known any more. Ask for a new one."})
-	MethodNotAllowed = kind(Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
+	methodNotAllowed = kind(Kind{"method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed",
 		"This address does not know the method of the request; the header Allow names those that it knows.",
 		"Use one of the methods in `Allow`.", sayOurs})
-	Conflict = kind(Kind{"conflict", http.StatusConflict, "Conflict",
+	conflict = kind(Kind{"conflict", http.StatusConflict, "Conflict",
 		"Another request with the same Idempotency-Key is being worked on.",
 		"Repeat the same request with the same key after `Retry-After` seconds: it then has the answer of the first.",
 		"We are still working on it. One moment."})
 	NotDone = kind(Kind{"not-done", http.StatusConflict, "Not done",
 		"What was asked for is not possible any more, or a rule is against it.",
 		"`detail` says which. The attempt is recorded, and nothing else was done.", sayOurs})
-	ProofRedeemed = kind(Kind{"proof-redeemed", http.StatusConflict, "Proof redeemed before",
+	proofRedeemed = kind(Kind{"proof-redeemed", http.StatusConflict, "Proof redeemed before",
 		"This proof or reference was exchanged for the address before.",
 		"Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
 			"refuse the sign-in.",
 		"This sign-in was used already. Please start again."})
-	CallerChecks = kind(Kind{"caller-checks", http.StatusConflict, "The caller checks this code",
+	callerChecks = kind(Kind{"caller-checks", http.StatusConflict, "The caller checks this code",
 		"The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
 		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.", sayOurs})
-	Erased = kind(Kind{"erased", http.StatusGone, "Erased",
+	erased = kind(Kind{"erased", http.StatusGone, "Erased",
 		"The recipient was erased since, so its address is not kept any more.",
 		"Nothing brings the address back. Have the person ask for a new code.",
 		"Please confirm your address again."})
-	KeyReused = kind(Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
+	keyReused = kind(Kind{"idempotency-key-reused", http.StatusUnprocessableEntity, "Idempotency-Key used before",
 		"This Idempotency-Key came with another request in the last 24 hours.",
 		"Use a new key for a new request, and the same key with the same body for a repetition. Nothing was done.",
 		sayOurs})
@@ -120,12 +120,12 @@ var (
 		"Too many wrong admin tokens came from your network.",
 		"Wait as long as `Retry-After` says. A right token is taken meanwhile.",
 		"Too many attempts. Try again at 14:32."})
-	TooManyRequests = kind(Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests",
+	tooManyRequests = kind(Kind{"too-many-requests", http.StatusTooManyRequests, "Too many requests",
 		"Browsers of your network made too many requests in the last minute.",
 		"Wait `retry_after` seconds. Nothing was done, and nothing was counted against a recipient. Requests with a secret key have no such " +
 			"limit.",
 		"Your network makes too many requests. Try again in a minute."})
-	Internal = kind(Kind{"internal", http.StatusInternalServerError, "Internal error",
+	internalError = kind(Kind{"internal", http.StatusInternalServerError, "Internal error",
 		"Something went wrong in the service.",
 		"Repeat the request later, a send with the same Idempotency-Key. The operator of the service finds the cause in the log by `request_id`.",
 		sayOurs})

@@ -112,7 +112,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 
 func TestLanguageOfProblems(t *testing.T) {
 	e, _ := testServer(t)
-	refusal := RetryLater(TooManyRequests, "Try again in 42 s.", 42)
+	refusal := RetryLater(tooManyRequests, "Try again in 42 s.", 42)
 	e.GET("/v1/x", func(echo.Context) error { return refusal })
 	for header, want := range map[string][3]string{
 		"": {"en", "Too many requests", "Try again in 42 s."}, "*": {"en", "Too many requests", "Try again in 42 s."},
@@ -140,7 +140,7 @@ func TestLanguageOfProblems(t *testing.T) {
 			t.Errorf("%q: %v", header, p)
 		}
 	}
-	if refusal.Kind != TooManyRequests {
+	if refusal.Kind != tooManyRequests {
 		t.Error("a translation changed the problem itself")
 	}
 }

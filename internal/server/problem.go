@@ -183,7 +183,7 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	_, answered := errors.AsType[*Problem](err)
 	_, held := errors.AsType[*verification.HeldError](err)
 	switch {
-	case ctx.Err() != nil || kind != Internal && (kind != Unavailable || bare || answered || held):
+	case ctx.Err() != nil || kind != internalError && (kind != Unavailable || bare || answered || held):
 	case errors.Is(err, keys.ErrUnknownKey):
 		logger.ErrorContext(ctx, "request needs missing key", "problem", kind.Slug, "error", err, runbook.Keys.See())
 	default:
@@ -201,5 +201,5 @@ func ProblemOf(err error) *Problem {
 			return p
 		}
 	}
-	return &Problem{Kind: Internal}
+	return &Problem{Kind: internalError}
 }

@@ -25,7 +25,7 @@ func TestLinesOfARequestHaveItsID(t *testing.T) {
 	e := New(Config{Logger: logger})
 	e.GET("/v1/x", func(c echo.Context) error {
 		logger.With("part", "log").WarnContext(c.Request().Context(), "within")
-		requestid.Note(c.Request().Context(), slog.String("app", "shop"))
+		requestid.AddLogAttrs(c.Request().Context(), slog.String("app", "shop"))
 		return errors.New("broken")
 	})
 	e.GET("/v1/panic", func(echo.Context) error { panic("the code is 123456") })

@@ -147,6 +147,6 @@ func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 // wait.
 func RequestRefused(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return RetryLater(TooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".",
+	return RetryLater(tooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".",
 		seconds)
 }

@@ -101,8 +101,8 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 
 // accessLog logs one line for each request, with the route's template and not the path, which may
 // have secret IDs, with the client's /24 or /48, as the database of sends keeps it, and with what
-// was noted (requestid.Note): app, key, send. A request whose client has left goes no further; see
-// errLeft.
+// was noted (requestid.AddLogAttrs): app, key, send. A request whose client has left goes no
+// further; see errLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -131,7 +131,7 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 			if _, network := networksOf(ClientIP(c)); network.IsValid() {
 				line = append(line, slog.String("network", network.String()))
 			}
-			logger.LogAttrs(ctx, level, "request", append(line, requestid.Notes(ctx)...)...)
+			logger.LogAttrs(ctx, level, "request", append(line, requestid.LogAttrs(ctx)...)...)
 			return nil
 		}
 	}

@@ -240,9 +240,9 @@ func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, e
 type carrier struct{ *Replica }
 
 // Send implements outbox.Carrier.
-func (s carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, error) {
 	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
-	return sms.Receipt{Provider: "carrier.example", Code: "202"}, err
+	return delivery.Receipt{Provider: "carrier.example", Code: "202"}, err
 }
 
 // deliver delivers a message to the simulated provider, with random faults. Error: a

@@ -17,7 +17,6 @@ import (
 	"sendcode/internal/keys"
 	"sendcode/internal/policy"
 	"sendcode/internal/recipient"
-	"sendcode/internal/server"
 	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/verification/verificationtest"
@@ -116,7 +115,6 @@ func (w *world) start(index, life int) *Replica {
 		died: make(chan struct{})}
 	r.db = w.db.Replica()
 	r.db.SetHook(r.access)
-	logger := w.logger(r.name)
 	skew := time.Duration(source(w.plan.Seed, "skew "+r.name).IntN(800)-400) * time.Millisecond
 	now := func() time.Time { return time.Now().Add(skew) }
 	waits := source(w.plan.Seed, "waits "+r.name)
@@ -128,8 +126,7 @@ func (w *world) start(index, life int) *Replica {
 	}
 	r.Parts = core.Parts{
 		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
-		Logger: logger, Now: now,
-		Random: random, Transport: receiver{r},
+		Logger: w.logger(r.name), Now: now, Random: random, Transport: receiver{r},
 	}
 	if w.options.Break != nil {
 		w.options.Break(r)
@@ -147,11 +144,9 @@ func (w *world) start(index, life int) *Replica {
 	}
 	r.vault = settings.Vault
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
-	r.Core = verificationtest.New(settings, r.Parts).Core
+	process := verificationtest.New(settings, r.Parts)
+	r.Core, r.http = process.Core, process.Routes(apiKeys(), nil)
 	r.Hooks.Tick = hookTick
-	e := server.New(server.Config{Logger: logger})
-	api.New(r.Codes, apiKeys()).Register(e)
-	r.http = e
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	go func() { defer close(r.stopped); r.Run(ctx) }()

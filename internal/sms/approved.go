@@ -54,13 +54,13 @@ type Account struct {
 var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
-func (a Account) Template(m Message) (id string, values []string, fail *Error) {
+func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
 	if id = a.Templates.find(m.Purpose, m.Language); id == "" {
-		return "", nil, &Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errTemplate}
+		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errTemplate}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMinutes}
+			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMinutes}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))

@@ -3,6 +3,8 @@ package sms
 import (
 	"context"
 	"time"
+
+	"sendcode/internal/delivery"
 )
 
 // The package of a carrier implements Settings and Carrier, and those other interfaces of this file
@@ -55,7 +57,7 @@ type ReportsPerAccount interface{ ReportsPerAccount() bool }
 // rest.
 type Carrier interface {
 	Name() string
-	Send(ctx context.Context, m Message) (Receipt, *Error)
+	Send(ctx context.Context, m Message) (delivery.Receipt, *delivery.Error)
 }
 
 // Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which
@@ -71,8 +73,8 @@ type reporterByID interface{ ReportsByID() bool }
 
 // Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
 type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is an [*Error]; asking again is
-	// harmless.
+	// Ask asks once. False: nothing final is known yet. The error is an [*delivery.Error]; asking
+	// again is harmless.
 	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
 }
 

@@ -32,13 +32,14 @@ func (x *Client) Name() string { return x.Setup.Name }
 // message. The receipt has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (x *Client) Attempt(ctx context.Context, r exchange.Request,
-	read func(exchange.Response) (id, code string, fail *Error)) (Receipt, *Error) {
+	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Receipt, *delivery.Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
-		return Receipt{}, fail
+		return delivery.Receipt{}, fail
 	}
 	id, code, fail := read(a)
-	return Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))}, fail
+	return delivery.Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))},
+		fail
 }
 
 // URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes
@@ -80,7 +81,7 @@ var (
 	VerdictTemporary = Verdict{class: delivery.Temporary}
 	VerdictPerNumber = Verdict{class: delivery.Temporary, perNumber: true}
 	VerdictUnknown   = Verdict{class: delivery.Unknown}
-	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptOut, badNumber: true}
+	VerdictOptedOut  = Verdict{class: delivery.Rejected, reason: ReasonOptedOut, badNumber: true}
 )
 
 // VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
@@ -91,7 +92,7 @@ func VerdictLimited(hold time.Duration) Verdict {
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. A
 // code that is not there is Unknown with a status of 5xx other than 503, else VerdictPerNumber.
-func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *Error {
+func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *delivery.Error {
 	v, known := table[code]
 	switch {
 	case known:
@@ -106,8 +107,8 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *Er
 // ToError returns the error of a message with this verdict. A temporary one has the wait that the
 // answer asks for; it is not PerNumber if the status says that it is about our account or the
 // carrier.
-func (v Verdict) ToError(a exchange.Response, code string) *Error {
-	e := &Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code),
+func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
+	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code),
 		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)

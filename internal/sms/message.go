@@ -41,9 +41,6 @@ type Message struct {
 	Life time.Duration
 }
 
-// Receipt says which carrier accepted a message, and how.
-type Receipt = delivery.Receipt
-
 // StageBudget is reserving a message's cost, before anything is dialled.
 const StageBudget = "budget"
 
@@ -51,15 +48,11 @@ const StageBudget = "budget"
 const (
 	// ReasonLimit: the carrier takes no more for this recipient for a while; see Hold.
 	ReasonLimit = "carrier_limit"
-	// ReasonOptOut: the person told the carrier to send nothing more.
-	ReasonOptOut = "opted_out"
+	// ReasonOptedOut: the person told the carrier to send nothing more.
+	ReasonOptedOut = "opted_out"
 	// ReasonSpend: its cost would pass a cap.
 	ReasonSpend = "spend_cap"
 )
-
-// Error is a delivery that did not end in acceptance. Its Code is the carrier's own, its Status
-// that of HTTP.
-type Error = delivery.Error
 
 const errTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
 

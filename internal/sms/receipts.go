@@ -69,7 +69,7 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	case fail != nil:
 		return a, fail
 	case a.Status != http.StatusOK:
-		return a, &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+		return a, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
 			RetryAfter: exchange.RetryAfter(a)}
 	}
 	return a, nil
@@ -78,7 +78,7 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 // UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses
 // it.
 func UnreadableError(a exchange.Response, code string) error {
-	return &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
 		Code: exchange.SafeCode(code), Err: exchange.ErrAnswer}
 }
 

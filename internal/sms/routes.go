@@ -32,7 +32,7 @@ func (r Route) costOf(m Message) int64 {
 	return price * int64(max(1, m.Segments))
 }
 
-// Options are what all messages have in common.
+// Options are the senders of all messages, and the functions that Carriers calls for each.
 type Options struct {
 	Sender  string            // what they come from; empty: the carrier's choice
 	Senders map[string]string // the same by country
@@ -43,13 +43,13 @@ type Options struct {
 	// returns a function that releases the cost again. If it fails, the carrier is skipped; the
 	// error is the message's if no other carrier takes the number, or each fails to reserve. May be
 	// nil.
-	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *Error)
+	Reserve func(ctx context.Context, m Message, cost int64) (back func(), fail *delivery.Error)
 	// Watch is called when a carrier is set aside or is up again. It must return soon, and not call
 	// Carriers. May be nil.
 	Watch func(delivery.Health)
 	// Tried is called after each attempt, with the context of its Send; fail is nil if the carrier
 	// accepted the message. It must not block. May be nil.
-	Tried func(ctx context.Context, carrier string, fail *Error, took time.Duration)
+	Tried func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
 // Carriers are routes in order of preference, each behind a circuit breaker: one that fails three
@@ -85,7 +85,7 @@ const (
 func NewCarriers(routes []Route, o Options) *Carriers {
 	c := &Carriers{Options: o}
 	if c.Reserve == nil {
-		c.Reserve = func(context.Context, Message, int64) (func(), *Error) { return func() {}, nil }
+		c.Reserve = func(context.Context, Message, int64) (func(), *delivery.Error) { return func() {}, nil }
 	}
 	for _, r := range routes {
 		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
@@ -99,7 +99,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // after which the message was certainly not accepted: what was rejected or may have been accepted
 // is never offered to another carrier. Receipt and error are the last tried one's, Took is the
 // whole.
-func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
+func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Receipt, error) {
 	began := time.Now()
 	m.Sender = c.Sender
 	if sender, ok := c.Senders[m.Country]; ok {
@@ -113,10 +113,10 @@ func (c *Carriers) Send(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, nil
 }
 
-func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fail *Error) {
-	fail = &Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
-	aside := &Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
-	var over *Error // why Reserve failed
+func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Receipt, fail *delivery.Error) {
+	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
+	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
+	var over *delivery.Error // why Reserve failed
 	for _, r := range c.routes {
 		if !r.acceptsNumber(m.To) {
 			continue
@@ -155,7 +155,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt Receipt, fai
 	return receipt, fail
 }
 
-func (c *Carriers) sendBy(ctx context.Context, r *route, m Message) (Receipt, *Error) {
+func (c *Carriers) sendBy(ctx context.Context, r *route, m Message) (delivery.Receipt, *delivery.Error) {
 	m.Callback = ""
 	if c.Callback != nil {
 		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
@@ -174,21 +174,21 @@ func (r *route) acceptsNumber(number string) bool {
 // is at fault; nil, if it did its work; ErrNoVerdict, if the outcome tells nothing about it, as an
 // answer that may be about the number: strangers choose theirs, and a caller has many of one
 // prefix.
-func (r *route) breakerVerdict(ctx context.Context, m Message, fail *Error) error {
+func (r *route) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
 	case ctx.Err() != nil, fail.Stage == delivery.StageMessage:
 		return delivery.ErrNoVerdict
-	case fail.PerNumber && (m.Stranger || !r.failsFirst(m.Prefix)):
+	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
 		return delivery.ErrNoVerdict
 	}
 	return fail
 }
 
-// failsFirst reports whether a failure is the first that counts of its prefix within rememberFor,
-// and remembers it. It reports false while maxRemembered prefixes are remembered.
-func (r *route) failsFirst(prefix string) bool {
+// noteFirstFailure reports whether a failure is the first that counts of its prefix within
+// rememberFor, and remembers it. It reports false while maxRemembered prefixes are remembered.
+func (r *route) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()

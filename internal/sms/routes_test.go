@@ -15,29 +15,29 @@ import (
 // scripted is a carrier whose outcomes are told.
 type scripted struct {
 	name string
-	fail *Error
+	fail *delivery.Error
 	got  []Message
 }
 
 func (s *scripted) Name() string { return s.name }
 
-func (s *scripted) Send(_ context.Context, m Message) (Receipt, *Error) {
+func (s *scripted) Send(_ context.Context, m Message) (delivery.Receipt, *delivery.Error) {
 	s.got = append(s.got, m)
-	return Receipt{}, s.fail
+	return delivery.Receipt{}, s.fail
 }
 
 // sample is a message that every carrier takes.
 var sample = Message{ID: "s", To: "+8613812345678", Country: "CN"}
 
 // send sends the sample.
-func send(all *Carriers) *Error {
+func send(all *Carriers) *delivery.Error {
 	_, err := all.Send(context.Background(), sample)
-	fail, _ := err.(*Error)
+	fail, _ := err.(*delivery.Error)
 	return fail
 }
 
-func failing(class delivery.Class) *Error {
-	return &Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
+func failing(class delivery.Class) *delivery.Error {
+	return &delivery.Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the
@@ -45,13 +45,13 @@ func failing(class delivery.Class) *Error {
 func TestFailover(t *testing.T) {
 	const n = delivery.FaultsInRow
 	for name, c := range map[string]struct {
-		fail          *Error
+		fail          *delivery.Error
 		first, second int // how many of n+1 messages they get
 	}{
 		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0},
 		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
-		"limit":     {&Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, n + 1, 0},
+		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, n + 1, 0},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
@@ -95,7 +95,7 @@ func TestRoutesByPrefix(t *testing.T) {
 		}
 	}
 	_, err := all.Send(t.Context(), Message{To: "+33612345678", Country: "FR"})
-	if e, ok := err.(*Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
+	if e, ok := err.(*delivery.Error); !ok || e.Class != delivery.Temporary || e.Err != errNoRoute {
 		t.Errorf("%v", err)
 	}
 }
@@ -170,12 +170,12 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 // A carrier that refuses numbers does its work; one that times out does not, though its messages go
 // nowhere else, and neither does one that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
-	fails := func(class delivery.Class) []*Error {
-		return slices.Repeat([]*Error{failing(class)}, delivery.FaultsInRow)
+	fails := func(class delivery.Class) []*delivery.Error {
+		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsInRow)
 	}
-	half := slices.Repeat([]*Error{nil, failing(delivery.Temporary)}, delivery.RateFrom/2)
+	half := slices.Repeat([]*delivery.Error{nil, failing(delivery.Temporary)}, delivery.RateFrom/2)
 	for name, c := range map[string]struct {
-		outcomes []*Error
+		outcomes []*delivery.Error
 		up       bool
 	}{
 		"refusals": {fails(delivery.Rejected), true}, "no answers": {fails(delivery.Unknown), false},
@@ -197,14 +197,14 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 }
 
 // noRoute is a temporary failure that may be about the message's number alone.
-var noRoute = &Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
+var noRoute = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 200, PerNumber: true}
 
 // What may be about one number sets no carrier aside: neither by one prefix, however often and
 // between which successes, nor by messages for strangers, who choose their numbers. Numbers of as
 // many prefixes as set a carrier aside do, and what is said of the account does at once. Each
 // prefix counts again after two minutes.
 func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
-	by := func(fail *Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
+	by := func(fail *delivery.Error, prefix string, stranger bool) func(c *scripted, all *Carriers) {
 		return func(c *scripted, all *Carriers) {
 			c.fail = fail
 			_, _ = all.Send(t.Context(), Message{To: prefix + "5550123", Prefix: prefix, Stranger: stranger})
@@ -212,7 +212,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	}
 	type step = func(*scripted, *Carriers)
 	prefix := func(n int) string { return "+49" + strconv.Itoa(150+n) }
-	own := func(n int, fail *Error, stranger bool) (all []step) {
+	own := func(n int, fail *delivery.Error, stranger bool) (all []step) {
 		for i := range n {
 			all = append(all, by(fail, prefix(i), stranger))
 		}
@@ -221,7 +221,7 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
 	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
-	account := by(&Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
+	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
 	for name, c := range map[string]struct {
 		steps []step
 		up    bool
@@ -259,7 +259,7 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 		only := &scripted{name: "only"}
 		all := NewCarriers([]Route{{Carrier: only}}, Options{})
 		for n := range 10 * maxRemembered {
-			for _, only.fail = range []*Error{noRoute, nil, nil} {
+			for _, only.fail = range []*delivery.Error{noRoute, nil, nil} {
 				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
 			}
 		}
@@ -273,14 +273,14 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 // did not accept it.
 func TestCosts(t *testing.T) {
 	for name, c := range map[string]struct {
-		outcome *Error
+		outcome *delivery.Error
 		back    int
 	}{"accepted": {nil, 0}, "unknown": {failing(delivery.Unknown), 0}, "rejected": {failing(delivery.Rejected), 1},
 		"temporary": {failing(delivery.Temporary), 1}} {
 		carrier, back, costs := &scripted{name: "c", fail: c.outcome}, 0, []int64(nil)
 		all := NewCarriers([]Route{{Carrier: carrier, Prices: map[string]int64{"DE": 75_000}, DefaultPrice: 100_000}},
 			Options{
-				Reserve: func(_ context.Context, _ Message, cost int64) (func(), *Error) {
+				Reserve: func(_ context.Context, _ Message, cost int64) (func(), *delivery.Error) {
 					if len(carrier.got) >= len(costs)+1 {
 						t.Errorf("%s: the carrier knew first", name)
 					}
@@ -300,10 +300,10 @@ func TestCosts(t *testing.T) {
 // while it is not known whether another carrier takes the message later: it is away, or the ledger
 // is. No cap is held against a carrier.
 func TestCapsStopMessages(t *testing.T) {
-	over := &Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
-	unknown := &Error{Class: delivery.Temporary, Stage: StageBudget}
+	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
 	for name, c := range map[string]struct {
-		unpaid, fail *Error // of the cheap carrier
+		unpaid, fail *delivery.Error // of the cheap carrier
 		want         delivery.Class
 		asked        int // the cheap one, of as many times and one more as set it aside
 	}{
@@ -322,7 +322,7 @@ func TestCapsStopMessages(t *testing.T) {
 				slices.Reverse(routes)
 			}
 			all := NewCarriers(routes, Options{Reserve: func(_ context.Context, _ Message, cost int64) (func(),
-				*Error) {
+				*delivery.Error) {
 				if cost > 50 {
 					return nil, over
 				}

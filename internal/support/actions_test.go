@@ -26,10 +26,10 @@ func TestResetClearsBothGates(t *testing.T) {
 		v := r.SendTo(vtest.Ana).View
 		r.WantLine("after the reset", first.View.ID+" 2", v.ID, v.Send.Number)
 		r.RefuseTo(vtest.Ana) // from now on it counts again
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
+		r.EmptyLimiter()
 		r.WantQuota("after a flush the database knows of one", r.RefuseTo(vtest.Ana).Quota, "[0 4 9]", time.Minute)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
+		r.EmptyLimiter()
 		r.SendTo(vtest.Ana) // the database alone
 		r.WantActions("quota.reset begun; quota.reset done; quota.reset begun; quota.reset done")
 	})
@@ -73,7 +73,7 @@ func TestResetClearsTheLockouts(t *testing.T) {
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.Want("tries left of a pending code", r.Check(ids[4], r.WrongCode(r.Code(4))).AttemptsRemaining, 4)
 		r.SendTo(vtest.Ana)
-		r.Limiter.Set(quota.NewMemory(time.Now, "process")) // the database's failures, too
+		r.EmptyLimiter() // the database's failures, too
 		r.SendTo(vtest.Ana)
 	})
 }
@@ -112,7 +112,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		}
 		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
 		r.SendTo(vtest.Ana)
-		r.Limiter.Set(quota.NewMemory(time.Now, "process"))
+		r.EmptyLimiter()
 		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("erase done")

@@ -45,8 +45,8 @@ func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule,
 	return crowds, all, err
 }
 
-// Replayed counts what other rules would have refused of the past sends.
-type Replayed struct {
+// ReplayResult counts what other rules would have refused of the past sends.
+type ReplayResult struct {
 	Sends, Refused       int            // all admitted sends, and those that would have been refused
 	Recipients, Affected int            // all recipients, and those that would have been refused at least once
 	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
@@ -63,9 +63,9 @@ var ErrTooMuch = errors.New("more sends than can be replayed")
 // send that they would have refused counts for no later one. Requests that were refused are not
 // replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
 // fault.Unavailable.
-func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (Replayed, error) {
+func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (ReplayResult, error) {
 	r := replay{
-		Replayed: Replayed{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
+		ReplayResult: ReplayResult{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
 	}
 	err := d.Store.CountedSends(ctx, store.DatabaseClock, period+r.longest, func(c store.CountedSend) error {
@@ -75,9 +75,9 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 		return r.tally(c)
 	})
 	if errors.Is(err, ErrTooMuch) {
-		return Replayed{}, err
+		return ReplayResult{}, err
 	}
-	return r.Replayed, err
+	return r.ReplayResult, err
 }
 
 type replayedBucket struct {
@@ -94,7 +94,7 @@ type replayedPast struct {
 }
 
 type replay struct {
-	Replayed
+	ReplayResult
 	rules   []quota.Rule
 	longest time.Duration
 	since   time.Time

@@ -36,9 +36,9 @@ func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 // milliseconds.
 const MaxList = 500
 
-// Wanted returns the tags of an Accept-Language list, the most wanted first; none if the list is
-// invalid or longer than MaxList.
-func Wanted(list string) []language.Tag {
+// ParseAcceptLanguage returns the tags of an Accept-Language list, the most wanted first; none if
+// the list is invalid or longer than MaxList.
+func ParseAcceptLanguage(list string) []language.Tag {
 	if len(list) > MaxList {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
 	if len(c.all) == 0 { // as most purposes have no title: the list need not be parsed
 		return in, language.Und, false
 	}
-	wanted := Wanted(list)
+	wanted := ParseAcceptLanguage(list)
 	for _, tag := range wanted {
 		if _, i, sure := c.matcher.Match(tag); sure > language.No {
 			return c.all[i], tag, true

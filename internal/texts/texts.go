@@ -39,10 +39,10 @@ const remarksSection = "about"
 
 // The sections of a file.
 const (
-	Page    = "page"
-	Phone   = "phone" // what the page says otherwise of text messages and numbers
-	Console = "console"
-	Replies = "replies" // for the person whose code it is
+	Page           = "page"
+	Phone          = "phone" // what the page says otherwise of text messages and numbers
+	consoleSection = "console"
+	repliesSection = "replies" // for the person whose code it is
 
 	// of the API: titles by "slug.title", details by "slug" and "slug.reason"; English ones are in
 	// package server
@@ -66,8 +66,8 @@ func ConsoleLanguages() []Words { return console().All() }
 
 var (
 	page    = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Page) })
-	console = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Console) })
-	replies = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Replies) })
+	console = sync.OnceValue(func() Catalogue[Words] { return languagesWith(consoleSection) })
+	replies = sync.OnceValue(func() Catalogue[Words] { return languagesWith(repliesSection) })
 )
 
 // allWords has the words of each file, by the tag of its name.
@@ -99,8 +99,8 @@ func parseFile(tag language.Tag, file []byte) (Words, error) {
 		return w, fmt.Errorf("texts in %s: %w", tag, err)
 	}
 	delete(w.sections, remarksSection)
-	maps.Copy(w.texts, w.sections[Console])
-	maps.Copy(w.texts, w.sections[Replies])
+	maps.Copy(w.texts, w.sections[consoleSection])
+	maps.Copy(w.texts, w.sections[repliesSection])
 	return w, nil
 }
 

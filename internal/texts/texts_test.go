@@ -31,10 +31,10 @@ func TestLanguagesAgree(t *testing.T) {
 func whole(w Words) error {
 	wanted := []string{Page, Phone}
 	switch {
-	case w.sections[Console] != nil:
-		wanted = []string{Console, Page, Phone, Replies}
-	case w.sections[Replies] != nil:
-		wanted = []string{Page, Phone, Replies}
+	case w.sections[consoleSection] != nil:
+		wanted = []string{consoleSection, Page, Phone, repliesSection}
+	case w.sections[repliesSection] != nil:
+		wanted = []string{Page, Phone, repliesSection}
 	}
 	if w.tag != language.English {
 		wanted = slices.Sorted(slices.Values(append(wanted, Problems)))
@@ -42,7 +42,7 @@ func whole(w Words) error {
 	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, wanted) {
 		return fmt.Errorf("texts in %s: sections %v, want %v", w.tag, names, wanted)
 	}
-	if len(w.texts) != len(w.sections[Console])+len(w.sections[Replies]) {
+	if len(w.texts) != len(w.sections[consoleSection])+len(w.sections[repliesSection]) {
 		return fmt.Errorf("texts in %s: two texts for one key", w.tag)
 	}
 	return nil
@@ -89,7 +89,7 @@ func agree(a, b Words) error {
 // whatever its language; spans of time in replies have all forms, but are never of zero.
 func forms(section, name string, tag language.Tag) []string {
 	span := strings.HasPrefix(name, "span.")
-	if (section == Console || section == Replies) && !span {
+	if (section == consoleSection || section == repliesSection) && !span {
 		return []string{"one", "other"}
 	}
 	var all []string

@@ -1,7 +1,7 @@
 // Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if
 // the standard variables name an exporter (OpenTelemetry Specification, "Environment Variable
 // Specification" and "OTLP Exporter Configuration"). The libraries of others note much more of a
-// request than may leave this process; what leaves is listed in harmless.go.
+// request than may leave this process; what leaves is listed in redact.go.
 package traces
 
 import (
@@ -32,7 +32,7 @@ type Traces struct {
 // can't be used is logged without its value, and what depends on it is off or has its default; it
 // stops nothing. failed is called with each failure of an export.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
-	on, problem := wanted(os.Getenv)
+	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
 		logger.Info("traces are off: a variable can't be used", "problem", problem)
 	}
@@ -56,16 +56,16 @@ func exportingTo(ctx context.Context, out sdktrace.SpanExporter, version string)
 	if all, merged := resource.Merge(named, given); err == nil && merged == nil {
 		named = all // OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
 	}
-	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(harmless{out}), sdktrace.WithResource(named))
+	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(redactingExporter{out}), sdktrace.WithResource(named))
 	return &Traces{p, p.Tracer("sendcode")}
 }
 
 // Close exports the spans that have ended, at most until ctx ends, and drops the others.
 func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
-// wanted reports whether the variables name an exporter of traces that this program has. problem
-// says which variable can't be used, without its value, which may have a password.
-func wanted(getenv func(string) string) (on bool, problem string) {
+// exporterConfigured reports whether the variables name an exporter of traces that this program
+// has. problem says which variable can't be used, without its value, which may have a password.
+func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	// first returns the variable of traces or, if that is empty, of all signals.
 	first := func(what string) (name, value string) {
 		for _, name = range []string{"OTEL_EXPORTER_OTLP_TRACES_" + what, "OTEL_EXPORTER_OTLP_" + what} {

@@ -211,7 +211,7 @@ func TestTracesAreOnByTheStandardVariablesAlone(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=c:4318 " +
 			endpoint: "false OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is no http or https URL",
 	} {
-		on, problem := wanted(func(name string) string {
+		on, problem := exporterConfigured(func(name string) string {
 			for entry := range strings.FieldsSeq(set) {
 				if value, ok := strings.CutPrefix(entry, name+"="); ok {
 					return value

@@ -199,7 +199,7 @@ func TestBackoffIsReadOnceASecond(t *testing.T) {
 // Which failure says that the address takes no messages, and so counts for a day, and which counts
 // for an hour.
 func TestWhatAFailureSays(t *testing.T) {
-	carrier := func(e *sms.Error) func(r *vtest.Rig) verification.Ask {
+	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Ask {
 		return func(r *vtest.Rig) verification.Ask { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
 	}
 	mail := func(answer func(context.Context) error) func(r *vtest.Rig) verification.Ask {
@@ -231,13 +231,13 @@ func TestWhatAFailureSays(t *testing.T) {
 				Err: errors.New("away")}
 		}), outbox.ReasonExpired + " 0 1"},
 		"a template that cannot be filled": {mail(func(context.Context) error {
-			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: outbox.ReasonTemplate}
+			return &delivery.Error{Class: delivery.Rejected, Stage: "message", Reason: delivery.ReasonTemplate}
 		}), "template 0 1"},
-		"a number that does not exist": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+		"a number that does not exist": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			BadNumber: true}), "rejected 1 0"},
-		"a carrier's refusal": {carrier(&sms.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
+		"a carrier's refusal": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			Code: "30450"}), "rejected 0 1"},
-		"a spend cap": {carrier(&sms.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
+		"a spend cap": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
 			Reason: sms.ReasonSpend}), "spend_cap 0 1"},
 		"suppressed": {func(r *vtest.Rig) verification.Ask {
 			r.MailServer.Answer(vtest.NoMailbox)

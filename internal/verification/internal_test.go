@@ -60,7 +60,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := parsedAsk{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
-		joins: joined{class: store.UnknownBrowser}}
+		joins: joinedVerification{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
 	cached := func() time.Duration {
 		left, err := s.cachedLockout(t.Context(), a)

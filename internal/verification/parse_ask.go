@@ -24,7 +24,7 @@ type parsedAsk struct {
 	Ask                            // with what a resend leaves out
 	request string                 // ID of the HTTP request; empty: none
 	locale  string                 // canonical
-	joins   joined                 // zero: not a resend
+	joins   joinedVerification     // zero: not a resend
 	to      recipient.Recipient    // to whom the code is sent
 	address recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
 	subject buckets.Subject        // has the purpose with its rules, and the class
@@ -32,8 +32,8 @@ type parsedAsk struct {
 	holder  string                 // of a verification that the request opens
 }
 
-// joined is the verification that a resend names.
-type joined struct {
+// joinedVerification is the verification that a resend names.
+type joinedVerification struct {
 	id    string
 	chain []string // IDs of it and of those that it replaces
 	class store.Class
@@ -131,7 +131,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error 
 		return fault.Invalid("purpose", "mismatch", "The verification named has another purpose.")
 	}
 	a.Channel, a.To, a.Purpose = string(v.Channel), to.Address(), v.Purpose
-	a.joins = joined{v.ID, v.Chain(), v.Class, v.state()}
+	a.joins = joinedVerification{v.ID, v.Chain(), v.Class, v.state()}
 	a.Languages = cmp.Or(a.Languages, v.Locale)
 	a.Reference = cmp.Or(a.Reference, v.Reference)
 	return nil
@@ -190,7 +190,7 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 func (s *Service) subject(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) buckets.Subject {
-	p = s.ruled(set, c, class, p, r.Channel(), h.Address)
+	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
 	return subjectOf(c, class, r.Channel(), h.Counted, buckets.AreaOf(s.Vault, r, h), p)
 }
 
@@ -199,9 +199,9 @@ func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Ha
 	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
-// ruled returns the purpose with the rules and limits for a caller of a class on sends to an
-// address by a channel. To a test recipient nothing is refused.
-func (s *Service) ruled(
+// purposeWithRules returns the purpose with the rules and limits for a caller of a class on sends
+// to an address by a channel. To a test recipient nothing is refused.
+func (s *Service) purposeWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash) policy.Purpose {
 	if c.Kind == Browser {

@@ -119,26 +119,26 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	}
 }
 
-// found is a verification as the database has it.
-type found struct {
+// storedVerification is a verification as the database has it.
+type storedVerification struct {
 	store.Verification
 	newest store.Send
 	now    time.Time // on the database's clock
 }
 
-func (f found) state() State { return StateOf(f.Verification, f.now) }
+func (f storedVerification) state() State { return StateOf(f.Verification, f.now) }
 
 // lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
 // verification, and for a browser if a back end opened it; fault.Unavailable.
-func (s *Service) lookup(ctx context.Context, c Caller, id string) (found, error) {
+func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
 		err = fault.NotFound
 	}
 	if err != nil {
-		return found{}, err
+		return storedVerification{}, err
 	}
-	return found{v, send, now}, nil
+	return storedVerification{v, send, now}, nil
 }
 
 // mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
@@ -161,7 +161,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 	if err != nil { // the purpose was removed from the configuration
 		return Answer{View: view}, nil
 	}
-	p = s.ruled(set, c, v.Class, p, v.Channel, address)
+	p = s.purposeWithRules(set, c, v.Class, p, v.Channel, address)
 	of := subjectOf(c, v.Class, v.Channel, v.Recipient, s.areaOf(p, v.Verification), p)
 	d, err := s.peek(ctx, of)
 	if err != nil {

@@ -1,15 +1,16 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -29,7 +30,7 @@ func (b *rig) measureAttack() string {
 	}
 	quiet := &entry{name: "quiet", measure: honest}
 	attacked := &entry{name: "attacked", measure: func() run {
-		attackers := b.start("attackers", self(attackCommand, service.base, strconv.Itoa(b.attackers)))
+		attackers := b.start("attackers", exec.Command(os.Args[0], attackCommand, service.base, strconv.Itoa(b.attackers)))
 		r := honest()
 		made, err := strconv.Atoi(strings.TrimSpace(b.end(attackers)))
 		b.must(err)
@@ -55,8 +56,8 @@ func (e *entry) allAnswers() (all []time.Duration) {
 	return all
 }
 
-// attackCommand makes this program the attackers, until its input ends; then it prints how often
-// they were answered.
+// attackCommand makes this program the attackers, until SIGTERM; then it prints how often they were
+// answered.
 const attackCommand = "attack"
 
 func attack(args []string) error {
@@ -65,15 +66,12 @@ func attack(args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("ready")
-	var ended atomic.Bool
-	go func() {
-		_, _ = bufio.NewReader(os.Stdin).ReadByte()
-		ended.Store(true)
-	}()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	fmt.Println("http://" + args[0])
 	samples, err := ask(context.Background(), contender{base: args[0]}, attackers, 24*time.Hour,
 		func(c *caller) (int64, error) {
-			if ended.Load() {
+			if ctx.Err() != nil {
 				return 0, errEnough
 			}
 			_, err := c.do(http.MethodPost, sendPath, sendBody("victim@example.com"))

@@ -18,7 +18,7 @@ import (
 // its first 202, on a database that has its schema. The last process of them also serves a crowd,
 // so its memory has nothing of other loads.
 func (b *rig) measureMemory() string {
-	_, most := memoryOf(b.contender(ours).process.pid())
+	_, most := memoryOf(b.contender(ours).process.PID())
 	database, err := b.postgres.CreateDatabase(b.Context())
 	b.must(err)
 	var atStart, crowded float64
@@ -31,10 +31,10 @@ func (b *rig) measureMemory() string {
 		starts = append(starts, float64(time.Since(began))/float64(time.Millisecond))
 		x.close()
 		b.must(err)
-		atStart, _ = memoryOf(c.process.pid())
+		atStart, _ = memoryOf(c.process.PID())
 		if i == b.rounds {
 			b.sends(c, b.crowd, 2*b.length)
-			_, crowded = memoryOf(c.process.pid())
+			_, crowded = memoryOf(c.process.PID())
 		}
 		b.end(c)
 	}

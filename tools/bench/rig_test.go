@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,11 @@ func openRig(t *testing.T, p plan) *rig {
 	b.Cleanup(func() { _ = b.mails.Close() })
 	_, err = b.admin.Exec(b.Context(), "CREATE EXTENSION IF NOT EXISTS pg_walinspect")
 	b.must(err)
+	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.dir, "sendcode/cmd/sendcode",
+		"sendcode/tools/floor")
+	if said, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("building: %v: %s", err, said)
+	}
 	return b
 }
 
@@ -81,11 +87,6 @@ func (b *rig) path(name string) string { return filepath.Join(b.dir, name) }
 
 // startAll starts the service, has it show an answer and a mail, and starts the floors with these.
 func (b *rig) startAll() {
-	build := exec.CommandContext(b.Context(), "go", "build", "-buildvcs=false", "-o", b.path("floor"),
-		"sendcode/tools/floor")
-	if said, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("building the floor: %v: %s", err, said)
-	}
 	for _, name := range []string{ours, embedded, fairFloor, plainFloor, bareHTTP} { // in the order of the tables
 		c := b.startContender(name, b.direct())
 		if name == ours {
@@ -108,56 +109,52 @@ func (b *rig) contender(name string) contender {
 	return b.contenders[slices.IndexFunc(b.contenders, func(c contender) bool { return c.name == name })]
 }
 
-// child is a program that ends when its input does.
+// child is a program that SIGTERM ends.
 type child struct {
-	cmd    *exec.Cmd
-	input  io.WriteCloser
+	*servertest.Process
 	output *bufio.Reader
+	ended  bool
 }
 
-func (c *child) pid() int { return c.cmd.Process.Pid }
-
-// start runs a program whose first line is its address.
+// start runs a program until it prints an address.
 func (b *rig) start(name string, cmd *exec.Cmd) contender {
 	b.Helper()
 	log, err := os.CreateTemp(b.dir, "log-")
 	b.must(err)
 	defer log.Close()
-	cmd.Stderr = log
-	x := &child{cmd: cmd}
-	x.input, err = cmd.StdinPipe()
+	output, printed, err := os.Pipe()
 	b.must(err)
-	output, err := cmd.StdoutPipe()
-	b.must(err)
-	b.must(cmd.Start())
-	c := contender{name: name, process: x}
-	b.Cleanup(func() { b.end(c) })
-	x.output = bufio.NewReader(output)
-	address, err := x.output.ReadString('\n')
-	if err != nil {
-		said, _ := os.ReadFile(log.Name())
-		b.Fatalf("%s did not start: %v: %s", name, err, said)
+	cmd.Stderr, cmd.Stdout = log, printed
+	process, err := servertest.Run(cmd)
+	b.must(errors.Join(err, printed.Close()))
+	c := contender{name: name, process: &child{Process: process, output: bufio.NewReader(output)}}
+	b.Cleanup(func() { b.end(c); _ = output.Close() })
+	for c.base == "" {
+		line, err := c.process.output.ReadString('\n')
+		if err != nil {
+			said, _ := os.ReadFile(log.Name())
+			b.Fatalf("%s did not start: %v: %s", name, err, said)
+		}
+		_, address, _ := strings.Cut(line, "http://")
+		c.base = strings.TrimRight(address, "/\n")
 	}
-	c.base = strings.TrimPrefix(strings.TrimSpace(address), "http://")
 	return c
 }
 
 // end ends a program and returns what it says at last; the second time nothing.
 func (b *rig) end(c contender) (said string) {
 	b.Helper()
-	if c.process.cmd.ProcessState != nil {
+	if c.process.ended {
 		return ""
 	}
-	_ = c.process.input.Close()
+	c.process.ended = true
+	errSignal := c.process.Signal(syscall.SIGTERM)
 	rest, err := io.ReadAll(c.process.output)
-	if err := errors.Join(err, c.process.cmd.Wait()); err != nil {
+	if err := errors.Join(errSignal, err, c.process.Wait(context.Background())); err != nil {
 		b.Errorf("%s: %v", c.name, err)
 	}
 	return string(rest)
 }
-
-// self runs the test's own program as one of its commands.
-func self(args ...string) *exec.Cmd { return exec.Command(os.Args[0], args...) }
 
 // addresses are where a program finds its servers.
 type addresses struct{ redis, postgres, mail string }
@@ -176,8 +173,7 @@ type serviceSettings struct {
 	retention string // empty: the default
 }
 
-// startService runs the service as a child: by environment alone, as the binary does. Its file has
-// a limit that refuses nothing here.
+// startService runs `sendcode serve`. Its file has a limit that refuses nothing here.
 func (b *rig) startService(s serviceSettings) contender {
 	if s.to == (addresses{}) {
 		s.to = b.direct()
@@ -192,7 +188,7 @@ func (b *rig) startService(s serviceSettings) contender {
 		s.dir, err = os.MkdirTemp(b.dir, "data-")
 		b.must(err)
 	}
-	cmd := self(serveCommand)
+	cmd := exec.Command(b.path("sendcode"), "serve")
 	const limits = "limits: {user: [{name: minute, key: user, limit: 100000, window: 60s}]}\n" +
 		"policies: {again: [{name: hour, scope: recipient, limit: 1000, window: 1h}], twice: [{name: hour, scope: recipient, limit: 2, window: 1h}]}\n" +
 		"purposes: {default: {}, again: {policy: again}, twice: {policy: twice}}\n"
@@ -200,8 +196,9 @@ func (b *rig) startService(s serviceSettings) contender {
 	if s.retention != "" {
 		settings += "retention: " + s.retention + "\n"
 	}
-	b.must(os.WriteFile(b.path("limits.yaml"), []byte(settings), 0o600))
-	cmd.Env = []string{"SENDCODE_CONFIG=" + b.path("limits.yaml"),
+	file := s.dir + ".yaml"
+	b.must(os.WriteFile(file, []byte(settings), 0o600))
+	cmd.Env = []string{"SENDCODE_CONFIG=" + file,
 		"SENDCODE_ADDR=127.0.0.1:0", "SENDCODE_DRAIN=0s", "SENDCODE_API_KEY=" + apiKey, "SENDCODE_DATA_DIR=" + s.dir,
 		"SENDCODE_SMTP_URL=smtp://" + s.to.mail + "?conns=16"}
 	name := embedded

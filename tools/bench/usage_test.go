@@ -28,7 +28,7 @@ func usageOf(pids ...int) usage {
 // usages are those of all processes that a send costs time of.
 func (b *rig) usages(c contender) map[string]usage {
 	return map[string]usage{
-		inProgram:  usageOf(c.process.pid()),
+		inProgram:  usageOf(c.process.PID()),
 		inPostgres: usageOf(append(children(b.postgres.PID()), b.postgres.PID())...),
 		inRedis:    usageOf(b.redis.PID()),
 		inCallers:  usageOf(os.Getpid()),

@@ -12,7 +12,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -21,7 +20,9 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,13 +42,15 @@ type floor struct {
 }
 
 func main() {
-	if err := run(context.Background(), os.Getenv); err != nil {
+	if err := run(os.Getenv); err != nil {
 		fmt.Fprintln(os.Stderr, "floor:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, env func(string) string) error {
+func run(env func(string) string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
 	f := &floor{mails: make(chan *mailer, mailConns)}
 	if err := f.like.read(env("FLOOR_SAMPLES")); err != nil {
 		return err
@@ -61,7 +64,7 @@ func run(ctx context.Context, env func(string) string) error {
 			return err
 		}
 	}
-	return f.serve(send)
+	return f.serve(ctx, send)
 }
 
 func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
@@ -84,8 +87,8 @@ func (f *floor) open(ctx context.Context, env func(string) string) (err error) {
 	return nil
 }
 
-// serve prints its address, and ends when its input does.
-func (f *floor) serve(send echo.HandlerFunc) error {
+// serve prints its address, and ends on SIGTERM.
+func (f *floor) serve(ctx context.Context, send echo.HandlerFunc) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -96,10 +99,7 @@ func (f *floor) serve(send echo.HandlerFunc) error {
 	e.GET("/metrics", allocations)
 	server := &http.Server{Handler: e, ReadHeaderTimeout: 5 * time.Second}
 	fmt.Println("http://" + listener.Addr().String())
-	go func() {
-		_, _ = bufio.NewReader(os.Stdin).ReadByte()
-		_ = server.Close()
-	}()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(listener); err != http.ErrServerClosed {
 		return err
 	}

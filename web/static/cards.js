@@ -1,5 +1,5 @@
 import { Countdown } from './countdown.js';
-import { put } from './time.js';
+import { put, second } from './time.js';
 
 // Cards shows one card, #card, in a root that is the page's document or a widget's shadow tree, and swaps it as a whole
 // for the next one, keeping focus and what is being typed. The root also has a status line, #say, and a box for
@@ -37,7 +37,9 @@ export class Cards {
     inquiry.posting = true;
     working(button, true);
     code?.submitted(form);
+    const slow = setTimeout(() => this.say(this.words?.OneMoment, true), second);
     const show = await this.act(form);
+    clearTimeout(slow);
     if (show === false) return;
     inquiry.posting = false;
     if (navigator.onLine) this.warn();
@@ -54,11 +56,11 @@ export class Cards {
 
   // connected is told whether there is a connection.
   connected(yes) {
-    const { words, code } = this, text = !yes ? words?.Offline : code?.ready ? words?.Checking : words?.Online;
+    const text = yes ? this.words?.Online : this.words?.Offline;
     this.warn(yes ? '' : text);
     this.say(text);
     if (yes && this.#unsent?.isConnected) this.#unsent.requestSubmit();
-    else if (yes) code?.check();
+    else if (yes) this.code?.check();
   }
 
   // speak sets the words for durations and for the end of a wait, and the language for times of the day.
@@ -114,13 +116,13 @@ export class Cards {
     this.replace(next);
     const code = same && field && this.find('#code');
     if (code && (!mine?.contains(field) || 'keep' in code.dataset)) code.value = field.value;
-    if (code && !mine && !field.matches('[aria-invalid]')) this.#mend(code);
+    if (code && !mine && !field.matches('[aria-invalid="true"]')) this.#mend(code);
     for (const each of next.querySelectorAll('details')) each.open ||= same && old.querySelector(`.${each.className}`)?.open;
     this.#prepare();
     if (mine || this.find('#heading')?.textContent !== heading) this.say(next.dataset.say, mine);
     if (!mine && !focused) return true;
     const kept = same && focused && this.root.getElementById(focused);
-    (mine && next.querySelector('[aria-invalid]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
+    (mine && next.querySelector('[aria-invalid="true"]') || kept || next.querySelector('[data-focus]') || this.find('#heading'))?.focus();
     if (kept && kept === code) kept.setSelectionRange(field.selectionStart, field.selectionEnd);
     this.code?.check(); // what was typed while an answer was awaited
     return true;
@@ -141,7 +143,7 @@ export class Cards {
 
   // #mend takes the error of a field away, once something else is in it.
   #mend(field) {
-    const error = field?.matches('[aria-invalid]') && this.find(`#${field.id}-error`);
+    const error = field?.matches('[aria-invalid="true"]') && this.find(`#${field.id}-error`);
     if (!error) return;
     field.ariaInvalid = null;
     field.setAttribute('aria-describedby', field.getAttribute('aria-describedby').replace(error.id, '').trim());

@@ -77,8 +77,15 @@ export class CodeField {
     else this.cards.say(this.cards.words.Offline);
   }
 
-  // done says that a form has nothing to submit: Enter was pressed after a code that had been checked by itself, and was wrong.
-  done(form) { return form.contains(this.#field) && this.#field.matches('[aria-invalid]') && this.#field.value === ''; }
+  // done says that a form has nothing to submit, and to the person what was wrong with what the field had: Enter was pressed after
+  // a code that had been checked by itself, or once more on nothing.
+  done(form) {
+    const field = this.#field, done = form.contains(field) && field.matches('[aria-invalid="true"]') && field.value === '';
+    if (!done) return false;
+    field.focus();
+    this.cards.say(this.cards.find('#code-error').textContent, true);
+    return true;
+  }
 
   submitted(form) {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;

@@ -3,7 +3,8 @@ import { clockFrom, digits, lasting, minute, put, second } from './time.js';
 const glance = second / 2; // how often the clocks are compared while something waits: timers know nothing of a sleep
 
 // Countdown moves the waits of one card. Every step is worked out from the deadline, so a throttled or frozen tab is right
-// again at once. What waits has data-wait, its milliseconds from the answer on, and patterns for what it says; data-next
+// again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
+// that changes with the minutes alone; data-next
 // on the card is when its state changes by itself, data-open on the help when that opens.
 export class Countdown {
   #ticking;
@@ -48,9 +49,10 @@ export class Countdown {
 
   // #count writes what is left and returns the milliseconds until that changes.
   #count(each, left) {
-    const { wait, short, long } = each.dataset, far = left >= clockFrom, step = far ? minute : second;
-    const values = { t: digits(left), d: lasting(left, this.words), c: far ? this.clock(wait, 'up') : '' };
-    each.textContent = put(far ? long : short, values);
+    const { wait, short, long, minutes } = each.dataset, far = left >= clockFrom, step = far || minutes !== undefined ? minute : second;
+    const values = { t: digits(left), d: lasting(Math.ceil(left / step) * step, this.words), c: far ? this.clock(wait, 'up') : '' };
+    const text = put(far ? long : short, values);
+    if (each.textContent !== text) each.textContent = text;
     const button = each.closest('#again');
     if (button) button.querySelector('.bar rect').style.width = `${100 * Math.max(0, left - second) / button.dataset.total}px`;
     return left % step || step;

@@ -71,21 +71,27 @@ function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
       ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': rounded ? w.AgainClock : w.AgainAt, 'data-done': '' }),
       h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
     ]),
-    h('p', {
-      id: 'again-why', role: 'timer', class: 'visually-hidden', 'data-wait': waits && ms, 'data-done': waits && '',
-      'data-short': waits && (timer ? w.TimerIn : w.AgainIn), 'data-long': waits && (rounded ? w.AnotherAt : timer ? w.TimerAt : w.AgainAt),
+    h('p', { id: 'again-why', hidden: true, ...waits && { 'data-wait': ms, 'data-minutes': true, 'data-short': w.AvailableWithin, 'data-long': w.AgainClock, 'data-done': '' } }),
+    waits && h('p', {
+      role: 'timer', class: 'visually-hidden', 'data-wait': ms, 'data-done': '',
+      'data-short': timer ? w.TimerIn : w.AgainIn, 'data-long': rounded ? w.AnotherAt : timer ? w.TimerAt : w.AgainAt,
     }),
   ];
 }
 
+const waitOf = (quota) => quota.retry_after_ms ?? quota.retry_after * second;
 
 // again is the button for the next code, under the rules as they are.
 function again(w, label, quota, more) {
   const rule = quota.rules.find((r) => r.name === quota.blocked_by);
-  return act('again', button(w, { label, ms: quota.retry_after_ms ?? quota.retry_after * second, whole: (rule?.window ?? 0) * second, ...more }));
+  return act('again', button(w, { label, ms: waitOf(quota), whole: (rule?.window ?? 0) * second, ...more }));
 }
 
-const waiting = (w, quota) => quota.retry_after > 0 ? put(w.TimerIn, { d: wait(w, quota.retry_after) }) : '';
+// waiting says how long the next code has to wait from now on: the rules were told at a moment. Empty: it need not wait.
+function waiting(w, { quota, moment }) {
+  const left = waitOf(quota) - moment.elapsed();
+  return left > 0 ? put(w.TimerIn, { d: lasting(left, w) }) : '';
+}
 
 // there is what a card says of the other channel that does not only pass with time; instead is the way to it.
 const there = ({ channels, there: leg }) => [channels, leg?.to, leg?.view?.status, leg?.wait > 0];
@@ -103,9 +109,9 @@ function code(w, state) {
   const trouble = awayBox(w, note) || ({ failed: w.ResendFailed + (view.send.counts ? '' : w.Separator + w.DidNotCount), undelivered: w.NotArrivedLead }[view.send.status] ?? '');
   return {
     rev: [view.id, view.send, view.attempts_remaining, used(quota), quota.allowed, there(state)], next: view.expires_in * second + second,
-    say: wrong || trouble || (flying ? head : [head, waiting(w, quota) || w.AvailableNow].join(w.Stop)),
+    say: wrong || trouble || (flying ? head : [head, waiting(w, state) || w.AvailableNow].join(w.Stop)),
     body: [
-      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), ' ', link('change', w.Change)),
+      heading([head, flying && dots()]), lead(emphasised(sent, { to: view.to }), view.purpose_title && put(w.AndTitle, { title: view.purpose_title }), ' ', link('change', w.ChangeAddress)),
       box('bad', trouble),
       act('check', h('div', { class: 'field' },
         h('label', { for: 'code', part: 'label' }, w.CodeLabel),
@@ -143,7 +149,7 @@ function help(w, view) {
     h('summary', {}, w.NothingYet),
     h('ul', {},
       h('li', {}, w.LookInSpamElse),
-      h('li', {}, emphasised(w.IsAddressRight, { to: view.to }), ' ', link('change', w.Change)),
+      h('li', {}, link('change', w.WrongAddress)),
       status === 'unknown' && h('li', {}, w.AcceptedHow),
       status === 'delivered' && h('li', {}, w.HasArrived)));
 }
@@ -152,10 +158,10 @@ function enough(w, state) {
   const { view, quota, to, note } = state;
   const why = spent(w, quota, view?.to ?? to), works = view?.status === 'pending' && view.expires_in > 0 && !neverSent(view);
   return {
-    say: [why.heading, waiting(w, quota)].join(w.Stop), rev: [quota.blocked_by, used(quota), works, there(state)],
+    say: [why.heading, waiting(w, state)].join(w.Stop), rev: [quota.blocked_by, used(quota), works, there(state)],
     next: works ? view.expires_in * second + second : null,
     body: [
-      heading(why.heading), lead(why.lead, ' ', link('change', w.Change)), box('bad', awayBox(w, note)),
+      heading(why.heading), lead(why.lead, ' ', link('change', w.ChangeAddress)), box('bad', awayBox(w, note)),
       again(w, w.SendCode, quota), rules(w, quota),
       works && last(w, view), instead(w, state),
     ],
@@ -186,9 +192,9 @@ function ended(w, state) {
     max_attempts_reached: [w.TooManyTries, w.TooManyTriesLead], canceled: [w.Canceled, w.CanceledLead], approved: [w.Used, w.UsedLead],
   }[view.status] ?? [w.Expired, put(w.ExpiredLead, { d: lasting(Date.parse(view.expires_at) - Date.parse(view.created_at), w) })];
   return {
-    say: [head, waiting(w, quota)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
+    say: [head, waiting(w, state)].filter(Boolean).join(w.Stop), rev: [view.status, used(quota), there(state)],
     body: [
-      heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.Change)),
+      heading(head), lead(why, w.Separator, emphasised(w.GoesTo, { to: view.to }), ' ', link('change', w.ChangeAddress)),
       box('bad', awayBox(w, note)), locked(w, note), again(w, w.NewCode, quota), rules(w, quota), instead(w, state),
     ],
   };
@@ -286,7 +292,7 @@ function spent(w, quota, to) {
   return { heading: head, lead: until(-since * second, put(plural(w, w.SentSince, taken), { to })) };
 }
 
-// wrongCode says what is the matter with what was typed. Empty: nothing.
+// wrongCode says what is the matter with what was typed; undefined: nothing.
 function wrongCode(w, note, view) {
   const letters = view.code_format?.alphabet === 'unambiguous', n = view.code_format?.length;
   switch (note?.kind) {
@@ -295,6 +301,6 @@ function wrongCode(w, note, view) {
     case 'required': return w.CodeRequired;
     case 'length': return put(letters ? w.CodeLengthCharacters : w.CodeLength, { n });
     case 'foreign': return letters ? w.CodeNotCharacters : w.CodeNotDigits;
+    default: return undefined;
   }
-  return '';
 }

@@ -13,10 +13,12 @@ export function h(name, attributes, ...children) {
   return e;
 }
 
-// emphasised is a pattern with its values in bold, as nodes.
+// emphasised is a pattern with its values in bold, as nodes. No line breaks at a value's hyphens: it may be an address.
 export function emphasised(pattern, values) {
   return pattern.split(/(\{\w+\})/).map((part) => {
     const name = part.slice(1, -1);
-    return part.startsWith('{') && name in values ? h('strong', { dir: 'auto' }, values[name]) : part;
+    return part.startsWith('{') && name in values ? h('strong', { dir: 'auto' }, joined(values[name])) : part;
   });
 }
+
+const joined = (text) => text.split(/(-+.?)/u).map((part) => part.startsWith('-') ? h('span', { class: 'joined' }, part) : part);

@@ -16,6 +16,7 @@ import { act, box, dots, field, heading, lead, link } from './parts.js';
 //   to       the address or number as typed, while it is known; draft what was typed and not acted on
 //   there    the same of the other channel: {view, to, wait}
 //   title    what a code of the purpose is for
+//   moment   at which quota was told
 //   known    there are tokens of earlier codes, which can be forgotten
 //
 // words are the catalogue by channel, countries those that numbers may be of, and country where they are dialled. pick, cards and supported

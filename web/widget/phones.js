@@ -74,7 +74,7 @@ export function instead(w, { channel, channels, there, view, quota }, code) {
   }
   return h('div', { class: 'instead' },
     act('other', h('button', { id: 'other', ...quiet, 'aria-describedby': 'other-to' }, label)),
-    h('p', { id: 'other-to', class: 'under' }, h('span', { dir: 'auto' }, there.view?.to ?? there.to), there.wait > 0 && [
+    h('p', { class: 'under' }, h('span', { id: 'other-to', dir: 'auto' }, there.view?.to ?? there.to), there.wait > 0 && [
       ' · ', h('span', { 'data-wait': there.wait, 'data-short': w.InsteadIn, 'data-long': w.InsteadAt, 'data-done': w.InsteadNow }),
     ]),
     enter);

@@ -2,6 +2,9 @@
 // use cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
 // configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
 // demonstration gives it a played week.
+//
+// To add a part: a field of Parts, from newCore of package app, with a stand-in from New of
+// verificationtest.
 package core
 
 import (

@@ -76,7 +76,7 @@ func roleOptions(w texts.Words, chosen Role) (list []frame.Option) {
 }
 
 func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
-	act, err := a.NewAuditEntry(c, ActionAccounts)
+	act, err := a.NewAuditEntry(c, actionAccounts)
 	if err != nil {
 		return err
 	}

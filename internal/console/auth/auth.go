@@ -107,9 +107,9 @@ func (a *Auth) Register(e *echo.Echo) {
 		e.POST(providerStart, frame.Form(a.startProviderLogin), open...)
 		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
-	e.GET(factorPage, a.factorPage, a.pageMiddleware(ActionFactor)...)
-	e.POST(factorPage, frame.Form(a.changeFactor), a.pageMiddleware(ActionFactor)...)
-	e.POST(sessionsPath, frame.Form(a.endSessions), a.pageMiddleware(ActionSession)...)
-	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(ActionAccounts)...)
-	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.pageMiddleware(ActionAccounts)...)
+	e.GET(factorPage, a.factorPage, a.pageMiddleware(actionFactor)...)
+	e.POST(factorPage, frame.Form(a.changeFactor), a.pageMiddleware(actionFactor)...)
+	e.POST(sessionsPath, frame.Form(a.endSessions), a.pageMiddleware(actionSession)...)
+	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(actionAccounts)...)
+	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.pageMiddleware(actionAccounts)...)
 }

@@ -46,7 +46,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
 	}
-	act.What, act.Target, act.Reason = ActionAccounts+"."+w.Do, w.Name, w.Reason
+	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
 	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
 		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {

@@ -91,7 +91,7 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	if err != nil {
 		return err
 	}
-	if err := a.beginSession(c, who, store.Session{Passed: true}, ActionLogin); err != nil {
+	if err := a.beginSession(c, who, store.Session{Passed: true}, actionLogin); err != nil {
 		return err
 	}
 	return a.Sessions.EndSession(ctx, v.ID)
@@ -139,7 +139,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
 	if len(code) == recoverySize {
-		act, err := a.NewAuditEntry(c, ActionFactor+".recovery")
+		act, err := a.NewAuditEntry(c, actionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}

@@ -142,7 +142,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	act, err := a.NewAuditEntry(c, ActionFactor+".add")
+	act, err := a.NewAuditEntry(c, actionFactor+".add")
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 // changeWithCode does the action that the code was given for.
 func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
-	act, err := a.NewAuditEntry(c, ActionFactor+"."+do)
+	act, err := a.NewAuditEntry(c, actionFactor+"."+do)
 	if err != nil {
 		return err
 	}

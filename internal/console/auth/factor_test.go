@@ -98,7 +98,7 @@ func TestSecondFactor(t *testing.T) {
 	want(t, half.Get(codePage), http.StatusSeeOther) // its session has ended
 	redirects(t, half.Get("/admin"), "/admin/login")
 	r.Acts("admin|factor.add|done|||", "admin|login.password|done|||", "admin|login.password|done|||")
-	if last := r.Entries("")[0]; last.Who != "admin" || last.What != ActionLogin {
+	if last := r.Entries("")[0]; last.Who != "admin" || last.What != actionLogin {
 		t.Errorf("%+v", last)
 	}
 	r.Unlogged(append(d.Recovery, d.Secret, code)...)

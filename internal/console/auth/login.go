@@ -74,11 +74,11 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return a.showLogin(c, http.StatusUnauthorized, next, name,
 			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
-	action := ActionLogin
+	action := actionLogin
 	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
 		return err
 	} else if half {
-		action = ActionPassword
+		action = actionPassword
 	}
 	if err := a.beginSession(c, who, store.Session{}, action); err != nil {
 		return err

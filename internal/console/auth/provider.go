@@ -111,7 +111,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
 			w.Get("provider.noaccess", "provider", a.Provider.Title))
 	}
-	if err := a.beginSession(c, who, s, ActionLogin); err != nil {
+	if err := a.beginSession(c, who, s, actionLogin); err != nil {
 		return err
 	}
 	return a.redirectPage(c, cmp.Or(kept.Next, startPage))

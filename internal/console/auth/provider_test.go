@@ -30,7 +30,7 @@ func TestLoginByTheProvider(t *testing.T) {
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Get("/admin/accounts"), http.StatusForbidden)
 	acts := r.Entries("")
-	if a := acts[0]; a.Who != "ana" || a.What != ActionLogin || a.Role != "operator" || a.Detail != "oidc" {
+	if a := acts[0]; a.Who != "ana" || a.What != actionLogin || a.Role != "operator" || a.Detail != "oidc" {
 		t.Errorf("%+v", a)
 	}
 	want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
@@ -55,7 +55,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		want(t, b.Get("/admin"), http.StatusOK)
 		want(t, b.Get("/admin/accounts"), c.accounts)
 		want(t, b.Get("/v1/admin/sends.csv"), c.export)
-		if a := r.Entries(ActionLogin)[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
+		if a := r.Entries(actionLogin)[0]; a.Who != "oidc:bo" || a.Detail != c.granted {
 			t.Errorf("%+v", a)
 		}
 	}

@@ -30,22 +30,22 @@ var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 // action, and is refused to lower roles; an action that is missing here is refused to everyone.
 // Actions that change something are recorded under the same word.
 var allowed = map[Role][]string{
-	Reader: {ActionRead, ActionFactor, ActionSession}, // their own
+	Reader: {ActionRead, actionFactor, actionSession}, // their own
 	Operator: {
 		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal,
 		ActionExport, ActionPreview, ActionAccept,
 	},
-	Owner: {ActionErase, ActionAccounts},
+	Owner: {ActionErase, actionAccounts},
 }
 
 // The actions.
 const (
 	ActionRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
-	ActionLogin = "login"
+	actionLogin = "login"
 
-	ActionPassword = "login.password" // the first half of it, where a second factor follows
-	ActionFactor   = "factor"         // a dot and what was done follow in the record
-	ActionSession  = "session"        // the same
+	actionPassword = "login.password" // the first half of it, where a second factor follows
+	actionFactor   = "factor"         // a dot and what was done follow in the record
+	actionSession  = "session"        // the same
 
 	ActionSuppress = "suppression.add"
 	ActionLift     = "suppression.lift"
@@ -57,7 +57,7 @@ const (
 	ActionCancel   = "verification.cancel"
 	ActionReveal   = "recipient.reveal"
 	ActionErase    = "recipient.erase"
-	ActionAccounts = "account" // a dot and what was changed follow in the record
+	actionAccounts = "account" // a dot and what was changed follow in the record
 	ActionExport   = "sends.export"
 	ActionPreview  = "preview.send"
 	ActionAccept   = support.AcceptAction

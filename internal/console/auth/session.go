@@ -243,7 +243,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	a.logger.InfoContext(ctx, "session begun", "action", action, "account", who.Name, "network", act.Network)
 	a.setSessionCookie(c, base64.RawURLEncoding.EncodeToString(key),
 		session{Session: s, who: who.Actor, now: s.StartedAt})
-	if action == ActionLogin && s.Via != viaProvider {
+	if action == actionLogin && s.Via != viaProvider {
 		a.rememberBrowser(c, who.Name)
 	}
 	return nil

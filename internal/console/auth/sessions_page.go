@@ -61,7 +61,7 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 		}
 		one = (*[32]byte)(id)
 	}
-	act, err := a.NewAuditEntry(c, ActionSession+".end")
+	act, err := a.NewAuditEntry(c, actionSession+".end")
 	if err != nil {
 		return err
 	}

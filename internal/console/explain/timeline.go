@@ -145,8 +145,8 @@ func (t teller) line(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
 		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose),
-		texts.Plain("locale", known(t.Words, "line.locale", RequestedLocale(r))),
-		texts.Plain("network", known(t.Words, "line.from", r.IP)),
+		texts.Plain("locale", textIfKnown(t.Words, "line.locale", RequestedLocale(r))),
+		texts.Plain("network", textIfKnown(t.Words, "line.from", r.IP)),
 		texts.Plain("number", strconv.Itoa(r.Number)), texts.Plain("attempt", strconv.Itoa(r.Attempt)),
 		texts.Strong("rule", r.BlockedBy), texts.Plain("wait", t.Wait(r.RetryAfter)),
 		texts.Plain("n", strconv.Itoa(r.Count)),
@@ -154,8 +154,8 @@ func (t teller) line(key string) texts.Sentence {
 		texts.Plain("took", t.Took(r.Took)))
 }
 
-// known returns the text of a key for a value; "" if the value is not known.
-func known(w texts.Words, key, value string) string {
+// textIfKnown returns the text of a key for a value; "" if the value is not known.
+func textIfKnown(w texts.Words, key, value string) string {
 	if value == "" {
 		return ""
 	}
@@ -180,7 +180,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	for i, check := range wrongChecks(v) {
 		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
 			texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
-			texts.Plain("network", known(w, "line.from", check.Network)))
+			texts.Plain("network", textIfKnown(w, "line.from", check.Network)))
 		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
 	}
 	if CodeStateOf(v, now) == store.CodeOfCaller {

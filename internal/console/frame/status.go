@@ -1,7 +1,7 @@
 package frame
 
 import (
-	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +22,7 @@ type Status struct {
 // Part is one that the service needs.
 type Part struct {
 	Kind string // database, redis, mail or sms
-	Name string // of a mail server its host:port, of a carrier its name; empty: that of its kind
+	Name string // of a mail server its host:port, of a carrier its name
 	// of servers and carriers: the circuit breaker is closed; else each gets one attempt every five
 	// seconds
 	Up    bool
@@ -34,9 +34,28 @@ type Part struct {
 // line is the status as a page shows it.
 type line struct {
 	W        texts.Words
-	Parts    []Part
+	Parts    []partView
 	UnderWay string
 	Troubles []texts.Sentence
+}
+
+// partView is a part with its name in words.
+type partView struct {
+	Name  string
+	State string // up, slow, away or suspended
+}
+
+// state returns how the part is, in the words of /readyz and the alerts.
+func (p Part) state() string {
+	switch {
+	case p.Up && p.Slow:
+		return "slow"
+	case p.Up:
+		return "up"
+	case p.Kind == "mail" || p.Kind == "sms":
+		return "suspended"
+	}
+	return "away"
 }
 
 // fill makes the line from a status.
@@ -46,12 +65,16 @@ func (l *line) fill(s Status) {
 			l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
 	}
 	for _, p := range s.Parts {
-		if p.Name = cmp.Or(p.Name, l.W.Or("health", p.Kind)); !p.Up && !p.Since.IsZero() {
-			key := map[string]string{"mail": "list.aside", "sms": "list.aside.carrier"}[p.Kind]
-			l.Troubles = append(l.Troubles, l.W.Tell(key, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
-				texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since)))))
+		l.Parts = append(l.Parts, partView{l.W.Get("health.part."+p.Kind, "name", p.Name), p.state()})
+		if p.state() != "suspended" {
+			continue
 		}
-		l.Parts = append(l.Parts, p)
+		told := l.W.Tell("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
+			texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since))))
+		if slices.ContainsFunc(s.Parts, func(other Part) bool { return other.Kind == p.Kind && other.Up }) {
+			told = append(append(told, l.W.Tell("sentence.space")...), l.W.Tell("health.next."+p.Kind)...)
+		}
+		l.Troubles = append(l.Troubles, told)
 	}
 	switch {
 	case !s.Counted:

@@ -27,7 +27,8 @@ type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
 		int, error)
-	Replay(ctx context.Context, p support.Policy, rules []quota.Rule, period time.Duration) (support.Replayed, error)
+	Replay(ctx context.Context, p support.Policy, rules []quota.Rule,
+		period time.Duration) (support.ReplayResult, error)
 }
 
 // pages is the page. Safe for concurrent use.

@@ -172,7 +172,7 @@ func changedRules(rules []quota.Rule, values url.Values, w texts.Words) ([]quota
 
 // trialSummary returns the sentence on a trial with the sends of a period, and how many each rule
 // refused.
-func trialSummary(r support.Replayed, period string, w texts.Words) (summary texts.Sentence, refusedByRule string) {
+func trialSummary(r support.ReplayResult, period string, w texts.Words) (summary texts.Sentence, refusedByRule string) {
 	count := func(n int) string { return strconv.Itoa(n) }
 	key := "policies.result"
 	switch {

@@ -61,12 +61,12 @@ func (s ses) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error
 		mail.From, struct{ ToAddresses []string }{[]string{mail.To}}, struct{ Raw raw }{raw{mail.Content}},
 		s.Parameters["configuration_set"], []tag{{"send", sendOf(mail)}},
 	})
-	return s.signed(http.MethodPost, "/v2/email/outbound-emails", body), nil
+	return s.signedRequest(http.MethodPost, "/v2/email/outbound-emails", body), nil
 }
 
-// signed returns a request with AWS's signature, version 4
+// signedRequest returns a request with AWS's signature, version 4
 // (docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
-func (s ses) signed(method, path string, body []byte) exchange.Request {
+func (s ses) signedRequest(method, path string, body []byte) exchange.Request {
 	now := s.Now().UTC()
 	url := s.endpoint(path)
 	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
@@ -129,7 +129,7 @@ func (s ses) meanings() map[string]meaning {
 // probe asks for the account. A key that may only send is refused that after its signature was
 // found good.
 func (s ses) probe() (exchange.Request, func(int, string) bool) {
-	return s.signed(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
+	return s.signedRequest(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
 		return status == http.StatusOK || code == "AccessDeniedException"
 	}
 }

@@ -40,10 +40,10 @@ type Server interface {
 // Servers are mail servers in order of preference. A server that failed three times in a row, or
 // made mails wait while another was up, is set aside: it gets one mail every five seconds, and is
 // preferred again once such a mail got through. Refusing a recipient or a message is no failure.
-type Servers []*ranked
+type Servers []*serverWithBreaker
 
-// ranked is a server with its circuit breaker.
-type ranked struct {
+// serverWithBreaker is a server with its circuit breaker.
+type serverWithBreaker struct {
 	Server
 	health  *delivery.Breaker
 	encoder *delivery.Encoder
@@ -54,7 +54,7 @@ type ranked struct {
 func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
-		servers[n] = &ranked{Server: server, health: delivery.NewBreaker(server.Address(), false),
+		servers[n] = &serverWithBreaker{Server: server, health: delivery.NewBreaker(server.Address(), false),
 			encoder: &delivery.Encoder{}}
 	}
 	return servers
@@ -132,7 +132,8 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt 
 
 // try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp
 // reports whether another server is up.
-func (r *ranked) try(ctx context.Context, otherUp func() bool, mail *delivery.Rendered) (reply string, tried bool,
+func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *delivery.Rendered) (reply string,
+	tried bool,
 	fail *delivery.Error) {
 	patience := forever
 	switch state, _ := r.health.State(); {
@@ -182,7 +183,7 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 // startAttempt starts an attempt, and returns nil if the breaker admits none. The caller calls end
 // once, with the verdict on the attempt. An attempt that takes longer than slowAfter counts as a
 // fault if another server is up by then, as otherUp reports.
-func (r *ranked) startAttempt(otherUp func() bool) (end func(verdict error)) {
+func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(verdict error)) {
 	report, ok := r.health.Allow()
 	if !ok {
 		return nil
@@ -200,7 +201,7 @@ func (r *ranked) startAttempt(otherUp func() bool) (end func(verdict error)) {
 }
 
 // anotherIsUp reports whether a server other than this one is up.
-func (s Servers) anotherIsUp(than *ranked) bool {
+func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
 	for _, server := range s {
 		if server != than && server.health.Health().Up {
 			return true

@@ -70,7 +70,7 @@ policies:
 			t.Errorf("readiness flaps: %d %s", status, body)
 		}
 	}
-	if s.Logged("limiter unavailable") {
+	if s.Logged("Redis away") {
 		t.Error("all of the limiter was given up")
 	}
 	s.Admits(0, 30, apptest.Ana)

@@ -56,5 +56,5 @@ func TestExtentIsTold(t *testing.T) {
 	}
 	_, err = owner.Exec(s.Context(), drops[0])
 	apptest.Must(t, err)
-	s.AwaitReady(0, http.StatusOK, "degraded: log_no_partition: The database has no partition for the present time.")
+	s.AwaitReady(0, http.StatusOK, "degraded: database_no_partition: The database has no partition for the present time.")
 }

@@ -94,7 +94,7 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 	if out < 30 {
 		t.Fatalf("%d sends found no room", out)
 	}
-	f.AwaitReady(0, http.StatusOK, "degraded: log_full: The database has no room left to write.")
+	f.AwaitReady(0, http.StatusOK, "degraded: database_full: The database has no room left to write.")
 	f.Counts("sendcode_database_writable ", "0")
 	apptest.Must(t, f.disk.MakeRoom())
 	f.AwaitReady(0, 200, "ok")
@@ -109,7 +109,7 @@ func fillUnderTheService(t *testing.T, f fullDisk) {
 		}
 		f.Is(fmt.Sprintf("%s: one too many", to), ask(to), http.StatusTooManyRequests)
 	}
-	for _, line := range []string{"database not writable: nothing is sent", "database writable again"} {
+	for _, line := range []string{"database away: nothing is sent", "database back"} {
 		if n := strings.Count(f.Printed.String(), line); n != 1 {
 			t.Errorf("%q is logged %d times", line, n)
 		}

@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8, 1)) }
 
 // redisAway is what /readyz says while Redis does not answer.
-const redisAway = "degraded: limiter_unreachable: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
+const redisAway = "degraded: redis_away: Redis does not answer or can't write: the database decides for recipients, each process for other rules."
 
 // While Redis is away, the database decides alone, exactly; a Redis that comes back empty learns.
 func TestRedisAway(t *testing.T) {
@@ -61,7 +61,7 @@ func TestPostgresAway(t *testing.T) {
 	s.Unavailable(s.Look(first.ID))
 	s.Unavailable(s.Check(0, first.ID, "123456"))
 	for i := range s.Replicas {
-		s.AwaitReady(i, http.StatusOK, "degraded: log_unreachable: The database does not answer.")
+		s.AwaitReady(i, http.StatusOK, "degraded: database_away: The database does not answer.")
 		s.Is("a limit", s.Do(i, http.MethodPost, "/v1/limits/month/take", `{"keys":{"user":"42"}}`), http.StatusOK)
 	}
 	s.Counts("sendcode_database_writable ", "0")

@@ -172,7 +172,7 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 			}
 			links[0].Stop()
 			s.AwaitReady(0, http.StatusServiceUnavailable,
-				"unavailable: log_unreachable: The database does not answer. Another replica can write.")
+				"unavailable: database_away: The database does not answer. Another replica can write.")
 			s.AwaitReady(1, http.StatusOK, "ok")
 			failing := func() (n int) { // of some 60 requests
 				ctx, stop := context.WithTimeout(t.Context(), time.Second)

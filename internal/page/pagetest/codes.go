@@ -88,8 +88,8 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
 		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
 		core.Parts{
-			DB: database{db, c}, Limiter: quota.NewMemory(now, "process"), Sender: provider{c}, Carrier: carrier{c},
-			Logger: logger, Now: now, Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
+			DB: database{db, c}, Sender: provider{c}, Carrier: carrier{c}, Logger: logger, Now: now,
+			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
 		})
 	c.texts, c.Texts = c.Texts, nil
 	return c, nil
@@ -288,9 +288,9 @@ func (p provider) Send(context.Context, delivery.Message) (delivery.Receipt, err
 }
 
 // Send implements outbox.Carrier.
-func (p carrier) Send(context.Context, sms.Message) (sms.Receipt, error) {
+func (p carrier) Send(context.Context, sms.Message) (delivery.Receipt, error) {
 	r, err := p.outcome()
-	return sms.Receipt{Provider: r.Provider, Code: r.Code}, err
+	return delivery.Receipt{Provider: r.Provider, Code: r.Code}, err
 }
 
 // database is the one in memory, which says that everybody is locked out, if they are, and counts

@@ -28,8 +28,8 @@ func NewVisitor(page string) *Visitor {
 	return &Visitor{URL: page, Lang: "en", Header: http.Header{}, client: &http.Client{Jar: jar}}
 }
 
-// NewVisitorOf is NewVisitor for a handler that is called in this process, without a network.
-func NewVisitorOf(h http.Handler) *Visitor {
+// newVisitorOf is NewVisitor for a handler that is called in this process, without a network.
+func newVisitorOf(h http.Handler) *Visitor {
 	v := NewVisitor("https://codes.example/")
 	v.client.Transport = inProcess{h}
 	return v

@@ -71,20 +71,31 @@ func NewWorld(rules ...quota.Rule) *World {
 		panic(err)
 	}
 	e := server.New(server.Config{Logger: logger, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
-	w.Visitor = NewVisitorOf(e)
+	w.Visitor = newVisitorOf(e)
 	page.RegisterStatic(e)
 	web.RegisterWidget(e)
-	w.api = api.New(w.Codes, nil)
+	w.api = w.Codes.NewAPI(w.Codes, nil)
 	w.api.Requests = requests{&w.exhausted}
 	w.api.Register(e)
-	w.page = page.New(page.Config{
-		AppPage: theShop, Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
-		Requests: requests{&w.exhausted}, References: references{},
-	})
+	w.page = newPage(page.Config{Codes: w.Codes, Cookies: ring, Now: w.clock.now, Logger: logger,
+		Requests: requests{&w.exhausted}})
 	w.page.Register(e)
 	w.server = httptest.NewServer(e)
 	w.URL = w.server.URL + "/"
 	return w
+}
+
+// newPage makes the page of theShop, whose references a test can read.
+func newPage(c page.Config) *page.Page {
+	c.AppPage, c.References = theShop, references{}
+	return page.New(c)
+}
+
+// NewVisitorOn returns a person at the page over a rig's use cases.
+func NewVisitorOn(r *verificationtest.Rig) *Visitor {
+	e := server.New(server.Config{Logger: r.Logger})
+	newPage(page.Config{Codes: r.Svc.Service, Cookies: r.Settings.Vault.Ring, Logger: r.Logger}).Register(e)
+	return newVisitorOf(e)
 }
 
 // withoutTime removes the time of a log line, since its digits could look like a code that must not

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"sendcode/internal/delivery"
 	"sendcode/internal/exchange"
 	"sendcode/internal/sms"
 )
@@ -50,10 +51,10 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in
 // receipts.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	template, values, fail := c.Template(m)
 	if fail != nil {
-		return sms.Receipt{}, fail
+		return delivery.Receipt{}, fail
 	}
 	params := map[string]string{}
 	for i, value := range values {
@@ -164,7 +165,7 @@ type answer struct {
 	}
 }
 
-func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	var said answer
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":

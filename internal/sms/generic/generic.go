@@ -196,9 +196,10 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier.
-func (g *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	if m.Minutes == 0 && g.uses("minutes") {
-		return sms.Receipt{}, &sms.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: sms.ErrMinutes}
+		return delivery.Receipt{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage,
+			Err: sms.ErrMinutes}
 	}
 	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
 }
@@ -228,7 +229,7 @@ func (g *carrier) sendRequest(m sms.Message) exchange.Request {
 }
 
 // parseSendAnswer reads an answer as Config.Answer says; see [sms.Client.Attempt].
-func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
+func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
 	m := g.Answer.Codes[code]
@@ -245,7 +246,7 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *s
 	case coded:
 		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
 	default:
-		fail = &sms.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
+		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
 			Err: exchange.ErrAnswer}
 	}
 	return id, code, fail

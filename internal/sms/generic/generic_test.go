@@ -32,7 +32,8 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answer{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
-			Codes: map[string]meaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out", "8": "unknown",
+			Codes: map[string]meaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out",
+				"8": "unknown",
 				"9": "limit 60s"},
 			Statuses: map[string]meaning{"404": "rejected", "203": "temporary"},
 		},
@@ -51,7 +52,7 @@ func genericRig() smstest.Rig {
 			"limit": smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected,
 				sms.ReasonLimit, time.Minute),
 			"opted out": smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected,
-				sms.ReasonOptOut, 0),
+				sms.ReasonOptedOut, 0),
 			"a code that is not told": smstest.PerNumber(smstest.Reply(200, answer(`"77"`))),
 			"temporary, beside a 401": smstest.Case(smstest.Reply(401, answer(`1`)), delivery.Temporary, "", 0),
 			"temporary, beside a 429": smstest.Case(smstest.Reply(429, answer(`1`)), delivery.Temporary, "", 0),
@@ -81,7 +82,8 @@ func kannelDescription(endpoint string) Config {
 		URL: endpoint +
 			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: answer{Code: extract("^(0: Accepted|3: Queued)"), Codes: map[string]meaning{"0: Accepted": accepted, "3: Queued": accepted},
+		Answer: answer{Code: extract("^(0: Accepted|3: Queued)"),
+			Codes:    map[string]meaning{"0: Accepted": accepted, "3: Queued": accepted},
 			Statuses: map[string]meaning{"404": "temporary"}},
 	}
 }
@@ -284,7 +286,7 @@ func TestGenericIsAsked(t *testing.T) {
 		t.Error("a carrier is asked if its description says how, and only then")
 	}
 	_, _, err := open(unasked).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
-	var fail *sms.Error
+	var fail *delivery.Error
 	if !errors.As(err, &fail) || fail.Class != delivery.Rejected {
 		t.Errorf("%v", err)
 	}

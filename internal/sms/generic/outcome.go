@@ -165,7 +165,8 @@ const errNoPoll = delivery.SafeText("it is not described how the carrier is aske
 // Ask implements Asker.
 func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: errNoPoll}
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+			Err: errNoPoll}
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
 	filled["message"] = q.ID

@@ -140,7 +140,7 @@ func hijacked(raw string) http.HandlerFunc {
 }
 
 // Send has a carrier send the sample, and looks for secrets in what it says of it.
-func Send(t *testing.T, ctx context.Context, c sms.Carrier) (sms.Receipt, *sms.Error) {
+func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Receipt, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
 	if fail != nil {
@@ -161,7 +161,8 @@ func discreet(t *testing.T, told ...any) {
 
 // try has a carrier send the sample to a server that responds, and counts the requests: a second
 // one would be a second message.
-func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (sms.Receipt, *sms.Error) {
+func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Receipt,
+	*delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
 	receipt, fail := Send(t, ctx, r.Make(t, f.URL))
@@ -313,7 +314,7 @@ func AskContract(t *testing.T, c Asked) {
 		if x.want == known {
 			want = sms.Report{Send: Sample().ID, Delivered: x.delivered}
 		}
-		var fail *sms.Error
+		var fail *delivery.Error
 		if errors.As(err, &fail) != (x.want == fails) || final != (x.want == known) || got != want || fail != nil &&
 			fail.Class == delivery.Rejected {
 			t.Errorf("%s, %s: %+v, %v, %v", c.Rig.Name, name, got, final, err)

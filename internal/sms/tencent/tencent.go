@@ -61,10 +61,10 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
 // in the answer.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {
-		return sms.Receipt{}, fail
+		return delivery.Receipt{}, fail
 	}
 	body := map[string]any{
 		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params,
@@ -154,7 +154,7 @@ type answer struct {
 	}
 }
 
-func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	var said answer
 	if json.Unmarshal(a.Body, &said) == nil {
 		code = said.Response.Error.Code
@@ -271,7 +271,7 @@ func (c *carrier) fetchApproved(ctx context.Context, international int, ids []in
 	case strings.HasPrefix(code, "AuthFailure"):
 		return sms.ErrLogin
 	case code != "":
-		return &sms.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
 			Code: exchange.SafeCode(code)}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {

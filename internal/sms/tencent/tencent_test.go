@@ -87,7 +87,7 @@ func tencentRig() smstest.Rig {
 			"invalid number": smstest.Case(status("InvalidParameterValue.IncorrectPhoneNumber"),
 				delivery.Rejected, "", 0),
 			"blacklist": smstest.Case(status("FailedOperation.PhoneNumberInBlacklist"), delivery.Rejected,
-				sms.ReasonOptOut, 0),
+				sms.ReasonOptedOut, 0),
 			"thirty seconds":    limit("LimitExceeded.PhoneNumberThirtySecondLimit", 30*time.Second),
 			"a day":             limit("LimitExceeded.PhoneNumberDailyLimit", 24*time.Hour),
 			"our limit":         smstest.Case(status("LimitExceeded.AppDailyLimit"), delivery.Temporary, "", 0),

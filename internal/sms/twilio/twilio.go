@@ -73,7 +73,7 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier. The interface has no idempotency token.
-func (t *carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, *sms.Error) {
+func (t *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
 	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
 }
 
@@ -143,7 +143,7 @@ var verdicts = map[string]sms.Verdict{
 	"63038": sms.VerdictTemporary, // the account's daily limit
 }
 
-func parseSendAnswer(a exchange.Response) (id, code string, fail *sms.Error) {
+func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error) {
 	var said struct {
 		SID       string          `json:"sid"`
 		Status    json.RawMessage `json:"status"` // a word of a message, a number of an error
@@ -216,7 +216,7 @@ func webhookSignature(token, address string, form url.Values) string {
 // Ask implements Asker: it fetches the message.
 func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
-		return sms.Report{}, false, &sms.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
 			Err: exchange.ErrMessage}
 	}
 	a, err := t.Query(ctx, t.fetchRequest(q.ID))

@@ -40,7 +40,7 @@ func twilioRig() smstest.Rig {
 		},
 		Cases: map[string]smstest.Outcome{
 			"invalid number": smstest.Case(failure(400, "21211"), delivery.Rejected, "", 0),
-			"stopped":        smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptOut, 0),
+			"stopped":        smstest.Case(failure(400, "21610"), delivery.Rejected, sms.ReasonOptedOut, 0),
 			"region":         smstest.PerNumber(failure(400, "21408")),
 			"queue":          smstest.Case(failure(429, "20429"), delivery.Temporary, "", 0),
 			"a new code":     smstest.Case(failure(400, "21999"), delivery.Rejected, "", 0),

@@ -142,19 +142,19 @@ type arrayCodec struct {
 
 // PlanEncode implements pgtype.Codec.
 func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
-	if _, ok := value.(selfWriting); ok && format == pgtype.BinaryFormatCode {
-		return selfWritten{c.element}
+	if _, ok := value.(arrayAppender); ok && format == pgtype.BinaryFormatCode {
+		return arrayAppenderPlan{c.element}
 	}
 	return c.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-type selfWriting interface {
+type arrayAppender interface {
 	AppendArray(buf []byte, element elementType) ([]byte, error)
 }
 
-type selfWritten struct{ element elementType }
+type arrayAppenderPlan struct{ element elementType }
 
 // Encode implements pgtype.EncodePlan.
-func (p selfWritten) Encode(value any, buf []byte) ([]byte, error) {
-	return value.(selfWriting).AppendArray(buf, p.element)
+func (p arrayAppenderPlan) Encode(value any, buf []byte) ([]byte, error) {
+	return value.(arrayAppender).AppendArray(buf, p.element)
 }

@@ -58,10 +58,10 @@ func (p *DB) beginStatements() []statement {
 		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
 		{stmtSave, "SAVEPOINT candidates"},
 		{stmtUnlock, "ROLLBACK TO SAVEPOINT candidates"},
-		{stmtCandidates, p.sql(candidatesSQL)},
-		{stmtGate, p.sql(gateSQL(pastSQL))},
-		{stmtGateHeld, p.sql(gateSQL(heldSQL))},
-		{stmtGateBoth, p.sql(gateSQL(pastSQL, heldSQL))},
+		{stmtCandidates, p.replaceNow(candidatesSQL)},
+		{stmtGate, p.replaceNow(gateSQL(pastSQL))},
+		{stmtGateHeld, p.replaceNow(gateSQL(heldSQL))},
+		{stmtGateBoth, p.replaceNow(gateSQL(pastSQL, heldSQL))},
 		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
 		{stmtJoin, joinSQL},
 		{stmtSends, sqldb.SendTable.InsertMany(store.InSend)},
@@ -130,7 +130,7 @@ func oneCallFailed(err error) bool {
 // it does so only if repeatable is set. The error wraps fault.Uncertain if rows may have been
 // written.
 func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool.Conn) (sure bool, err error)) error {
-	sure, err := p.onWriter(ctx, trips)
+	sure, err := p.runOnWriter(ctx, trips)
 	if err == nil || ctx.Err() != nil || !sure && !repeatable ||
 		!connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
 		return beginError(sure, err)
@@ -138,7 +138,7 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool
 	if connectionLost(err) {
 		p.writers.Reset()
 	}
-	again, second := p.onWriter(ctx, trips)
+	again, second := p.runOnWriter(ctx, trips)
 	if second == nil {
 		return nil
 	}
@@ -171,8 +171,8 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 // maxRefusals is how many refusals one statement writes.
 const maxRefusals = 1000
 
-// Refused implements sqldb.PerDatabase.
-func (p *DB) Refused(ctx context.Context, refusals []store.Row) error {
+// RecordRefusals implements sqldb.PerDatabase.
+func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil

@@ -16,19 +16,19 @@ const maxWriters = 2
 // one commit for all of 10 ms.
 const gathersEndings = 10 * time.Millisecond
 
-// waiting is a call in a batch. Two calls with one key in one batch would not see each other's
+// batchedCall is a call in a batch. Two calls with one key in one batch would not see each other's
 // rows; in two batches, the second would wait for the first one's lock and delay all calls of its
 // batch.
-type waiting[In, Answer any] = batch.Call[In, Answer]
+type batchedCall[In, Answer any] = batch.Call[In, Answer]
 
 // The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that
 // of the recipient's advisory lock, the key of the others is a hash of the ID of their row.
 type (
-	call       = waiting[store.Intent, store.Begun]
-	checking   = waiting[store.CheckRequest, store.Checked]
-	ending     = waiting[store.Outcome, bool]
-	postponing = waiting[store.Postponement, bool]
-	eventEnd   = waiting[store.AppEventEnd, bool]
+	call       = batchedCall[store.Intent, store.Begun]
+	checking   = batchedCall[store.CheckRequest, store.Checked]
+	ending     = batchedCall[store.Outcome, bool]
+	postponing = batchedCall[store.Postponement, bool]
+	eventEnd   = batchedCall[store.AppEventEnd, bool]
 )
 
 // change is a change of one row.

@@ -33,7 +33,8 @@ const (
 
 // checkStatements are the statements of checks.
 func (p *DB) checkStatements() []statement {
-	return []statement{{stmtLockTries, lockTriesSQL}, {stmtReadChecked, p.sql(readCheckedSQL)}, {stmtCount, countSQL}}
+	return []statement{{stmtLockTries, lockTriesSQL}, {stmtReadChecked, p.replaceNow(readCheckedSQL)},
+		{stmtCount, countSQL}}
 }
 
 // The lock is a separate statement, so that the snapshot of the next one is younger than the lock.

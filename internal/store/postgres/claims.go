@@ -41,7 +41,7 @@ type keyChange struct {
 	forget      bool // with release: the key may be used for another request
 }
 
-type keyCall = waiting[keyChange, store.Claimed]
+type keyCall = batchedCall[keyChange, store.Claimed]
 
 func (p *DB) claimStatements() []statement {
 	const claimed = `
@@ -52,15 +52,15 @@ FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k
 		{stmtUnclaim, `
 DELETE FROM idempotency_keys k USING unnest($1::bytea[], $2::uuid[]) AS r(key, send)
 WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
-		{stmtEndLeases, p.sql(`
+		{stmtEndLeases, p.replaceNow(`
 UPDATE idempotency_keys k SET held_until = @now FROM unnest($1::bytea[], $2::uuid[]) AS r(key, send)
 WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
-		{stmtForgetClaims, p.sql(`
+		{stmtForgetClaims, p.replaceNow(`
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
     WHERE created_at <= (SELECT @now - $1 * interval '1 microsecond') AND key <> ALL ($2::bytea[])
     ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED))`)},
-		{stmtClaim, p.sql(`
+		{stmtClaim, p.replaceNow(`
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + $4 * interval '1 microsecond'
 FROM (SELECT @now AS now) AS clock, unnest($1::bytea[], $2::bytea[], $3::uuid[]) AS u(key, fingerprint, send) ORDER BY u.key
@@ -73,7 +73,7 @@ RETURNING k.key, k.send_id, @now`)},
 		// Of the keys that were used before. Separate statements, which also see what another
 		// transaction committed that stmtClaim waited for.
 		{stmtReadClaims,
-			p.sql(
+			p.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
 		{stmtClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
 		{stmtClaimedVerification, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
@@ -143,9 +143,9 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 }
 
-// changeKeysOnConn sends the changes of a batch in one trip, and in a second one reads the keys that
-// were used before. sure means, with an error, that nothing was committed. again: an earlier run
-// may have been committed.
+// changeKeysOnConn sends the changes of a batch in one trip, and in a second one reads the keys
+// that were used before. sure means, with an error, that nothing was committed. again: an earlier
+// run may have been committed.
 func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall,
 	again bool) (
 	answers map[[32]byte]store.Claimed, sure bool, err error) {
@@ -212,8 +212,8 @@ func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
 
 func appendSendID(buf []byte, x *keyCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readHeld reads the result of stmtClaim: the claims that their callers hold now. One whose send has
-// the ID that its caller made is new, so nothing else needs to be read.
+// readHeld reads the result of stmtClaim: the claims that their callers hold now. One whose send
+// has the ID that its caller made is new, so nothing else needs to be read.
 func readHeld(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
 	var key []byte
 	var c store.Claimed

@@ -61,7 +61,7 @@ func TestPostgresCountsFromTheFirstRow(t *testing.T) {
 	for name, first := range map[string]func(t *testing.T, f *storetest.Fixture){
 		"a send": func(t *testing.T, f *storetest.Fixture) { f.Ended(t, f.Intent(1), storetest.Sent) },
 		"a refusal": func(t *testing.T, f *storetest.Fixture) {
-			storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}))
+			storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			}
 		}
 		if random.IntN(3) == 0 {
-			storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(n, func(s *store.Row) {
+			storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(n, func(s *store.Row) {
 				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
 			})}))
 		}

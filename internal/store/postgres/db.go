@@ -29,21 +29,21 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 	if err := c.asked.Err(); err != nil {
 		return 0, err
 	}
-	rows, _ := c.Query(c.ctx, clocked(statement, c.now, args), named(args)) // the rows have the error
+	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // the rows have the error
 	return drain(rows, each)
 }
 
-// clocked returns the statement with the SQL expression now in place of @now, unless @now is among
-// args.
-func clocked(statement, now string, args sqldb.Args) string {
+// replaceNow returns the statement with the SQL expression now in place of @now, unless @now is
+// among args.
+func replaceNow(statement, now string, args sqldb.Args) string {
 	if _, given := args["now"]; given {
 		return statement
 	}
 	return strings.ReplaceAll(statement, "@now", now)
 }
 
-// named returns the parameters as pgx takes them.
-func named(args sqldb.Args) pgx.NamedArgs {
+// toNamedArgs returns the parameters as pgx takes them.
+func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	values := make(pgx.NamedArgs, len(args))
 	for name, v := range args {
 		switch x := v.(type) {
@@ -115,7 +115,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {
-			b.Queue(clocked(s.Statement, p.now, s.Args), named(s.Args))
+			b.Queue(replaceNow(s.Statement, p.now, s.Args), toNamedArgs(s.Args))
 		}
 		b.Queue("COMMIT")
 		results := c.SendBatch(ctx, &b)

@@ -105,7 +105,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1)
 			return err
 		},
-		"then Refused": func() error { return f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}) },
+		"then Refused": func() error { return f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
@@ -146,7 +146,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 
 // oneFailed wants that one call of a batch failed, and certainly wrote nothing, and that the others
 // did what was asked.
-func oneFailed[In, Answer any](t *testing.T, batch []*waiting[In, Answer], one int) {
+func oneFailed[In, Answer any](t *testing.T, batch []*batchedCall[In, Answer], one int) {
 	t.Helper()
 	for n, x := range batch {
 		if n == one {

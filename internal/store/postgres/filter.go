@@ -131,13 +131,13 @@ func (f postgresFilter) rareQuery(from sqldb.Source, args sqldb.Args, column, va
 		c.Add("s." + column + " <> ''") // the condition of its index
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
-	f.addKindsUnindexed(&c)
+	f.addKindsWithoutIndex(&c)
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
-// addKindsUnindexed adds the conditions on app, channel, purpose and provider in a form that no
+// addKindsWithoutIndex adds the conditions on app, channel, purpose and provider in a form that no
 // index can be used for.
-func (f postgresFilter) addKindsUnindexed(c *sqldb.Conditions) {
+func (f postgresFilter) addKindsWithoutIndex(c *sqldb.Conditions) {
 	c.AddKind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
@@ -164,7 +164,7 @@ func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
 	f.AddTimeRange(&c, sqldb.Postgres, sqldb.Sends, false)
-	f.addKindsUnindexed(&c) // so that the planner uses the index by time
+	f.addKindsWithoutIndex(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.RowColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args

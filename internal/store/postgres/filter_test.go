@@ -27,7 +27,8 @@ func TestPostgresRareFilters(t *testing.T) {
 		}))
 		f.End(t, send.Send.ID, store.Outcome{Status: store.Sent})
 	}
-	storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
+	storetest.OK(t, f.RecordRefusals(t.Context(),
+		[]store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
 	exec := func(statement string) {
 		t.Helper()
 		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
@@ -70,7 +71,8 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.To = "a•••@example.com" }))
-	storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
+	storetest.OK(t, f.RecordRefusals(t.Context(),
+		[]store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
 	since := time.Now().Add(-time.Minute)
 	for _, statement := range []string{
 		copySends("logged_at - n * interval '1 s'") + `, generate_series(1, 20000) n`,
@@ -98,7 +100,7 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 // genericPages is how many pages a query touches by the plan that is made for all values.
 func genericPages(t *testing.T, conn *pgxpool.Conn, query string, params sqldb.Args) int {
 	t.Helper()
-	query, args, err := named(params).RewriteQuery(t.Context(), nil, query, nil)
+	query, args, err := toNamedArgs(params).RewriteQuery(t.Context(), nil, query, nil)
 	storetest.OK(t, err)
 	values := make([]string, len(args))
 	for i, a := range args {

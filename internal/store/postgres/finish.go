@@ -28,9 +28,11 @@ const (
 // finishStatements are the statements of the finishers' pool.
 func (p *DB) finishStatements() []statement {
 	return []statement{
-		{stmtFinish, p.sql(finishSQL)}, {stmtFinishFully, p.sql(finishFullySQL)}, {stmtPostpone, p.sql(postponeSQL)},
-		{stmtRenew, p.sql(renewSQL)}, {stmtTakeOver, p.sql(takeOverSQL(""))},
-		{stmtTakeExpired, p.sql(takeOverSQL(" AND f.expires_at <= $4"))}, {stmtEndEvents, p.sql(endEventsSQL)},
+		{stmtFinish, p.replaceNow(finishSQL)}, {stmtFinishFully, p.replaceNow(finishFullySQL)},
+		{stmtPostpone, p.replaceNow(postponeSQL)},
+		{stmtRenew, p.replaceNow(renewSQL)}, {stmtTakeOver, p.replaceNow(takeOverSQL(""))},
+		{stmtTakeExpired, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
+		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 	}
 }
 
@@ -145,11 +147,11 @@ func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch,
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
 // is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
 // call gets an answer or an error.
-func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
-	parameters func([]*waiting[In, bool]) []any) {
+func changeBatch[In change](p *DB, statement string, batch []*batchedCall[In, bool],
+	parameters func([]*batchedCall[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), store.CallTimeout)
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *waiting[In, bool]) int {
+	slices.SortFunc(batch, func(x, y *batchedCall[In, bool]) int {
 		a, b := x.In.Row().ID, y.In.Row().ID
 		return bytes.Compare(a[:], b[:])
 	})
@@ -158,7 +160,7 @@ func changeBatch[In change](p *DB, statement string, batch []*waiting[In, bool],
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
 		// fails.
 		for _, x := range batch {
-			changeBatch(p, statement, []*waiting[In, bool]{x}, parameters)
+			changeBatch(p, statement, []*batchedCall[In, bool]{x}, parameters)
 		}
 		return
 	}
@@ -181,13 +183,13 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 
 // heldParameters returns the first two parameters of all of these statements, the IDs and the
 // attempts, with room for `most` parameters.
-func heldParameters[In change](batch []*waiting[In, bool], most int) *columns.Arrays[*waiting[In, bool]] {
+func heldParameters[In change](batch []*batchedCall[In, bool], most int) *columns.Arrays[*batchedCall[In, bool]] {
 	p := columns.NewArrays(batch, most)
-	p.Add(columns.UUID, func(buf []byte, x *waiting[In, bool]) []byte {
+	p.Add(columns.UUID, func(buf []byte, x *batchedCall[In, bool]) []byte {
 		id := x.In.Row().ID
 		return append(buf, id[:]...)
 	})
-	p.Add(columns.Integer, func(buf []byte, x *waiting[In, bool]) []byte {
+	p.Add(columns.Integer, func(buf []byte, x *batchedCall[In, bool]) []byte {
 		return columns.AppendInteger(buf,
 			x.In.Row().Attempt)
 	})

@@ -25,15 +25,15 @@ const (
 	maxLookers = 2 // as maxWriters; looks do not delay Begins, nor these looks
 )
 
-// looking is a call of Look, finding one of Verification, reading one of ReadStep.
+// lookCall is a call of Look, findCall one of Verification, readCall one of ReadStep.
 type (
-	looking = batch.Call[gate.Look, gate.History]
-	finding = batch.Call[string, found]
-	reading = batch.Call[*sqldb.Step, struct{}]
+	lookCall = batch.Call[gate.Look, gate.History]
+	findCall = batch.Call[string, storedVerification]
+	readCall = batch.Call[*sqldb.Step, struct{}]
 )
 
-// found is a verification with its newest send.
-type found struct {
+// storedVerification is a verification with its newest send.
+type storedVerification struct {
 	store.Work
 	now time.Time // zero: it was not found
 }
@@ -78,7 +78,7 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
 ) s WHERE v.id = ANY ($1::text[])`
 
 func (p *DB) lookStatements() []statement {
-	return []statement{{stmtLook, p.sql(lookSQL)}, {stmtFind, p.sql(findSQL)}}
+	return []statement{{stmtLook, p.replaceNow(lookSQL)}, {stmtFind, p.replaceNow(findSQL)}}
 }
 
 // Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
@@ -115,9 +115,9 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 }
 
 // look answers a batch of looks, find one of verifications, readSteps one of statements.
-func (p *DB) look(looks []*looking)      { answerReads(p, looks, p.lookTrip) }
-func (p *DB) find(finds []*finding)      { answerReads(p, finds, p.findTrip) }
-func (p *DB) readSteps(steps []*reading) { answerReads(p, steps, p.stepTrip) }
+func (p *DB) look(looks []*lookCall)      { answerReads(p, looks, p.lookTrip) }
+func (p *DB) find(finds []*findCall)      { answerReads(p, finds, p.findTrip) }
+func (p *DB) readSteps(steps []*readCall) { answerReads(p, steps, p.stepTrip) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. If one of them
 // made the whole batch fail, it repeats each alone.
@@ -145,13 +145,13 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 }
 
 // findTrip reads what a batch of finds asks for.
-func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err error) {
+func (p *DB) findTrip(ctx context.Context, finds []*findCall) (all []storedVerification, err error) {
 	ids := columns.NewArrays(finds, 1)
-	ids.Add(columns.Text, func(buf []byte, x *finding) []byte { return append(buf, x.In...) })
-	byID := map[string]found{}
+	ids.Add(columns.Text, func(buf []byte, x *findCall) []byte { return append(buf, x.In...) })
+	byID := map[string]storedVerification{}
 	err = withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[stmtFind], ids.Args()...) // the rows have the error
-		var f found
+		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.Into(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
 			f.Work = store.Work{}
@@ -166,10 +166,10 @@ func (p *DB) findTrip(ctx context.Context, finds []*finding) (all []found, err e
 }
 
 // stepTrip runs the statements of a batch.
-func (p *DB) stepTrip(ctx context.Context, steps []*reading) ([]struct{}, error) {
+func (p *DB) stepTrip(ctx context.Context, steps []*readCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
-		trip.Queue(clocked(x.In.Statement, p.now, x.In.Args), named(x.In.Args))
+		trip.Queue(replaceNow(x.In.Statement, p.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
 		withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
@@ -189,8 +189,8 @@ func (p *DB) stepTrip(ctx context.Context, steps []*reading) ([]struct{}, error)
 
 // lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the
 // database's clock is not within the bounds that it assumed.
-func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.History, err error) {
-	reach := slices.MaxFunc(looks, func(x, y *looking) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
+func (p *DB) lookTrip(ctx context.Context, looks []*lookCall) (seen []gate.History, err error) {
+	reach := slices.MaxFunc(looks, func(x, y *lookCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {
 		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)
 		var now time.Time
@@ -212,19 +212,19 @@ func (p *DB) lookTrip(ctx context.Context, looks []*looking) (seen []gate.Histor
 }
 
 // lookParameters returns the parameters of lookSQL.
-func lookParameters(looks []*looking, b bounds) []any {
+func lookParameters(looks []*lookCall, b bounds) []any {
 	p := columns.NewArrays(looks, 8)
-	p.Add(columns.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.App...) })
-	p.Add(columns.Text, func(buf []byte, x *looking) []byte { return append(buf, x.In.Channel...) })
-	p.Add(columns.Bytes, func(buf []byte, x *looking) []byte { return append(buf, x.In.Recipient[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *looking) []byte {
+	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.App...) })
+	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.Channel...) })
+	p.Add(columns.Bytes, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.Recipient[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte {
+	p.Add(columns.Bigint, func(buf []byte, x *lookCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Counting.Microseconds())
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *looking) []byte {
+	p.Add(columns.Bigint, func(buf []byte, x *lookCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Rejected.Microseconds())
 	})

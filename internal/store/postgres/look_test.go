@@ -27,7 +27,7 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 	f.Pass(time.Hour)
 	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
-	ask := func(n int, app string, counting, rejected time.Duration) *looking {
+	ask := func(n int, app string, counting, rejected time.Duration) *lookCall {
 		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"}}
 		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected},
@@ -35,7 +35,7 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
 		db.seen.Store(last.UnixMicro())
-		looks := []*looking{
+		looks := []*lookCall{
 			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0),
 			ask(3, "shop", time.Minute, day),
 			ask(3, "shop", 0, time.Minute), ask(3, "other", day, day), ask(3, "\x00", day, day),
@@ -63,9 +63,9 @@ func TestVerificationsShareATrip(t *testing.T) {
 	again := f.Intent(1)
 	again.Join = one.Verification.ID
 	newest := f.Admit(t, again)
-	var finds []*finding
+	var finds []*findCall
 	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
-		finds = append(finds, batch.NewCall[string, found](id, 0))
+		finds = append(finds, batch.NewCall[string, storedVerification](id, 0))
 	}
 	db.find(finds)
 	for i, want := range []store.Begun{newest, {}, other, newest} {

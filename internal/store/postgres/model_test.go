@@ -381,5 +381,5 @@ func (m *model) refused(*rapid.T) {
 		}
 		rows, m.sends, m.refusals = append(rows, r), append(m.sends, r.ID), append(m.refusals, r.ID)
 	}
-	m.same("Refused", func(f *storetest.Fixture) []any { return answers(f.Refused(m.ctx, rows)) })
+	m.same("Refused", func(f *storetest.Fixture) []any { return answers(f.RecordRefusals(m.ctx, rows)) })
 }

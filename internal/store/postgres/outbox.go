@@ -150,7 +150,7 @@ func (o *overdue) recordSearch(q store.Queue, now time.Time, empty bool) {
 
 // RefundsDue implements sqldb.PerDatabase.
 func (p *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error) {
-	return changeRows(ctx, p.pool, sqldb.RefundFields, p.sql(refundsDueSQL), limit, lease.Microseconds())
+	return changeRows(ctx, p.pool, sqldb.RefundFields, p.replaceNow(refundsDueSQL), limit, lease.Microseconds())
 }
 
 const refundsDueSQL = `

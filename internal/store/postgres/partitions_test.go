@@ -311,7 +311,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	args := sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}
 	queries = append(queries, query{"crowds", sqldb.Postgres.HeavySQL(), args, "sends_2 sends_3"})
 	for _, q := range queries {
-		rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+q.text, named(q.args)))(t)
+		rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+q.text, toNamedArgs(q.args)))(t)
 		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 		for n := range 4 {
 			name := fmt.Sprintf("sends_%d", n)

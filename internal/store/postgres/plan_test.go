@@ -78,7 +78,7 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	db, conn := openTest(t, url, serverClock), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
-	storetest.OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
 	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
 		`INSERT INTO minute_index VALUES ('provider', 'post', now())`,
 		`INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until)
@@ -250,7 +250,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		}
 	}
 	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
-		named(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "",
+		toNamedArgs(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "",
 			"limit": 500})))(t)
 	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
 	if !regexp.MustCompile(

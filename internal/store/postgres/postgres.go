@@ -44,7 +44,7 @@ type DB struct {
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
 	looks         *batch.Batcher[gate.Look, gate.History]
-	finds         *batch.Batcher[string, found]
+	finds         *batch.Batcher[string, storedVerification]
 	steps         *batch.Batcher[*sqldb.Step, struct{}]
 	looked        atomic.Int64 // shared reads so far; the keys of their batches
 
@@ -415,9 +415,9 @@ func sqlState(err error) string {
 	return ""
 }
 
-// sql replaces @now in a statement by the SQL expression for the present time: the database
+// replaceNow replaces @now in a statement by the SQL expression for the present time: the database
 // server's, unless a test sets another expression.
-func (p *DB) sql(statement string) string { return clocked(statement, p.now, nil) }
+func (p *DB) replaceNow(statement string) string { return replaceNow(statement, p.now, nil) }
 
 // hasUnreadBytes reports whether bytes, or the end of the stream, wait on an idle connection. Where
 // the system can't be asked, it returns false, and a lost connection is noticed when it is used.

@@ -52,18 +52,18 @@ var (
 // bounds.
 const clockRetries = 3
 
-// onWriter makes trips on a connection of the pool writers. sure means, with an error, that nothing
-// was committed.
-func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
+// runOnWriter makes trips on a connection of the pool writers. sure means, with an error, that
+// nothing was committed.
+func (p *DB) runOnWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		p.doubt()
+		p.forgetSuccess()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	sure, err = trips(conn)
 	if err != nil {
-		p.doubt()
+		p.forgetSuccess()
 	}
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
@@ -71,8 +71,8 @@ func (p *DB) onWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool,
 	return sure, err
 }
 
-// doubt forgets what showed that the database can take a send.
-func (p *DB) doubt() {
+// forgetSuccess forgets what showed that the database can take a send.
+func (p *DB) forgetSuccess() {
 	p.committed.Store(nil)
 	p.roomy.Store(false)
 }

@@ -69,7 +69,7 @@ func (p *DB) Ping(ctx context.Context) error {
 	var applied map[int64]string
 	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
-		b.Queue(p.sql(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomFor})
+		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomFor})
 		b.Queue(emptySQL)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()

@@ -154,12 +154,12 @@ func (q Tx) Tell(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// TellExpired writes the events of verifications of the apps that expired after the one of from,
-// oldest first, up to limit of them. It returns where to go on, and how many were read: limit, if
-// more may be left. Each verification has one event, whatever is called how often: its ID is
-// store.ExpiryEventID. Those that expired within the last two times of a call are left out, since a
-// check of them may be about to commit, and those of longer than an hour ago.
-func (db *DB) TellExpired(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
+// AddExpiryEvents writes the events of verifications of the apps that expired after the one of
+// from, oldest first, up to limit of them. It returns where to go on, and how many were read:
+// limit, if more may be left. Each verification has one event, whatever is called how often: its ID
+// is store.ExpiryEventID. Those that expired within the last two times of a call are left out,
+// since a check of them may be about to commit, and those of longer than an hour ago.
+func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
 	to, err = Writing(ctx, db, func(q Tx) (store.ExpiryMark, error) {
 		until := q.Now.Add(-2 * store.CallTimeout)

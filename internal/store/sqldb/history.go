@@ -45,8 +45,8 @@ func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
 
-// Counted returns the counted sends of a bucket that are younger than within.
-func (q Tx) Counted(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
+// CountedInBucket returns the counted sends of a bucket that are younger than within.
+func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within)
 	return All(q, pastFields, CountedInBucketSQL, args)
@@ -65,7 +65,7 @@ func (db *DB) LookAlone(ctx context.Context, l gate.Look) (seen gate.History, er
 	seen.Now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.Counting > 0 {
-			seen.Past, err = q.Counted(l.Bucket, l.Counting)
+			seen.Past, err = q.CountedInBucket(l.Bucket, l.Counting)
 		}
 		if l.Rejected > 0 && err == nil {
 			seen.Rejections, err = q.Rejected(l.Bucket, l.Rejected)

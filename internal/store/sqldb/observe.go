@@ -138,11 +138,11 @@ func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.
 	return n.PerDatabase.Release(ctx, key, id, forget)
 }
 
-// Refused implements PerDatabase.
-func (n observedPerDatabase) Refused(ctx context.Context, refusals []store.Row) error {
+// RecordRefusals implements PerDatabase.
+func (n observedPerDatabase) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 	ctx, began := n.begin(ctx, "refused")
 	defer n.end(ctx, began, "refused")
-	return n.PerDatabase.Refused(ctx, refusals)
+	return n.PerDatabase.RecordRefusals(ctx, refusals)
 }
 
 // Check implements PerDatabase.

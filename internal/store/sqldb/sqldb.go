@@ -86,9 +86,9 @@ type PerDatabase interface {
 	// claim at once. With forget it deletes the claim, so that the key can also be used for a
 	// different request. It changes nothing if the claim has another SendID than id.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
-	// Refused records refusals. If a refusal with the same ID has a row, it is added to that row:
-	// Count is added, RetryAfter replaced, and the larger Recipients kept.
-	Refused(ctx context.Context, refusals []store.Row) error
+	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
+	// row: Count is added, RetryAfter replaced, and the larger Recipients kept.
+	RecordRefusals(ctx context.Context, refusals []store.Row) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
 	// code right, in one transaction, which is committed when it returns. Of several right checks
 	// exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing was

@@ -142,8 +142,8 @@ func sums(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// delivered is the number of messages in one interval with the same tookSQL.
-type delivered struct {
+// deliveryTime is the number of messages in one interval with the same tookSQL.
+type deliveryTime struct {
 	at   time.Time
 	took int64
 	n    int
@@ -156,9 +156,9 @@ func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]st
 	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
 SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := All(tx, func(d *delivered) []any { return []any{intervalField{&d.at, q}, &d.took, &d.n} },
+	all, err := All(tx, func(d *deliveryTime) []any { return []any{intervalField{&d.at, q}, &d.took, &d.n} },
 		`SELECT interval_no, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
-	intervals := map[time.Time][]delivered{}
+	intervals := map[time.Time][]deliveryTime{}
 	for _, d := range all {
 		intervals[d.at] = append(intervals[d.at], d)
 	}
@@ -172,7 +172,7 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 
 // percentile returns the time within which percent of the messages were delivered, by the nearest
 // rank; 0 if there are none. list must be sorted, shortest time first.
-func (tx Tx) percentile(list []delivered, percent int) time.Duration {
+func (tx Tx) percentile(list []deliveryTime, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
 		sum += d.n

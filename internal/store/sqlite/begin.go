@@ -54,7 +54,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
-	if has.Past, err = q.Counted(bucket, gate.MaxRowAge(in)); err != nil {
+	if has.Past, err = q.CountedInBucket(bucket, gate.MaxRowAge(in)); err != nil {
 		return has, err
 	}
 	if has.Rejections, err = q.Rejected(bucket, in.Rejections.Window); err != nil {
@@ -127,8 +127,8 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 	return err
 }
 
-// Refused implements sqldb.PerDatabase.
-func (s *DB) Refused(ctx context.Context, refusals []store.Row) error {
+// RecordRefusals implements sqldb.PerDatabase.
+func (s *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {

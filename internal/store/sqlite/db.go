@@ -35,7 +35,7 @@ func (s *DB) tx(ctx context.Context, q querier) sqldb.Tx {
 
 // Run implements sqldb.Conn.
 func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan) error) (n int64, err error) {
-	args := named(params, c.now)
+	args := toDriverArgs(params, c.now)
 	if each == nil {
 		result, err := c.q.ExecContext(c.ctx, statement, args...)
 		if err != nil {
@@ -56,9 +56,9 @@ func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan)
 	return n, rows.Err()
 }
 
-// named returns the parameters as the driver takes them, with now for @now: instants and durations
-// as numbers of µs, lists as JSON.
-func named(params sqldb.Args, now time.Time) []any {
+// toDriverArgs returns the parameters as the driver takes them, with now for @now: instants and
+// durations as numbers of µs, lists as JSON.
+func toDriverArgs(params sqldb.Args, now time.Time) []any {
 	args := append(make([]any, 0, len(params)+1), sql.Named("now", now.UnixMicro()))
 	for name, v := range params {
 		switch x := v.(type) {

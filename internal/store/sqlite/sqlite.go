@@ -131,7 +131,7 @@ type write = batch.Call[func(sqldb.Tx) error, struct{}]
 
 // writeBatch runs writes in one transaction. Every write gets an answer or an error.
 func (s *DB) writeBatch(writes []*write) {
-	failures, err := s.transaction(writes)
+	failures, err := s.writeInTransaction(writes)
 	for i, x := range writes {
 		if failures[i] != nil {
 			x.Finish(struct{}{}, store.Unavailable(sqliteCause(failures[i])))
@@ -141,9 +141,9 @@ func (s *DB) writeBatch(writes []*write) {
 	}
 }
 
-// transaction runs writes in a transaction and commits it. failures are those of single writes, err
-// is that of all others.
-func (s *DB) transaction(writes []*write) (failures []error, err error) {
+// writeInTransaction runs writes in a transaction and commits it. failures are those of single
+// writes, err is that of all others.
+func (s *DB) writeInTransaction(writes []*write) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
 	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock

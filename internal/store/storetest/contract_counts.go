@@ -228,7 +228,7 @@ func countingSends(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	other := f.Admit(t, f.Intent(2)).Send
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
 	is := func(s store.Send, at time.Time, clock string) store.CountedSend {
 		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
 			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
@@ -257,7 +257,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		f.Pass(time.Minute)
 	}
 	f.Ended(t, f.Intent(2), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(2, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(2, nil)}))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.App = "desk" }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} }))

@@ -128,7 +128,7 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
 	tell := func(db *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
-		return must2(db.TellExpired(t.Context(), []string{"shop"}, from, 3,
+		return must2(db.AddExpiryEvents(t.Context(), []string{"shop"}, from, 3,
 			func(store.Verification) (store.NewEvent, error) {
 				return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
 			}))(t)

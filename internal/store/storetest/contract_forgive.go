@@ -205,7 +205,7 @@ func forgets(t *testing.T, f *Fixture) {
 func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
-	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(2, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(2, nil)}))
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
@@ -252,7 +252,7 @@ func expires(t *testing.T, f *Fixture) {
 	refunded := f.Ended(t, f.Intent(3), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
 	f.Pass(time.Second)
 	r := f.Refusal(1, nil)
-	OK(t, f.Refused(t.Context(), []store.Row{r}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{r}))
 	f.Pass(time.Second)
 	young := f.Ended(t, f.Intent(4), Sent).Send.ID
 

@@ -105,7 +105,7 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
-	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
 	f.Ended(t, f.Intent(1), Sent)

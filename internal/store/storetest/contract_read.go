@@ -38,12 +38,12 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent
 	})
 	b := f.Refusal(2, func(s *store.Row) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
-	OK(t, f.Refused(t.Context(), []store.Row{b, a, a}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{b, a, a}))
 	first := f.Now
 	f.Pass(time.Second)
 	a.RetryAfter, a.Count, a.BlockedBy, a.To = 30*time.Second+1, 5, "other", "changed"
-	OK(t, f.Refused(t.Context(), []store.Row{a}))
-	OK(t, f.Refused(t.Context(), nil))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{a}))
+	OK(t, f.RecordRefusals(t.Context(), nil))
 
 	want := store.Row{
 		Send: store.Send{
@@ -111,7 +111,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 		rows[i] = f.Refusal(i, nil)
 	}
 	f.atOnce(t, 6, func(db *sqldb.DB, i int) (bool, error) {
-		return true, db.Refused(t.Context(), append(slices.Clone(rows[i*40:]), rows[:i*40]...))
+		return true, db.RecordRefusals(t.Context(), append(slices.Clone(rows[i*40:]), rows[:i*40]...))
 	})
 	all := f.All(t)
 	Equal(t, "rows", len(all), 250)
@@ -126,7 +126,7 @@ func story(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), fault.NotFound)
 	say := func(n int, change func(*store.Row)) store.Row {
 		r := f.Refusal(n, change)
-		OK(t, f.Refused(t.Context(), []store.Row{r}))
+		OK(t, f.RecordRefusals(t.Context(), []store.Row{r}))
 		f.Pass(time.Second)
 		return f.Row(t, r.ID)
 	}
@@ -179,7 +179,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
 	}
 	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
-	OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) {
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) {
 		s.Locale, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
 	})}))
 	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Status: store.Refused}))(t)
@@ -219,7 +219,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 		"a batch":  func() error { _, err := f.Begin(t.Context(), f.Intent(1)); return err },
 		"an end":   func() error { _, err := f.Finish(t.Context(), Sent); return err },
 		"a write":  func() error { _, err := f.Cancel(t.Context(), "x"); return err },
-		"a list":   func() error { return f.Refused(t.Context(), []store.Row{f.Refusal(1, nil)}) },
+		"a list":   func() error { return f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}) },
 		"a read":   func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"a stream": func() error { return f.CountedSends(t.Context(), "", time.Hour, nil) },
 		"Ping":     func() error { return f.Ping(t.Context()) },
@@ -246,7 +246,7 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 	two := f.Admit(t, f.Intent(4, at(second+999, 7)))
 	f.Admit(t, f.Intent(5, at(second+1000, 7)))
 	refused := f.Refusal(6, func(s *store.Row) { s.ID = one.Send.ID; s.ID[5], s.ID[7] = s.ID[5]+9, 1 })
-	OK(t, f.Refused(t.Context(), []store.Row{refused}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{refused}))
 
 	text, want := store.SupportReference(one.Send.ID), []uuid.UUID{one.Send.ID, refused.ID, two.Send.ID}
 	rows := Must(f.SendsBySupportReference(t.Context(), text))(t)

@@ -168,7 +168,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
 	refusal := f.Refusal(1, nil)
-	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
 		e := store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}
 		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.SuppressAs{})), fault.NotFound)

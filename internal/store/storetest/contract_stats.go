@@ -26,7 +26,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	f.approve(t, first.Verification.ID)
 	end(7, time.Second, Sent, withCode("sealed"), inApp("desk")) // counts as a send, and not as a code that was opened
 	for range 2 {
-		OK(t, f.Refused(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) { s.Count = 3 })}))
+		OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) { s.Count = 3 })}))
 	}
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
 	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)

@@ -87,7 +87,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		s.To, s.IP, s.Locale = Traces["masked"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
-	OK(t, f.Refused(t.Context(), []store.Row{refusal}))
+	OK(t, f.RecordRefusals(t.Context(), []store.Row{refusal}))
 	h := recipient.Hash{15: byte(n)}
 	must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,

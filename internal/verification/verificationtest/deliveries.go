@@ -103,15 +103,15 @@ type Carrier struct {
 }
 
 // Send implements outbox.Carrier.
-func (h *Carrier) Send(ctx context.Context, m sms.Message) (sms.Receipt, error) {
+func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, error) {
 	_ = wait(ctx, h.Each)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fail != nil {
-		return sms.Receipt{Provider: "fake"}, h.fail
+		return delivery.Receipt{Provider: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
-	return sms.Receipt{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
+	return delivery.Receipt{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.

@@ -1,20 +1,29 @@
-// Package verificationtest runs the core of the service in tests. A Rig is one with a database and
-// a limiter in memory, in a bubble with a clock of its own.
+// Package verificationtest runs the core of the service in tests: every test that needs no server
+// takes it from here, and New alone makes it. A Rig is one with a database and a limiter in memory,
+// in a bubble with a clock of its own. Pagetest and simulate give New parts of their own, since
+// they decide when each message ends, or what goes wrong. Apptest runs the whole on real servers.
 package verificationtest
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
+	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
+	"sendcode/internal/api"
 	"sendcode/internal/app/core"
 	"sendcode/internal/keys"
 	"sendcode/internal/message"
 	"sendcode/internal/outbox"
 	"sendcode/internal/policy"
+	"sendcode/internal/server"
 	"sendcode/internal/sms"
+	"sendcode/internal/store/sqlite/sqlitetest"
 	"sendcode/internal/verification"
 	"sendcode/internal/webhook"
 	"sendcode/quota"
@@ -55,11 +64,13 @@ func DefaultRules() []quota.Rule {
 type Process struct {
 	*core.Core
 	*verification.Service
+	logger *slog.Logger
 }
 
-// New makes a process of parts. Those that are missing are the service's own templates, time.Now,
-// and an Observer and a Logger of which nobody hears; without a Carrier there are no text messages.
-// Nothing runs in the background until Run.
+// New makes a process over a database. Other parts that are missing are the service's own
+// templates, time.Now, a limiter in memory, a mail server that accepts everything, and an Observer
+// and a Logger of which nobody hears; without a Carrier there are no text messages. Nothing runs in
+// the background until Run.
 func New(s Settings, p core.Parts) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
@@ -71,12 +82,54 @@ func New(s Settings, p core.Parts) *Process {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
+	if p.Limiter == nil {
+		p.Limiter = quota.NewMemory(p.Now, "process")
+	}
+	if p.Sender == nil {
+		p.Sender = &MailServer{}
+	}
 	p.Receipts = s.Receipts
 	s.MailFrom, s.Domain = "Shop <no-reply@shop.example>", "shop.example"
 	c := core.New(core.Settings{Policy: withChecks(s.Set), Outbox: s.Config, Vault: s.Vault, Webhooks: s.Webhooks,
 		Tick: cmp.Or(s.JobTick, s.Tick)}, p)
 	c.Hooks.Tick = cmp.Or(s.Tick, c.Hooks.Tick)
-	return &Process{Core: c, Service: c.Codes}
+	return &Process{Core: c, Service: c.Codes, logger: p.Logger}
+}
+
+// Start makes a process over a database of its own, and runs it until the test ends.
+func Start(t testing.TB, s Settings) *Process {
+	t.Helper()
+	p := New(s, core.Parts{DB: sqlitetest.Open(t, time.Now)})
+	t.Cleanup(p.Background())
+	return p
+}
+
+// Background runs the process until stop is called, which waits for its end.
+func (p *Process) Background() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); p.Run(ctx) }()
+	return func() { cancel(); <-stopped }
+}
+
+// NewAPI makes the HTTP API of the process, for callers with these keys. codes are its use cases,
+// perhaps behind something that a test puts in front.
+func (p *Process) NewAPI(codes api.Codes, keys api.Keys) *api.API {
+	a := api.New(codes, keys)
+	a.Limits, a.Proofs = p.Limits, p.Proofs
+	return a
+}
+
+// Routes are the HTTP API of the process, for callers with these keys. requests bounds those with
+// public keys; nil: nothing does.
+func (p *Process) Routes(keys api.Keys, requests *server.RequestLimiter) *echo.Echo {
+	a := p.NewAPI(p.Service, keys)
+	if requests != nil {
+		a.Requests = requests
+	}
+	e := server.New(server.Config{Logger: p.logger})
+	a.Register(e)
+	return e
 }
 
 // Terms are the policies in force.

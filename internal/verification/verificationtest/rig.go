@@ -250,10 +250,7 @@ func (r *Rig) Start() {
 // is called.
 func (r *Rig) StartReplica(s outbox.Sender) (other *Service, stop func()) {
 	other = r.Replica(s)
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	go func() { defer close(stopped); other.Run(ctx) }()
-	return other, func() { cancel(); <-stopped }
+	return other, other.Background()
 }
 
 // Quit stops the service, and waits until other replicas have ended what they do.

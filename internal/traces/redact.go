@@ -9,17 +9,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// harmless exports spans without what may hold an address, a code or an ID that gives access.
-// Instrumentation of others adds attributes with each release, so what passes is listed here, and
-// everything else goes: URLs, statements and their parameters, keys of Redis, events, links, the
-// texts of errors, and the caller's tracestate.
-type harmless struct{ sdktrace.SpanExporter }
+// redactingExporter exports spans without what may hold an address, a code or an ID that gives
+// access. Instrumentation of others adds attributes with each release, so what passes is listed
+// here, and everything else goes: URLs, statements and their parameters, keys of Redis, events,
+// links, the texts of errors, and the caller's tracestate.
+type redactingExporter struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (h harmless) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	bare := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
-		bare[i] = bareSpan{s}
+		bare[i] = redactedSpan{s}
 	}
 	return h.SpanExporter.ExportSpans(ctx, bare)
 }
@@ -49,11 +49,11 @@ var passed = map[attribute.Key]bool{
 	"pgx.sql_state": true,
 }
 
-// bareSpan is a span of which only harmless parts are read.
-type bareSpan struct{ sdktrace.ReadOnlySpan }
+// redactedSpan is a span of which only harmless parts are read.
+type redactedSpan struct{ sdktrace.ReadOnlySpan }
 
 // Attributes implements sdktrace.ReadOnlySpan.
-func (s bareSpan) Attributes() (all []attribute.KeyValue) {
+func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
 		// what the caller wrote into Host
 		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port")
@@ -66,7 +66,7 @@ func (s bareSpan) Attributes() (all []attribute.KeyValue) {
 
 // Name implements sdktrace.ReadOnlySpan. A request is named by its method and its route's template,
 // all else by a command or by words of ours: a name with other characters goes whole.
-func (s bareSpan) Name() string {
+func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string
 		for _, a := range s.ReadOnlySpan.Attributes() {
@@ -89,19 +89,21 @@ func (s bareSpan) Name() string {
 }
 
 // SpanContext implements sdktrace.ReadOnlySpan.
-func (s bareSpan) SpanContext() trace.SpanContext { return withoutState(s.ReadOnlySpan.SpanContext()) }
+func (s redactedSpan) SpanContext() trace.SpanContext {
+	return withoutState(s.ReadOnlySpan.SpanContext())
+}
 
 // Parent implements sdktrace.ReadOnlySpan.
-func (s bareSpan) Parent() trace.SpanContext { return withoutState(s.ReadOnlySpan.Parent()) }
+func (s redactedSpan) Parent() trace.SpanContext { return withoutState(s.ReadOnlySpan.Parent()) }
 
 // Events implements sdktrace.ReadOnlySpan: errors' texts may quote what was sent.
-func (s bareSpan) Events() []sdktrace.Event { return nil }
+func (s redactedSpan) Events() []sdktrace.Event { return nil }
 
 // Links implements sdktrace.ReadOnlySpan.
-func (s bareSpan) Links() []sdktrace.Link { return nil }
+func (s redactedSpan) Links() []sdktrace.Link { return nil }
 
 // Status implements sdktrace.ReadOnlySpan.
-func (s bareSpan) Status() sdktrace.Status {
+func (s redactedSpan) Status() sdktrace.Status {
 	return sdktrace.Status{Code: s.ReadOnlySpan.Status().Code}
 }
 
