@@ -352,6 +352,12 @@ func (c Config) AdminEnabled() bool {
 	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Admin.OIDC.IsSet()
 }
 
+// AdminHasPassword reports whether the account admin has a password, which the service may still
+// have to generate at its start.
+func (c Config) AdminHasPassword() bool {
+	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Loopback() && !c.AdminEnabled()
+}
+
 // purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
 // buckets.
 func (c Config) purposesWithPolicy(policy string) []string {
