@@ -55,7 +55,8 @@ func withOptionName(err error) error {
 }
 
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log
-// in; "list" lists the accounts. It prints a new password to out, once. The change is recorded as
+// in; "list" lists the accounts, those
+// that settings make first. It prints a new password to out, once. The change is recorded as
 // an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
@@ -64,7 +65,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	}
 	defer func() { _ = done() }()
 	if wish.Do == "list" {
-		return listAccounts(ctx, db, out)
+		return listAccounts(ctx, cfg, db, out)
 	}
 	act, err := auth.NewCommandEntry()
 	if err != nil {
@@ -81,10 +82,17 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-func listAccounts(ctx context.Context, db *sqldb.DB, out io.Writer) error {
+// listAccounts prints a line for each account: name, role, state, when or by what it was made, and
+// what the provider calls it.
+func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.Writer) error {
 	list, err := db.Accounts(ctx)
 	if err != nil {
 		return err
+	}
+	for _, a := range auth.SettingsActors(cfg.AdminHasPassword(), adminTokens(cfg)) {
+		if _, err := fmt.Fprintf(out, "%s\t%s\topen\tsettings\t\n", a.Name, a.Role); err != nil {
+			return err
+		}
 	}
 	for _, a := range list {
 		state := "open"

@@ -125,9 +125,12 @@ func (w *window) fits(name string) {
 	}
 }
 
-// clipped finds what stands out of the window or of its box to the right. In lists, long names
-// alone may be cut, whose title has them whole.
+// clipped finds what stands out of the window or of its box to the right. In lists, names of more
+// than 19 characters alone may be cut, whose title has them whole, and columns of the list of sends
+// alone may be left out.
 const clipped = `[...document.querySelectorAll("main *")].filter(e => !e.closest(".visually-hidden, thead, option") && (e.getBoundingClientRect().right > innerWidth + 1
+	|| e.matches(".sends:not(.now) :is(td, th):not(.none)") && getComputedStyle(e).display === "none"
+	|| e.matches(".now :is(.mask, td.through)") && e.innerText.length < 20 && e.scrollWidth > e.clientWidth + 1
 	|| e.matches(".sends td") && !e.title && e.scrollWidth > e.clientWidth + 1 || e.matches("td.why") && e.scrollWidth > e.clientWidth + 1))
 	.map(e => e.tagName + "." + e.className).slice(0, 3).join(" ")`
 

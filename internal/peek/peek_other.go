@@ -4,5 +4,5 @@ package peek
 
 import "net"
 
-// At returns Unknown: this system can't be asked.
-func At(net.Conn) State { return Unknown }
+// At returns a State that says nothing: this system can't be asked.
+func At(net.Conn) State { return unknown }

@@ -182,6 +182,7 @@ func TestReasonsNameNoRecipient(t *testing.T) {
 		"banana bread": true, strings.Repeat("木", 500): true,
 		"2026-03-04, 5 codes": true, "#20260304-17": false, // ten digits may be a number; rather one word too few
 		"": false, " \n": false, "a\x00": false, "\xff": false, strings.Repeat("木", 501): false, "x\x1b[2J": false,
+		"ticket \u202e7": false, "a\u2028b": false, "<b>ticket</b>": true,
 		"for ana.maria@example.com": false, "ana＠example": false, "+49 30 1234567": false, "call 138 0013 8000": false,
 		"(030) 1234-5678": false,
 		"Ana.Maria asked": false, "it was ANA.MARIA": false,

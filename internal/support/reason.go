@@ -8,8 +8,12 @@ import (
 	"sendcode/internal/fault"
 )
 
-// maxActReason is the longest reason of an action, in characters, as the database accepts it.
-const maxActReason = 500
+// The longest reasons, in characters, as the database accepts them: of an action, and of a
+// suppression or its end.
+const (
+	MaxReason            = 500
+	MaxSuppressionReason = 200
+)
 
 // A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone
 // number; ticket numbers are shorter. A local part with fewer than nameLetters characters is not
@@ -28,9 +32,10 @@ func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
-	case utf8.RuneCountInString(reason) > maxActReason || !utf8.ValidString(reason) ||
-		strings.ContainsFunc(reason, isControl):
-		return fault.Invalid("reason", "invalid", "A reason has at most 500 characters and no control characters.")
+	case utf8.RuneCountInString(reason) > MaxReason:
+		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHidden):
+		return fault.Invalid("reason", "hidden_character", hiddenDetail)
 	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
 		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
@@ -38,7 +43,14 @@ func CheckReason(reason, to string) error {
 	return nil
 }
 
-func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
+const hiddenDetail = "Leave out characters that control, hide or turn text."
+
+// isHidden reports whether a character could show the record's reader another text than it has,
+// such as one that turns the rest of the line from right to left.
+func isHidden(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' ||
+		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}
 
 // HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:
 // a plus and seven digits or, without a plus, at least minDigits digits.

@@ -138,7 +138,9 @@ func TestSuppressByHandAndLift(t *testing.T) {
 				Reason: wish.Reason})), field, "")
 		}
 		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
-		r.WantInvalid(err, "reason", "invalid")
+		r.WantInvalid(err, "reason", "too_long")
+		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "ticket \u202e7"})
+		r.WantInvalid(err, "reason", "hidden_character")
 	})
 }
 

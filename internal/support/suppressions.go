@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -27,7 +28,6 @@ type SuppressRequest struct {
 const (
 	MaxSuppression     = 366 * 24 * time.Hour
 	DefaultSuppression = 30 * 24 * time.Hour
-	maxWhy             = 200
 )
 
 // Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
@@ -101,10 +101,11 @@ func (d *Desk) parseTarget(channel, address, app, why string) (recipient.Recipie
 func checkSuppressionReason(why, to string) error {
 	switch {
 	case why == "":
-		return fault.Invalid("reason", "required", "Say why; the record keeps it.")
-	case !verification.IsPlainText(why, maxWhy):
-		return fault.Invalid("reason", "invalid",
-			"This has at most 200 characters, and no control character among them.")
+		return fault.Invalid("reason", "required", "Say why; it is recorded.")
+	case utf8.RuneCountInString(why) > MaxSuppressionReason:
+		return fault.Invalid("reason", "too_long", "The reason of a suppression has at most 200 characters.")
+	case !verification.IsPlainText(why, MaxSuppressionReason):
+		return fault.Invalid("reason", "hidden_character", hiddenDetail)
 	}
 	return CheckReason(why, to)
 }

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/console/frame"
 	"sendcode/internal/fault"
+	"sendcode/internal/support"
 	"sendcode/internal/texts"
 )
 
@@ -20,9 +22,7 @@ type accountsView struct {
 	Rows     []accountView
 	Roles    []frame.Option
 	Provider string // what the provider is called; empty: there is none
-	Name     string // as typed, when it was not done
-	Identity string
-	Reason   string
+	Typed    Change // in the form that was refused
 	Problem  string
 	Done     string
 	Password string // of a new account, or a new one: shown this once
@@ -40,6 +40,11 @@ type accountView struct {
 	Factor   bool // has a second factor
 }
 
+// Refused reports whether the form of an account's row was refused.
+func (v accountsView) Refused(row accountView) bool {
+	return v.Problem != "" && v.Typed.Do != "add" && v.Typed.Name == row.Name
+}
+
 func (a *Auth) accountsPage(c echo.Context) error {
 	return a.showAccounts(c, http.StatusOK, accountsView{})
 }
@@ -51,7 +56,7 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	}
 	w := frame.Words(c)
 	v.Page = frame.NewPage(c, "accounts.title", "accounts")
-	if v.Roles = roleOptions(w, Reader); a.Provider != nil {
+	if v.Roles = roleOptions(w, cmp.Or(v.Typed.Role, Reader)); a.Provider != nil {
 		v.Provider = a.Provider.Title
 	}
 	for _, x := range list {
@@ -89,10 +94,9 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	bad, refused := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case refused:
-		problem := cmp.Or(cmp.Or(w.Get("accounts.problem."+bad.Reason), w.Get("action.problem."+bad.Reason)),
-			bad.Detail)
-		return a.showAccounts(c, http.StatusUnprocessableEntity,
-			accountsView{Name: wish.Name, Identity: wish.Identity, Reason: wish.Reason, Problem: problem})
+		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
+			w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(support.MaxReason)), bad.Detail)
+		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
 	case err != nil:
 		return err
 	}

@@ -85,6 +85,18 @@ var bootstrap = Actor{"admin", Owner}
 
 const bearerName = "token"
 
+// SettingsActors returns the actors that settings make: the account admin if it has a password, and
+// the bearers of tokens.
+func SettingsActors(password bool, tokens []Token) (all []Actor) {
+	if password {
+		all = append(all, bootstrap)
+	}
+	for _, t := range tokens {
+		all = append(all, t.actor())
+	}
+	return all
+}
+
 const actorKey = "sendcode.admin.actor"
 
 // attachTo stores the actor in the request's context.

@@ -126,6 +126,15 @@ func (p Result[F, R]) AddressWith(name, value string) string {
 	return Address(p.path, p.given, name, value)
 }
 
+// AddressBelow returns the address below the list's that handles one of its forms, with the
+// parameters of this page, so that a form that is refused is shown among the same rows.
+func (p Result[F, R]) AddressBelow(part string) string {
+	if len(p.given) == 0 {
+		return p.path + part
+	}
+	return p.path + part + "?" + p.given.Encode()
+}
+
 // Address returns a list's address with the given parameters but without the cursors (cursor and
 // newer), and sets the parameter name to value. An empty value removes it. The address leads to the
 // first page, unless name is a cursor.

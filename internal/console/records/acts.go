@@ -19,6 +19,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 )
 
 // acts returns the list of audit entries.
@@ -57,18 +58,19 @@ type actsView struct {
 	frame.Result[store.AuditFilter, store.AuditEntry]
 	Topics  []string // whose subscription the reader may accept
 	Problem string
+	Typed   url.Values // in the form that was refused
 }
 
 func (a *Records) actsPage(c echo.Context) error {
-	return a.showActs(c, http.StatusOK, c.Request().URL.RawQuery, "")
+	return a.showActs(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showActs(c echo.Context, status int, raw, problem string) error {
+func (a *Records) showActs(c echo.Context, status int, raw string, typed url.Values, problem string) error {
 	p, err := a.acts().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
-	v := actsView{Page: frame.NewPage(c, "acts.title", "acts"), Result: p, Problem: problem}
+	v := actsView{Page: frame.NewPage(c, "acts.title", "acts"), Result: p, Problem: problem, Typed: typed}
 	if auth.ActorOf(c).May(auth.ActionAccept) {
 		v.Topics = a.Topics
 	}
@@ -104,8 +106,8 @@ func (a *Records) acceptJSON(c echo.Context) error {
 func (a *Records) acceptForm(c echo.Context, form url.Values) error {
 	err := a.accept(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return a.showActs(c, http.StatusUnprocessableEntity, "",
-			cmp.Or(frame.Words(c).Get("action.problem."+bad.Reason), bad.Detail))
+		return a.showActs(c, http.StatusUnprocessableEntity, "", form,
+			problemText(frame.Words(c), "acts", bad, support.MaxReason))
 	}
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package records
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -17,6 +16,7 @@ import (
 	"sendcode/internal/fault"
 	"sendcode/internal/server"
 	"sendcode/internal/store"
+	"sendcode/internal/support"
 	"sendcode/internal/texts"
 )
 
@@ -60,20 +60,21 @@ type prefixesView struct {
 	frame.Result[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may lift
 	Problem string
+	Typed   url.Values // in the form that was refused
 }
 
 func (a *Records) prefixesPage(c echo.Context) error {
-	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, "")
+	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showPrefixes(c echo.Context, status int, raw, problem string) error {
+func (a *Records) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
 	p, err := a.prefixes().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
 	may := auth.ActorOf(c).May(auth.ActionLiftPrefix)
 	return a.Layout.Show(c, status, "prefixes",
-		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem})
+		prefixesView{frame.NewPage(c, "prefixes.title", "prefixes"), p, may, problem, typed})
 }
 
 // ReasonText returns the numbers that led to a pause.
@@ -126,8 +127,8 @@ func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
-		return a.showPrefixes(c, http.StatusUnprocessableEntity, "",
-			cmp.Or(frame.Words(c).Get("prefixes.problem."+bad.Reason), bad.Detail))
+		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
+			problemText(frame.Words(c), "prefixes", bad, support.MaxReason))
 	}
 	if err != nil {
 		return err

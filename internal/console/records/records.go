@@ -4,14 +4,18 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sendcode/internal/console/auth"
 	"sendcode/internal/console/frame"
+	"sendcode/internal/fault"
 	"sendcode/internal/store"
 	"sendcode/internal/support"
+	"sendcode/internal/texts"
 )
 
 // Store reads the lists. Implementation: sqldb.DB.
@@ -30,6 +34,15 @@ type Records struct {
 	Layout *frame.Layout
 	Now    func() time.Time
 	Topics []string // names of the mail providers whose subscription can be accepted
+}
+
+// problemText returns what was wrong with the form of a list, in the reader's language; most is how
+// many characters its reason may have.
+func problemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
+	if bad.Field == "reason" {
+		return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+	}
+	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
 }
 
 // Routes are the pages and their JSON.

@@ -54,16 +54,22 @@ func SuppressionJSON(s store.Suppression, now time.Time) frame.Object {
 type suppressionsView struct {
 	frame.Page
 	frame.Result[store.SuppressionFilter, store.Suppression]
-	May     bool         // the reader may add and lift
-	Problem string       // what was wrong with a form
-	Typed   suppressBody // what the form held then; the recipient is asked for again
+	May     bool       // the reader may add and lift
+	Problem string     // what was wrong with a form
+	Typed   url.Values // in that form, without the recipient, who is asked for again
+}
+
+// Refused reports whether the form that lifts a suppression was refused.
+func (v suppressionsView) Refused(s store.Suppression) bool {
+	return v.Typed.Get("address") == s.Address.String() && v.Typed.Get("channel") == string(s.Channel) &&
+		v.Typed.Get("app") == s.App
 }
 
 func (a *Records) suppressionsPage(c echo.Context) error {
-	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, suppressBody{}, "")
+	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed suppressBody, problem string) error {
+func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
 	p, err := a.suppressions().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
@@ -147,7 +153,7 @@ func (a *Records) suppressJSON(c echo.Context) error {
 // suppressForm handles the form that suppresses a recipient. Like liftForm, it redirects to the
 // list, or shows the list again with what was wrong in the form.
 func (a *Records) suppressForm(c echo.Context, form url.Values) error {
-	typed := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
+	w := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
 		To:  strings.TrimSpace(form.Get("to")),
 		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
 	if days := form.Get("days"); days != "" {
@@ -155,10 +161,10 @@ func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 		if err != nil {
 			n = -1
 		}
-		typed.Seconds = new(n * int64(24*time.Hour/time.Second))
+		w.Seconds = new(n * int64(24*time.Hour/time.Second))
 	}
-	_, err := a.suppress(c, typed)
-	return a.backToSuppressions(c, typed, err)
+	_, err := a.suppress(c, w)
+	return a.backToSuppressions(c, form, err)
 }
 
 // lift ends a recipient's suppressions and writes the audit entry with it.
@@ -194,15 +200,19 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
 	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
-	return a.backToSuppressions(c, suppressBody{}, err)
+	return a.backToSuppressions(c, form, err)
 }
 
-func (a *Records) backToSuppressions(c echo.Context, typed suppressBody, err error) error {
+func (a *Records) backToSuppressions(c echo.Context, typed url.Values, err error) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
-		typed.To = "" // no page holds a whole address
-		problem := cmp.Or(frame.Words(c).Get("suppressions.problem."+bad.Field), bad.Detail)
-		return a.showSuppressions(c, http.StatusUnprocessableEntity, "", typed, problem)
+		w := frame.Words(c)
+		problem := problemText(w, "suppressions", bad, support.MaxSuppressionReason)
+		if typed.Has("to") {
+			typed.Del("to") // no page holds a whole address
+			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")
+		}
+		return a.showSuppressions(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, typed, problem)
 	}
 	if err != nil {
 		return err
