@@ -58,7 +58,11 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	cfg.Wait, cfg.HoldUntil, cfg.DebugAddr = c.Wait, c.HoldUntil, c.DebugAddr
 	reload, stop := p.reloadOnHangup()
 	defer stop()
-	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), p.out))
+	banner := p.out
+	if !p.terminal && !cfg.ShowsSecrets() { // it would stand among lines of JSON, and nobody needs it
+		banner = io.Discard
+	}
+	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
 }
 
 // ignoreCanceled returns err, but nil where the service ended because it was asked to stop.

@@ -341,12 +341,45 @@ func TestServeGetsTheConfigurationAndALogger(t *testing.T) {
 	}
 }
 
-// The whole program, as `make run` starts it: nothing but a directory.
+// Beside lines of JSON there is no text for people, except where a secret was generated that they
+// need.
+func TestTheBannerIsForPeople(t *testing.T) {
+	for name, c := range map[string]struct {
+		terminal bool
+		environ  []string
+		shown    bool
+	}{
+		"a trial":                {false, nil, true},
+		"a trial at a terminal":  {true, nil, true},
+		"Postgres":               {false, []string{"SENDCODE_DATABASE_URL=postgres://h/d"}, false},
+		"Postgres at a terminal": {true, []string{"SENDCODE_DATABASE_URL=postgres://h/d"}, true},
+		"a proxy":                {false, []string{"SENDCODE_TRUSTED_PROXIES=127.0.0.1"}, false},
+		"all given": {false, []string{"SENDCODE_API_KEY=sk_0123456789abcdefghijABCDEFGHIJ",
+			"SENDCODE_ADMIN_PASSWORD=a long enough password"}, false},
+	} {
+		p := program{terminal: c.terminal, environ: c.environ}
+		p.serve = func(_ context.Context, _ config.Config, _ app.ReloadOptions, _ *slog.Logger, out io.Writer) error {
+			_, err := io.WriteString(out, "the banner")
+			return err
+		}
+		if out, stderr, code := runInProcess(p, "serve"); code != 0 || (out == "the banner") != c.shown {
+			t.Errorf("%s: code %d, %q, %s", name, code, out, stderr)
+		}
+	}
+}
+
+// The whole program, as `make run` starts it: nothing but a directory. What it generates is told on
+// standard output alone, and never logged.
 func TestServesWithNothingGiven(t *testing.T) {
-	cmd := process(t)
+	cmd := process(t, "SENDCODE_LOG_LEVEL=debug")
+	var log servertest.Text
+	cmd.Stderr = &log
 	out := running(t, cmd)
+	key := "sk_" + strings.TrimSpace(said(t, out, "Bearer sk_"))
+	key = strings.TrimRight(key, `' \`)
+	said(t, out, `public-key="pk_`)
 	secrets, err := os.ReadFile(filepath.Join(cmd.Dir, "data", "secrets.yaml"))
-	if err != nil || !bytes.Contains(secrets, []byte("api_key")) {
+	if err != nil || !bytes.Contains(secrets, []byte(`api_key: "`+key+`"`)) {
 		t.Errorf("secrets: %v", err)
 	}
 	second := process(t)
@@ -366,6 +399,17 @@ func TestServesWithNothingGiven(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(cmd.Dir, "data", "*-wal*")); err != nil || len(left) != 0 {
 		t.Errorf("the database was not closed: %v, %v", left, err)
+	}
+	lines := log.String()
+	for line := range strings.Lines(string(secrets)) {
+		if _, value, found := strings.Cut(line, ": \""); found &&
+			strings.Contains(lines, strings.TrimRight(value, "\"\n")) {
+			t.Errorf("a secret is logged: %s", lines)
+		}
+	}
+	if !strings.Contains(lines, `"msg":"serving","addr":"127.0.0.1:`) || strings.Contains(lines, "sk_") ||
+		strings.Contains(lines, "pk_") {
+		t.Errorf("the log: %s", lines)
 	}
 }
 

@@ -26,6 +26,7 @@ type Key struct {
 	Expires time.Time // from then on it is refused; zero: never
 	Origins []string  // of a browser's key: the pages that may use it
 	Scopes  []Scope   // what a secret key may do; none: everything
+	Local   bool      // it is generated, and refused to all but programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
@@ -57,7 +58,7 @@ func (k Keys) keyFor(presented string) (found *Key) {
 // overload it refuses the request before that, since then what a refusal costs is taken from those
 // that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
 // scope, if the route is for secret keys only, if a browser's key comes from another origin or too
-// often, or if a page sends a secret key.
+// often, if a page sends a secret key, or if a generated key comes from elsewhere.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if r.full != nil {
@@ -74,6 +75,10 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 		switch {
 		case key == nil:
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key is not known here."}
+		case key.Local && !server.IsLocal(c.Request()):
+			return &server.Problem{Kind: server.Forbidden,
+				Detail: "This key is a generated one, which works for programs on this machine alone, and not through a proxy: " +
+					"make one with `sendcode key`."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
 		case key.Kind == verification.Secret && isFromOtherOriginsPage(c.Request()):

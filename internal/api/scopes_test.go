@@ -187,3 +187,38 @@ func TestASecretKeyDoesNotWorkInAPage(t *testing.T) {
 		}
 	}
 }
+
+// A generated key works for programs on this machine alone, and not through a proxy on it.
+func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
+	const secret, public, page = "sk_generated", "pk_generated", "http://localhost:3000"
+	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
+	api.New(full{}, api.Keys{
+		{App: "default", ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret)), Local: true},
+		{App: "default", ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Local: true,
+			Origins: []string{page}},
+	}).Register(e)
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		local  bool
+	}{
+		"straight":        {func(*http.Request) {}, true},
+		"a proxy":         {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "203.0.113.9") }, false},
+		"another host":    {func(r *http.Request) { r.Host = "codes.example" }, false},
+		"another machine": {func(r *http.Request) { r.RemoteAddr = "203.0.113.9:5000" }, false},
+	} {
+		for _, key := range []string{secret, public} {
+			r := httptest.NewRequest(http.MethodPost, "/v1/verifications", strings.NewReader("{"))
+			r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000"
+			r.Header.Set("Authorization", "Bearer "+key)
+			if key == public {
+				r.Header.Set("Origin", page)
+			}
+			c.change(r)
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r)
+			want := map[bool]int{true: http.StatusUnsupportedMediaType, false: http.StatusForbidden}[c.local]
+			servertest.Same(t, name+", "+key, w.Code, want)
+			servertest.Same(t, name+", "+key+" says why", strings.Contains(w.Body.String(), "generated"), !c.local)
+		}
+	}
+}

@@ -86,7 +86,7 @@ type App struct {
 }
 
 // Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that
-// were generated, to out.
+// were generated, to out; the log has the addresses alone.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {
@@ -94,6 +94,7 @@ func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *s
 	}
 	a.SetReload(reload)
 	a.printBanner(out)
+	a.logger.Info("serving", "addr", a.Addr(), "admin_addr", a.adminAddr())
 	return a.Serve(ctx)
 }
 

@@ -8,8 +8,7 @@ import (
 	"sendcode/internal/config"
 )
 
-// printBanner prints where everything is, and the generated secrets, for a person at a terminal.
-// Secrets are generated only if no other machine can reach the service.
+// printBanner prints where everything is, and the generated secrets, for a person.
 func (a *App) printBanner(out io.Writer) {
 	base := "http://" + a.Addr()
 	fmt.Fprintf(out, "\nsendcode is running.\n\n")
@@ -30,7 +29,8 @@ func (a *App) printBanner(out io.Writer) {
 	}
 	if a.cfg.Loopback() {
 		fmt.Fprintf(out,
-			"\nWhat needs no password is open to programs on this machine alone: closed behind a proxy that says that it is one.\n")
+			"\nGenerated keys, and what needs no password, are open to programs on this machine alone: closed behind a proxy that "+
+				"says that it is one.\n")
 	}
 	for _, g := range a.generated {
 		if g.Name != "SENDCODE_API_KEY" {
@@ -39,16 +39,10 @@ func (a *App) printBanner(out io.Writer) {
 		fmt.Fprintf(out, "\nAsk for a code as a back end does:\n\n"+
 			"  curl -i %s/v1/verifications \\\n    -H 'Authorization: Bearer %s' \\\n    -H 'Content-Type: application/json' \\\n"+
 			"    -d '{\"channel\":\"email\",\"to\":\"ana@example.com\",\"trust\":\"stranger\"}'\n", base, g.Value)
-		public, pages := a.cfg.LocalPublicKey, strings.Join(config.LocalOrigins[:len(config.LocalOrigins)/2], ", ")
-		if a.cfg.PublicKey.IsSet() {
-			public, pages = a.cfg.PublicKey.Reveal(), a.cfg.Origins.Reveal()
-		}
-		if public != "" {
-			fmt.Fprintf(out,
-				"\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
-					"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",
-				pages, base, public)
-		}
+		fmt.Fprintf(out,
+			"\nOr put the widget into a page of %s. A page gets the public key, never the one above:\n\n"+
+				"  <script type=\"module\" src=\"%s/widget.js\"></script>\n  <send-code public-key=\"%s\"></send-code>\n",
+			strings.Join(config.LocalOrigins[:len(config.LocalOrigins)/2], ", "), base, a.cfg.LocalPublicKey)
 	}
 	fmt.Fprintln(out)
 }

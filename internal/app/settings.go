@@ -56,7 +56,8 @@ func apiKeys(cfg config.Config) api.Keys {
 			if k.Kind == config.SecretKey {
 				kind = verification.Secret
 			}
-			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires}
+			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
+				Local: cfg.LocalPublicKey != ""} // then it is the generated one
 			if kind == verification.Browser {
 				key.Origins = a.Origins
 			}
@@ -69,7 +70,7 @@ func apiKeys(cfg config.Config) api.Keys {
 	if local := cfg.LocalPublicKey; local != "" {
 		keys = append(keys, &api.Key{
 			App: cfg.Apps[0].Name, ID: "local_page", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(local)),
-			Origins: config.LocalOrigins,
+			Origins: config.LocalOrigins, Local: true,
 		})
 	}
 	return keys

@@ -48,7 +48,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 		return fmt.Errorf("could not open database: %w", err)
 	}
 	db.Actions = a.logger
-	a.db = sqldb.Observed(db, a.newStatements())
+	a.db = sqldb.WithObserver(db, a.newStatements())
 	a.onClose(db.Close)
 	return nil
 }

@@ -78,7 +78,7 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// traceConnections returns what is told of the connections to Postgres; none without traces.
+// traceConnections returns the tracer of queries to Postgres; none without traces.
 func (a *App) traceConnections() []pgx.QueryTracer {
 	if a.traces == nil {
 		return nil

@@ -96,7 +96,7 @@ type Config struct {
 
 	File string `yaml:"-"` // path of the YAML file
 	// A public key of the app default for pages at LocalOrigins; empty unless its secret key was
-	// generated, which is so on loopback alone.
+	// generated. Then no app has another key.
 	LocalPublicKey string `yaml:"-"`
 
 	Warnings []string `yaml:"-"` // settings that work but may surprise, a sentence each for the log
@@ -122,14 +122,14 @@ type Secrets struct {
 	// one.
 	IndexKey Secret `yaml:"index_key,omitempty" env:"file" check:"index_key" unset:"generated"`
 	// `sk_…`: the secret key of the app `default`. `sendcode key` makes one.
-	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated"`
+	APIKey Secret `yaml:"api_key,omitempty" env:"file" check:"api_key" unset:"generated in a trial"`
 	// `pk_…`: a public key of the app `default`, for browsers at `SENDCODE_ORIGINS`. `sendcode key
 	// --kind public` makes one.
 	PublicKey Secret `yaml:"public_key,omitempty" env:"file" check:"public_key"`
 	// The origins of those pages, by commas: `https://shop.example`.
 	Origins Secret `yaml:"origins,omitempty" env:"file" check:"origins"`
 	// At least 12 characters, for `/admin`.
-	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated"`
+	AdminPassword Secret `yaml:"admin_password,omitempty" env:"file" check:"password" unset:"generated in a trial"`
 	// Instead of the password: `$argon2id$v=19$m=65536,t=3,p=4$…$…`, m × t at least 35840 KiB.
 	AdminPasswordHash Secret `yaml:"admin_password_hash,omitempty" env:"file" check:"password_hash"`
 	// Bearer token of the admin API, at least 20 characters.
@@ -316,6 +316,27 @@ const (
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {
 	return isLocal(c.Addr) && (c.AdminAddr == "" || isLocal(c.AdminAddr))
+}
+
+// isTrial reports whether nothing says that others use the service: it listens on loopback alone,
+// trusts no proxy, and its database is the file in the data directory. Only then does it generate
+// what it shows.
+func (c Config) isTrial() bool {
+	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
+}
+
+// hasKeys reports whether an app has a key of either kind.
+func (c Config) hasKeys() bool {
+	return slices.ContainsFunc(c.Apps, func(a App) bool { return len(a.Keys) > 0 })
+}
+
+// GeneratesAPIKey reports whether FillSecrets generates the keys of the app default, or has done
+// so: in a trial in which no app has a key of its own.
+func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
+
+// ShowsSecrets reports whether FillSecrets returns secrets, which a person must be shown.
+func (c Config) ShowsSecrets() bool {
+	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isKey() })
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other

@@ -28,14 +28,14 @@ func DatabaseFileExists(dir string) bool {
 
 const secretsName = "secrets.yaml"
 
-const secretsHead = `# Made by sendcode at its first start and read at every later one. Keep it with the database beside it: without
+const secretsHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the generated secrets in dir by setting, and creates their file if
-// there is none. A file lock keeps two processes from creating it at once. With keysMatter a
-// missing file beside a database is an error: its keys were lost.
-func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string, err error) {
+// loadOrCreateSecrets returns the secrets in dir by setting, of which it generates those of missing
+// that are not there. A file lock keeps two processes from doing so at once. A missing key with
+// which a database may have been written is an error: it was lost.
+func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
 	}
@@ -46,18 +46,30 @@ func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	secrets, err = readSecrets(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return secrets, err
+	first := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !first {
+		return nil, err
 	}
-	if keysMatter && DatabaseFileExists(dir) {
+	missing = slices.DeleteFunc(slices.Clone(missing), func(s storedSecret) bool { return secrets[s.key] != "" })
+	var keys []string
+	for _, s := range missing {
+		if s.isKey() {
+			keys = append(keys, s.key)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+		return secrets, nil
+	case len(keys) > 0 && !first:
+		return nil, damaged(path, keys...)
+	case len(keys) > 0 && DatabaseFileExists(dir):
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
 			document.Printable(path), DatabaseFile)
+	case first:
+		secrets = map[string]string{}
 	}
-	// all of them, also those that a setting gives today: so a file in which one is missing is
-	// damaged
-	secrets = map[string]string{}
-	for _, s := range storedSecrets {
+	for _, s := range missing {
 		secrets[s.key] = s.generate()
 	}
 	if err := writeSecrets(path, secrets); err != nil {
@@ -65,6 +77,14 @@ func loadOrCreateSecrets(dir string, keysMatter bool) (secrets map[string]string
 			reasonWithoutPath(err))
 	}
 	return secrets, nil
+}
+
+// damaged is the error of a file of secrets that lacks some, or does not have them as they were
+// written.
+func damaged(path string, what ...string) error {
+	return fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
+		"it is not made anew, since other keys would end codes under way and free every quota",
+		document.Printable(path), strings.Join(what, ", "))
 }
 
 // readSecrets reads and checks the file of secrets. The error is fs.ErrNotExist only if there is no
@@ -91,20 +111,22 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	secrets := map[string]string{}
 	var wrong []string
 	err := yaml.Unmarshal(content, &secrets)
+	known := 0
 	for _, s := range storedSecrets {
-		if value := secrets[s.key]; value == "" || s.check(value) != "" {
+		value, found := secrets[s.key]
+		if found {
+			known++
+		}
+		if found && s.check(value) != "" {
 			wrong = append(wrong, s.key)
 		}
 	}
 	// the error is not shown, since it may quote a piece of a key
-	if err != nil || len(secrets) > len(storedSecrets) || len(content) > document.MaxSize {
+	if err != nil || len(secrets) > known || known == 0 || len(content) > document.MaxSize {
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
-		return nil, fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
-			"it is not made anew, since other keys would end codes under way and free every quota",
-			document.Printable(path),
-			strings.Join(wrong, ", "))
+		return nil, damaged(path, wrong...)
 	}
 	return secrets, nil
 }
@@ -114,7 +136,9 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsHead
 	for _, s := range storedSecrets { // in quotes, so that a file that was cut is not taken for a whole one
-		body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
+		if secrets[s.key] != "" {
+			body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
+		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600
 	if err != nil {
@@ -178,11 +202,11 @@ type ShownSecret struct {
 }
 
 // FillSecrets supplies the secrets that no setting gives, from <dir>/secrets.yaml, and returns
-// those that a person needs. The first call writes the file, whole or not at all, for the owner
-// only. On a server that others can reach it supplies nothing and does not touch dir: Load refuses
-// a configuration that would need generated secrets there. A damaged file is an error and stays as
-// it is. A missing file is an error if a database was written with its keys: other keys would make
-// codes under way invalid and count every recipient anew.
+// those that a person needs. It generates those that the file lacks, and writes it, whole or not at
+// all, for the owner only. On a server that others can reach it supplies nothing and does not touch
+// dir: Load refuses a configuration that would need generated secrets there. A damaged file is an
+// error and stays as it is. A missing one is an error if a database was written with its keys:
+// other keys would make codes under way invalid and count every recipient anew.
 //
 // The caller may hold the lock of LockDataDir or not; FillSecrets has a lock of its own, so that
 // replicas of one host have the same secrets.
@@ -191,15 +215,14 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	if len(missing) == 0 {
 		return nil, nil
 	}
-	secrets, err := loadOrCreateSecrets(dir,
-		slices.ContainsFunc(missing, func(s storedSecret) bool { return s.label == "" }))
+	secrets, err := loadOrCreateSecrets(dir, missing)
 	if err != nil {
 		return nil, err
 	}
 	var generated []ShownSecret
 	for _, s := range missing {
 		*s.of(c) = newSecret(secrets[s.key])
-		if s.label != "" {
+		if !s.isKey() {
 			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}
 		if s.key == "api_key" {
@@ -210,33 +233,34 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	return generated, nil
 }
 
-// storedSecret is a secret that the data directory holds.
+// storedSecret is a secret that the data directory may hold.
 type storedSecret struct {
-	key, label string // label is for the person who needs it; "" for the keys that the database is written with
+	key, label string // label is for the person who needs it; "" for a key that the database is written with
 	of         func(*Config) *Secret
-	replaced   func(*Config) bool // whether a setting makes the secret unnecessary
+	generated  func(Config) bool // whether it is generated where no setting gives it
 	check      func(string) string
 	generate   func() string
 }
 
-// storedSecrets are all such secrets, in the order of their file.
+// isKey reports whether the database is written with it.
+func (s storedSecret) isKey() bool { return s.label == "" }
+
+// storedSecrets are all such secrets, in the order of their file: what the database is written with
+// comes last, so that a file that was cut lacks it.
 var storedSecrets = []storedSecret{
-	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, never, checkSecretKeys, NewRingKey},
-	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, never, checkIndexKey, NewIndexKey},
-	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey },
-		func(c *Config) bool { return c.Apps[0].hasSecretKey() },
+	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
 		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
 	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword },
-		func(c *Config) bool { return c.AdminEnabled() },
+		func(c Config) bool { return c.isTrial() && !c.AdminEnabled() },
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
+	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, Config.Loopback, checkSecretKeys, NewRingKey},
+	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
 }
 
-func never(*Config) bool { return false }
-
-// missingSecrets returns the secrets that no setting gives, on loopback; elsewhere nil.
+// missingSecrets returns the secrets that no setting gives and that are generated.
 func (c *Config) missingSecrets() (missing []storedSecret) {
 	for _, s := range storedSecrets {
-		if c.Loopback() && !s.of(c).IsSet() && !s.replaced(c) {
+		if !s.of(c).IsSet() && s.generated(*c) {
 			missing = append(missing, s)
 		}
 	}

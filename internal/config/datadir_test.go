@@ -70,50 +70,83 @@ func TestSecretsAreMadeOnceAndReadAgain(t *testing.T) {
 	}
 }
 
-// What a setting gives, or makes unnecessary, is not generated, and without need the directory is
-// not touched. The file holds all secrets from the start, for a variable that is dropped later.
+// The file holds what is used and nothing else. An API key and a password are generated in a trial
+// alone: on loopback, with the embedded database, no trusted proxy and no app's key. Without need
+// the directory is not touched.
 func TestGeneratedSecrets(t *testing.T) {
-	const key, password = "SENDCODE_API_KEY ", "SENDCODE_ADMIN_PASSWORD "
+	const key, password, ring, index = "api_key ", "admin_password ", "secret_keys ", "index_key "
 	postgres := "SENDCODE_DATABASE_URL=postgres://h/d"
 	given := []string{"SENDCODE_API_KEY=" + goodKey, "SENDCODE_INDEX_KEY=" + goodIndex,
 		"SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}
-	ownKeys := fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]", sumOf("sk_x"))
+	keyOf := func(app, kind string) string {
+		return fmt.Sprintf("apps: [{name: %s, keys: [{id: a, kind: %s, sha256: %x}]}]", app, kind, sumOf("k"))
+	}
 	for name, test := range map[string]struct {
-		yaml        string
-		environ     []string
-		generated   string
-		keptSecrets bool
+		yaml    string
+		environ []string
+		kept    string
 	}{
-		"nothing given":          {"", nil, key + password, true},
-		"Postgres":               {"", []string{postgres}, key + password, true},
-		"all but the ring":       {"", given, "", true},
-		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), "", false},
-		"keys of the app":        {ownKeys, nil, password, true},
-		"reachable, console off": {"", without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), "", false},
-		"reachable, SQLite":      {"", without(reachable, "SENDCODE_DATABASE_URL"), "", false},
+		"nothing given":   {"", nil, key + password + ring + index},
+		"a mail server":   {"", []string{"SENDCODE_SMTP_URL=smtp://h"}, key + password + ring + index},
+		"Postgres":        {"", []string{postgres}, ring + index},
+		"a trusted proxy": {"", []string{"SENDCODE_TRUSTED_PROXIES=127.0.0.1"}, ring + index},
+		"its secret key":  {keyOf("default", "secret"), nil, password + ring + index},
+		"another app's":   {keyOf("shop", "secret"), nil, password + ring + index},
+		"a public key":    {keyOf("shop", "public"), nil, password + ring + index},
+		"variables' public key": {"", []string{"SENDCODE_PUBLIC_KEY=pk_" + goodKey[3:],
+			"SENDCODE_ORIGINS=https://shop.example"},
+			password + ring + index},
+		"all but the ring":       {"", given, ring},
+		"all":                    {"", append(given, "SENDCODE_SECRET_KEYS="+goodRing, postgres), ""},
+		"reachable, console off": {"", without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), ""},
+		"reachable, SQLite":      {"", without(reachable, "SENDCODE_DATABASE_URL"), ""},
 	} {
 		before := must(t, test.yaml, test.environ...)
 		before.DataDir = filepath.Join(t.TempDir(), "data")
-		c, generated := filled(t, before)
+		announced, generates := before.ShowsSecrets(), before.GeneratesAPIKey()
+		c, shown := filled(t, before)
 		names := ""
-		for _, g := range generated {
-			names += g.Name + " "
+		for _, s := range shown {
+			names += strings.ToLower(strings.TrimPrefix(s.Name, "SENDCODE_")) + " "
 		}
-		is(t, name, names, test.generated)
-		_, err := os.Stat(c.DataDir)
-		is(t, name+": directory", err == nil, test.keptSecrets)
-		is(t, name+": keys of the app", len(c.Apps[0].Keys), 1)
+		is(t, name+": shown", names, strings.TrimSuffix(strings.TrimSuffix(test.kept, index), ring))
+		is(t, name+": announced", announced, names != "")
+		is(t, name+": public key for pages on this machine", c.LocalPublicKey != "", strings.Contains(test.kept, key))
+		is(t, name+": API key", generates && c.GeneratesAPIKey(), strings.Contains(test.kept, key))
+		kept := ""
+		if _, err := os.Stat(c.DataDir); err == nil {
+			for line := range strings.Lines(read(t, filepath.Join(c.DataDir, secretsName))) {
+				if setting, _, found := strings.Cut(line, ": \""); found {
+					kept += setting + " "
+				}
+			}
+		}
+		is(t, name+": kept", kept, test.kept)
 		for _, s := range storedSecrets {
 			if given := s.of(&before).Reveal(); given != "" {
 				is(t, name+": "+s.key, s.of(&c).Reveal(), given)
 			}
 		}
-		if later := loaded(t); test.keptSecrets {
-			later.DataDir = c.DataDir
-			later, _ = filled(t, later)
-			is(t, name+": the ring later", later.SecretKeys.Reveal(), c.SecretKeys.Reveal())
-		}
 	}
+}
+
+// A variable that is dropped later is generated then if it is a password, but not if a database may
+// have been written with it.
+func TestASecretThatIsGivenNoMore(t *testing.T) {
+	given := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing, "SENDCODE_ADMIN_PASSWORD=a long enough password")
+	first, _ := filled(t, given)
+	path := filepath.Join(given.DataDir, secretsName)
+	is(t, "what is given in the file", strings.Contains(read(t, path), "secret_keys: "), false)
+	later := loaded(t, "SENDCODE_SECRET_KEYS="+goodRing)
+	later.DataDir = given.DataDir
+	second, _ := filled(t, later)
+	is(t, "the others", second.APIKey.Reveal()+second.IndexKey.Reveal(), first.APIKey.Reveal()+first.IndexKey.Reveal())
+	is(t, "the password in the file", strings.Contains(read(t, path), second.AdminPassword.Reveal()), true)
+	whole := read(t, path)
+	lost := loaded(t)
+	_, err := lost.FillSecrets(given.DataDir)
+	failsWith(t, "the ring", err, "secrets.yaml is damaged (secret_keys)")
+	is(t, "the file", read(t, path), whole)
 }
 
 func TestSecretsAreForTheOwnerOnly(t *testing.T) {

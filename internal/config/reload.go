@@ -7,14 +7,14 @@ import (
 )
 
 // WithReloadable returns c with those settings of next that can change while the service runs:
-// Reloadable, the API keys and the secrets of webhooks. A generated API key stays unless next has a
-// key in its place.
+// Reloadable, the API keys and the secrets of webhooks. A generated API key stays until an app has
+// a key of its own.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey,
 		next.WebhookSecrets
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
-	if next.APIKey.IsSet() || next.Apps[0].hasSecretKey() || !key.IsSet() {
+	if next.hasKeys() || !key.IsSet() {
 		c.LocalPublicKey = ""
 		return c // the hash of next.APIKey is among the apps' keys already
 	}

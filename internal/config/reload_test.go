@@ -37,8 +37,8 @@ func TestWithReloadable(t *testing.T) {
 	is(t, "what is not printed", of("2098-01-31").ReloadableChanges(of("2099-01-31")), []string{"test_recipients"})
 }
 
-// The key of the app default: one that was generated stays, one that a file gives is followed, and
-// neither beside keys that the configuration lists.
+// The generated key of the app default stays until an app has a key, and then nothing of it is
+// left.
 func TestReloadedKeys(t *testing.T) {
 	c := must(t, "")
 	if _, err := c.FillSecrets(t.TempDir()); err != nil {
@@ -48,6 +48,8 @@ func TestReloadedKeys(t *testing.T) {
 		c.APIKey.Reveal(): must(t, ""), goodKey: must(t, "", "SENDCODE_API_KEY="+goodKey),
 		"sk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: secret, sha256: %x}]}]",
 			sumOf("sk_own"))),
+		"pk_own": must(t, fmt.Sprintf("apps: [{name: default, keys: [{id: a, kind: public, sha256: %x}]}]",
+			sumOf("pk_own"))),
 	} {
 		renewed := c.WithReloadable(next)
 		if keys := renewed.Apps[0].Keys; len(keys) != 1 || keys[0].SHA256 != sumOf(key) {

@@ -176,13 +176,9 @@ func localOrigins(ports ...int) (all []string) {
 	return all
 }
 
-// addLocalPublicKey sets LocalPublicKey, unless the app default has a public key of its own. The
-// key is made of the generated secret key, so that it stays the same and nothing more has to be
-// kept.
+// addLocalPublicKey sets LocalPublicKey. The key is made of the generated secret key, so that it
+// stays the same and nothing more has to be kept.
 func (c *Config) addLocalPublicKey() {
-	if c.Apps[0].hasPublicKey() {
-		return
-	}
 	mac := hmac.New(sha256.New, []byte(c.APIKey.Reveal()))
 	mac.Write([]byte("public key for pages on this machine"))
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])

@@ -35,7 +35,10 @@ func (c *Config) warn(now time.Time) {
 		"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set: the "+
 			"generated ones belong to this data directory. A second replica with another directory could not check the "+
 			"codes of this one, and would count the same recipients separately.")
-	add(!c.Loopback() && !c.AdminEnabled(),
+	add(!c.GeneratesAPIKey() && !slices.ContainsFunc(c.Apps, App.hasSecretKey),
+		"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY, "+
+			"or its line among the keys of an app.")
+	add(!c.isTrial() && !c.AdminEnabled(),
 		"Neither SENDCODE_ADMIN_PASSWORD nor SENDCODE_ADMIN_PASSWORD_HASH nor admin.oidc is set: /admin is off.")
 	add(c.PublicConsole() && (c.AdminEnabled() || c.AdminToken.IsSet()),
 		"/admin is on %s, with the API, where other machines can reach it: set "+
@@ -58,7 +61,7 @@ func (c *Config) warn(now time.Time) {
 	for _, t := range c.Admin.Tokens {
 		warnOfExpiry(now, t.Expires, "The admin token "+t.ID, add)
 	}
-	if c.Loopback() || slices.ContainsFunc(c.Apps, App.hasSecretKey) { // on loopback the app default is given one
+	if c.GeneratesAPIKey() || slices.ContainsFunc(c.Apps, App.hasSecretKey) {
 		c.warnOfNetworks(add)
 	}
 	for i, s := range c.Stops {

@@ -96,8 +96,13 @@ func TestWarnings(t *testing.T) {
 		"SQLite, Redis": {[]string{"SENDCODE_REDIS_URL=redis://h"}, "",
 			[]string{"SENDCODE_DATABASE_URL is not set"}},
 		"generated ring": {[]string{"SENDCODE_REDIS_URL=redis://h", "SENDCODE_DATABASE_URL=postgres://h/d",
-			"SENDCODE_INDEX_KEY=" + goodIndex}, "",
+			"SENDCODE_INDEX_KEY=" + goodIndex, "SENDCODE_API_KEY=" + goodKey,
+			"SENDCODE_ADMIN_PASSWORD_HASH=" + goodHash}, "",
 			[]string{"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY are not both set"}},
+		"no keys, no password": {with(without(without(without(reachable, "SENDCODE_ADDR"), "SENDCODE_API_KEY"),
+			"SENDCODE_ADMIN_PASSWORD_HASH"), "SENDCODE_ADDR=127.0.0.1:8080"), "", []string{
+			"No app has a secret key, so no back end can ask for a code: give one that `sendcode key` makes as SENDCODE_API_KEY",
+			"Neither SENDCODE_ADMIN_PASSWORD"}},
 		"console off": {without(reachable, "SENDCODE_ADMIN_PASSWORD_HASH"), "",
 			[]string{"Neither SENDCODE_ADMIN_PASSWORD"}},
 		"sender": {without(reachable, "SENDCODE_MAIL_FROM"), "",
@@ -119,7 +124,7 @@ func TestWarnings(t *testing.T) {
 				"The rule a of the policy default has the scope ip: it counts sends with a secret key only if they give the client's address in client_ip.",
 				"The rule b of the policy default has the scope network"}},
 		"no origins": {nil, fmt.Sprintf("apps: [{name: a, keys: [{id: a, kind: public, sha256: %x}]}]", sumOf("x")),
-			[]string{"The app a has a public key but no origins"}},
+			[]string{"No app has a secret key", "The app a has a public key but no origins"}},
 		"old key": {nil, fmt.Sprintf(
 			"apps: [{name: a, keys: [{id: k, kind: secret, expires: 2020-01-31, sha256: %x}]}]", sumOf("x")),
 			[]string{"The key k of the app a has expired."}},

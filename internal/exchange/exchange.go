@@ -75,8 +75,8 @@ type Client struct {
 	RootCAs *x509.CertPool
 }
 
-// departure tells whether a byte of a request has left.
-type departure struct {
+// sendTracker tells whether a byte of a request has left.
+type sendTracker struct {
 	open   func(ctx context.Context, network, address string) (net.Conn, error)
 	mu     sync.Mutex // not held while writing
 	begun  bool       // the connection is ready: what is written from now on is the request
@@ -87,10 +87,10 @@ type departure struct {
 // socket is a connection that tells what is written.
 type socket struct {
 	net.Conn
-	*departure
+	*sendTracker
 }
 
-func (d *departure) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *sendTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	conn, err := d.open(ctx, network, address)
@@ -113,7 +113,7 @@ func (s socket) Write(b []byte) (int, error) {
 }
 
 // onConnected is called when the connection is ready, TLS included.
-func (d *departure) onConnected(httptrace.GotConnInfo) {
+func (d *sendTracker) onConnected(httptrace.GotConnInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun = true
@@ -121,7 +121,7 @@ func (d *departure) onConnected(httptrace.GotConnInfo) {
 
 // sealAndReport closes the connection for writing and reports whether a byte of the request has
 // left. The answer stays true, although net/http may still be writing a request that was given up.
-func (d *departure) sealAndReport() (left bool) {
+func (d *sendTracker) sealAndReport() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sealed = true
@@ -133,7 +133,7 @@ func (d *departure) sealAndReport() (left bool) {
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	gone := departure{open: c.Dial}
+	gone := sendTracker{open: c.Dial}
 	if gone.open == nil {
 		gone.open = new(net.Dialer).DialContext
 	}

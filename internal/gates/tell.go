@@ -79,10 +79,10 @@ func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Told, error) {
 	return g.tellFromRows(ctx, s, g.settleBackoff(ctx, s, d), false)
 }
 
-// Refused returns what may be told after the refusal d by TakeSend. If the answer is Allowed, the
-// limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is of the
+// TellRefusal returns what may be told after the refusal d by TakeSend. If the answer is Allowed,
+// the limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is of the
 // repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
-func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Told, error) {
+func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Told, error) {
 	d = g.settleBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
 		return Told{Decision: d}, nil
@@ -97,10 +97,10 @@ func (g *Gates) Refused(ctx context.Context, s buckets.Subject, d quota.Decision
 	return told, err
 }
 
-// Admitted returns what may be told after a send that both gates admitted: what begun has read
+// TellAdmitted returns what may be told after a send that both gates admitted: what begun has read
 // under its lock. ago is how long before the Take was. If begun is a repetition, or the database
 // decided alone, it returns taken: the states are read again.
-func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
+func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
 	begun store.Begun) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
@@ -125,10 +125,11 @@ func (g *Gates) Admitted(ctx context.Context, s buckets.Subject, taken quota.Dec
 	return taken
 }
 
-// Overruled handles a send that the limiter admitted, so long ago, and the database refused: it
-// refunds the send in the limiter, and returns what may be told. giveBack: the limiter could not be
-// changed, so the caller has to refund the send.
-func (g *Gates) Overruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision, ago time.Duration,
+// RefundOverruled handles a send that the limiter admitted, so long ago, and the database refused:
+// it refunds the send in the limiter, and returns what may be told. giveBack: the limiter could not
+// be changed, so the caller has to refund the send.
+func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision,
+	ago time.Duration,
 	begun store.Begun) (told Told, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),

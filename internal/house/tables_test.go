@@ -19,7 +19,8 @@ var edges = map[string]string{
 	"quota/internal/redisurl":   "",
 	"quota/quotahttp":           "quota",
 	"quota/echoquota":           "quota quota/quotahttp",
-	"internal/recipient":        "",
+	"internal/recipient":        "internal/editdistance",
+	"internal/editdistance":     "",
 	"internal/brand":            "",
 	"internal/fault":            "",
 	"internal/code":             "internal/fault",
@@ -101,7 +102,7 @@ var edges = map[string]string{
 	"internal/reference": "docs internal/server web",
 
 	// Settings, and the only place where parts are put together.
-	"internal/config/document": "",
+	"internal/config/document": "internal/editdistance",
 	"internal/config": "internal/hooks internal/sns internal/testrecipient internal/brand internal/policy internal/code internal/config/document internal/loopback quota internal/recipient internal/keys internal/delivery internal/delivery/mailserver internal/reports " +
 		"internal/message internal/sms internal/sms/* internal/texts", // kind: confirm has a title in each language
 	// plays a week on the real use cases

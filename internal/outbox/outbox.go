@@ -93,7 +93,8 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	// callers: the caller checks the code. d: from the row's instant to the outcome
+	// Finished counts a send that ended. callers: the caller checks the code. d: the time from the
+	// row's instant to the outcome.
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 

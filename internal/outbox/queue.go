@@ -55,8 +55,8 @@ func (o *Outbox) capacity(l *lane) int {
 	return o.Capacity
 }
 
-// provider returns the Sender or the Carrier of a channel.
-func (o *Outbox) provider(ch recipient.Channel) any {
+// senderOrCarrier returns the Sender or the Carrier of a channel.
+func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	if ch == recipient.SMS {
 		return o.Carrier
 	}
@@ -66,7 +66,7 @@ func (o *Outbox) provider(ch recipient.Channel) any {
 // attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
 // strangers: no more than there are connections, for which the rest of the workers would wait.
 func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
-	if p, ok := o.provider(ch).(connLimited); ok {
+	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
 		return min(o.Workers, p.MaxConns())
 	}
 	return o.Workers
@@ -153,7 +153,7 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 
 // admits returns how many more messages of the lane would be tried now.
 func (o *Outbox) admits(l *lane) int {
-	r, ok := o.provider(l.Channel).(suspendable)
+	r, ok := o.senderOrCarrier(l.Channel).(suspendable)
 	if !ok {
 		return delivery.AnyNumber
 	}

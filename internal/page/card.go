@@ -160,6 +160,7 @@ type help struct {
 type resendButton struct {
 	Label       string   // while it waits
 	Ready       string   // when it can be pressed
+	Over        string   // what a screen reader is told then
 	Wait        web.Wait // of what stands after the label; MS 0: it can be pressed now
 	Now         string   // what stands there
 	Spoken      web.Wait // the same for screen readers

@@ -26,7 +26,7 @@ func (l *visit) codeCard(v verification.View) *card {
 	case wait > 0:
 		k.Say += l.t["Stop"] + l.t.fill("TimerIn", "d", l.t.durationUp(wait))
 	default:
-		k.Say = l.t["AvailableNow"]
+		k.Say += l.t["Stop"] + l.t["AvailableNow"]
 	}
 	left := v.ExpiresAt.Sub(v.Now)
 	k.Next = left.Milliseconds() + 1

@@ -146,9 +146,8 @@ func (l *visit) awayCard(onlyReload bool) *card {
 // a failure it only offers to reload.
 func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	k := l.newCard("away", l.t["Crowded"])
-	lead := l.t.fill("CrowdedLead", "d", l.t.durationUp(wait))
-	k.Lead, k.Crowded, k.Reload = escapeHTML(lead), wait, true
-	k.Say += l.t["Stop"] + lead
+	k.Lead, k.Crowded, k.Reload = l.t.html("CrowdedLead"), wait, true
+	k.Say += l.t["Stop"] + l.t["CrowdedLead"]
 	l.addRetryButton(k, wait, wait)
 	return k
 }
@@ -156,7 +155,7 @@ func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 // addRetryButton gives a card the button that tries again; it counts down wait, of whole.
 func (l *visit) addRetryButton(k *card, wait, whole time.Duration) {
 	k.Again = l.countdownButton("TryAgain", wait, whole)
-	k.Again.Spoken, k.Again.Reason = k.Again.Wait, k.Again.Now
+	k.Again.Spoken, k.Again.Reason, k.Again.Over = k.Again.Wait, k.Again.Now, k.Again.Ready
 }
 
 // approvedCard returns the card of a code that was right.

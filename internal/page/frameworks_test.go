@@ -60,7 +60,7 @@ func compiled(t *testing.T, source, entry string) string {
 }
 
 // aWidgetInAFramework signs in: the application sets the attributes and hears the events; a changed
-// purpose begins anew; the proof is the form's value.
+// purpose begins anew; the proof is the form's value, and where it is refused the card begins anew.
 func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	b, w := visitingAnApplication(t, browser, script)
 	const form = `document.querySelector('form')`
@@ -80,10 +80,23 @@ func aWidgetInAFramework(t *testing.T, browser context.Context, script string) {
 	b.card("code", "b•••@example.com")
 	b.paste(pagetest.Code)
 	b.card("approved")
-	b.run(form + `.querySelector('button').click()`)
-	b.until(`window.proof === 'a.b.c'`)
+	submitted := func(accepts bool) {
+		t.Helper()
+		b.run(`window.proof = undefined`, fmt.Sprintf(`window.accepts = %v`, accepts), form+`.querySelector('button').click()`)
+		b.until(`window.proof === 'a.b.c'`)
+	}
+	submitted(false) // the application's server refuses the proof
+	b.card("ask")
+	is(t, eval[bool](b, form+`.checkValidity()`), false)
+	w.Advance(time.Minute)
+	b.asked("ben@example.com")
+	b.card("code", "b•••@example.com")
+	b.paste(pagetest.Code)
+	b.card("approved")
+	submitted(true)
+	is(t, b.proof(), "a.b.c")
 	asks := w.Codes.Asks()
-	is(t, len(asks), 2)
+	is(t, len(asks), 3)
 	is(t, [2]string{asks[0].Purpose, asks[1].Purpose}, [2]string{"default", "gift"})
 }
 

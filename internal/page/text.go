@@ -41,7 +41,7 @@ var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 func (t words) forChannel(ch recipient.Channel) words { return languages()[t["Lang"]][ch] }
 
 // scripted are the keys of the texts that the script says by itself.
-var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "AvailableNow", "Offline", "Online",
+var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
 	"OneMoment", "Trouble"}
 
 // Scripted returns these texts as JSON.

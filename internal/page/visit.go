@@ -164,7 +164,7 @@ func (l *visit) resendButton(ready string) resendButton {
 // wait it can be pressed.
 func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendButton {
 	t := l.t
-	b := resendButton{Label: t[ready], Ready: t[ready]}
+	b := resendButton{Label: t[ready], Ready: t[ready], Over: t["AvailableNow"]}
 	if wait <= 0 {
 		return b
 	}

@@ -79,6 +79,7 @@ func aWidgetAndAnOutage(t *testing.T, browser context.Context) {
 	w.Codes.SetDown(false)
 	b.jump(2*time.Second, 2*time.Second)
 	b.ready()
+	b.says("Try again") // and nothing of another code
 	b.click("#again")
 	b.card("code", "On its way")         // a repetition is answered as the request was
 	b.jump(2*time.Second, 2*time.Second) // after which it looks again

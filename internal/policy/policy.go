@@ -167,13 +167,13 @@ func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 		others = func(r quota.Rule) bool { return r.Scope == Spellings }
 		p.TTL = min(p.TTL, MaxTextLife)
 	}
-	p.Policy.Rules = without(p.Policy.Rules, others)
+	p.Policy.Rules = withoutRules(p.Policy.Rules, others)
 	return p
 }
 
-// without returns the rules for which some is false. If none is removed, which is usual, it returns
-// rules itself.
-func without(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
+// withoutRules returns the rules for which some is false. If none is removed, which is usual, it
+// returns rules itself.
+func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
 		return rules
 	}

@@ -86,7 +86,7 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.A
 	} else {
 		p = s.ForBrowser(p, app, class)
 	}
-	p.Policy.Rules = without(p.Policy.Rules, func(r quota.Rule) bool {
+	p.Policy.Rules = withoutRules(p.Policy.Rules, func(r quota.Rule) bool {
 		return !client.IsValid() && (r.Scope == quota.IP || r.Scope == quota.Network)
 	})
 	return p

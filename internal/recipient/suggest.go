@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"sendcode/internal/editdistance"
+
 	"golang.org/x/net/publicsuffix"
 )
 
@@ -42,7 +44,7 @@ func Suggest(address string) (string, bool) {
 	}
 	best, bestDistance := "", 3
 	for _, known := range wellKnown {
-		if d := distance(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
+		if d := editdistance.Of(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
 			best, bestDistance = known, d
 		}
 	}
@@ -69,33 +71,6 @@ func isPlausibleTypo(typed, known string, d int) bool {
 		return d <= 2
 	}
 	return d == 1
-}
-
-// distance returns the edit distance of two words: the number of inserted, removed, replaced and
-// swapped neighbouring characters (optimal string alignment, the restricted form of Damerau and
-// Levenshtein).
-func distance(a, b string) int {
-	s, t := []rune(a), []rune(b)
-	before, last := make([]int, len(t)+1), make([]int, len(t)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range s {
-		row := make([]int, len(t)+1)
-		row[0] = i + 1
-		for j := range t {
-			replace := last[j]
-			if s[i] != t[j] {
-				replace++
-			}
-			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && s[i] == t[j-1] && s[i-1] == t[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last = last, row
-	}
-	return last[len(t)]
 }
 
 // Letters that a slip of the hand may put into an address or a number. OneTypoAway drops results

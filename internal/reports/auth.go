@@ -99,8 +99,8 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verifyHMAC verifies a signature in hex or base64. What is one is never the other: they have other
-// lengths.
+// verifyHMAC verifies a signature in hex or base64. A hex signature has another
+// length than a base64 one, so neither is taken for the other.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if err != nil {

@@ -129,17 +129,17 @@ func isForwarded(r *http.Request) bool {
 	return !r.ProtoAtLeast(1, 1)
 }
 
-// isLocal reports whether a request came straight from a program on this machine and for this
+// IsLocal reports whether a request came straight from a program on this machine and for this
 // machine: its peer and its Host are loopback, so that no other site's name can be pointed here,
 // and no proxy passed it on.
-func isLocal(r *http.Request) bool {
+func IsLocal(r *http.Request) bool {
 	peer, ok := parseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)
 }
 
 // RequireLocal is middleware that answers 403 to requests that do not come straight from a program
 // on this machine.
-func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(isLocal, next) }
+func RequireLocal(next echo.HandlerFunc) echo.HandlerFunc { return refuseUnless(IsLocal, next) }
 
 // RequireDirect is middleware that answers 403 to requests that a proxy passed on.
 func RequireDirect(next echo.HandlerFunc) echo.HandlerFunc {

@@ -62,7 +62,7 @@ func New(c Config) *echo.Echo {
 	// The scheme is the browser's. It decides whether cookies are Secure and named "__Host-", so
 	// nothing that a client sends makes it http.
 	e.SchemeExtractor = func(r *http.Request) string {
-		if c.HTTPS || !isLocal(r) {
+		if c.HTTPS || !IsLocal(r) {
 			return "https"
 		}
 		return "http"

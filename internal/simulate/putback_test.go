@@ -14,7 +14,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Bugs that were found by attacks and are mended: put back, one of 300 worlds finds each. Seeds of
+// Bugs that were found by attacks and are mended: put back, one of 150 worlds finds each. Seeds of
 // before the first that does are left out.
 func TestMendedBugsAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -38,7 +38,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := simulate.Options{Break: c.put, NoReserve: c.put == nil}
-			for seed := c.from; seed < c.from+300; seed++ {
+			for seed := c.from; seed < c.from+150; seed++ {
 				p := simulate.NewPlan(seed, 0)
 				for _, v := range simulate.Run(t, p, o).Violations {
 					if v.Oracle == c.oracle {

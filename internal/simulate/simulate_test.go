@@ -41,7 +41,7 @@ import (
 )
 
 var (
-	seeds    = flag.Int("simulate.seeds", 300, "how many worlds")
+	seeds    = flag.Int("simulate.seeds", 150, "how many worlds")
 	from     = flag.Uint64("simulate.from", 1, "the first seed")
 	replicas = flag.Int("simulate.replicas", 0, "of each world; 0: two or three, as the seed says")
 	progress = flag.String("simulate.progress", "",

@@ -63,7 +63,7 @@
 //	                                       In 00001_schema.sql until 0.1.0 is released, then in a new file
 //	internal/store/records.go              the type of a row, or a file of its own; its Columns, if rows are read and written whole
 //	internal/store/sqldb/fields.go         notesTable, by columns.New; its SelectList and the like write the statements
-//	internal/store/sqldb                   a file with its statements and methods; what differs between the databases is a twin
+//	internal/store/sqldb                   a file with its statements and methods; what differs between the databases is a dialectSQL
 //	internal/store/sqldb/erase.go          statements: Erase removes what is personal at once, Forget the keyed hash when its time has come
 //	internal/store/sqldb/retention.go      aged: by which age rows are deleted; without a row there they stay for ever
 //	internal/store/storetest               a contract of its methods, which both databases run; kit.go: WriteTraces writes it, if it is personal

@@ -25,7 +25,7 @@ import (
 func (t *Traces) Handler(h http.Handler) http.Handler {
 	return otelhttp.NewHandler(h, "request", otelhttp.WithTracerProvider(t.provider),
 		otelhttp.WithMeterProvider(noMetrics.NewMeterProvider()),
-		otelhttp.WithPropagators(parentAlone{}), otelhttp.WithFilter(func(r *http.Request) bool {
+		otelhttp.WithPropagators(traceparentOnly{}), otelhttp.WithFilter(func(r *http.Request) bool {
 			return r.URL.Path != "/livez" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 		}))
 }
@@ -41,12 +41,12 @@ func Request(ctx context.Context, template, id, by string) {
 	}
 }
 
-// parentAlone reads and writes traceparent, not tracestate, in which a caller may write what it
+// traceparentOnly reads and writes traceparent, not tracestate, in which a caller may write what it
 // likes.
-type parentAlone struct{ propagation.TraceContext }
+type traceparentOnly struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
-func (p parentAlone) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
+func (p traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
 	ctx = p.TraceContext.Extract(ctx, from)
 	if s := trace.SpanContextFromContext(ctx); s.IsValid() {
 		return trace.ContextWithRemoteSpanContext(ctx, withoutState(s))
@@ -56,7 +56,7 @@ func (p parentAlone) Extract(ctx context.Context, from propagation.TextMapCarrie
 
 // Redis adds a span to each trip of the client that is part of a trace.
 func (t *Traces) Redis(client redis.UniversalClient) error {
-	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childrenAlone{t.provider}),
+	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }
 
@@ -68,11 +68,11 @@ func (t *Traces) Postgres() pgx.QueryTracer {
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childrenAlone starts no trace: trips of background work, such as probes, would each be one.
-type childrenAlone struct{ trace.TracerProvider }
+// childSpansOnly starts no trace: trips of background work, such as probes, would each be one.
+type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
-func (p childrenAlone) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
+func (p childSpansOnly) Tracer(name string, options ...trace.TracerOption) trace.Tracer {
 	return childTracer{p.TracerProvider.Tracer(name, options...)}
 }
 

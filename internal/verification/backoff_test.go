@@ -295,14 +295,14 @@ func TestWhatAFailureSays(t *testing.T) {
 	})
 }
 
-// For an hour the mail server refuses us for what we are. 200 people try every four minutes, in
+// For an hour the mail server refuses us for what we are. 50 people try every four minutes, in
 // their browsers and through a back end; one client in a loop tries every ten seconds. When the
 // hour is over, all get in at their next try, but the loop: it waits at most an hour, and not at
 // all once a message to its recipient has been sent.
 func TestAnHourOfBadReputation(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
-		people := make([]verification.Ask, 200)
+		people := make([]verification.Ask, 50)
 		for n := range people {
 			people[n] = vtest.AskFor(vtest.NthAddress(n))
 			if n%2 == 0 {

@@ -121,7 +121,8 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 		return s.replay(ctx, r.parsedAsk,
 			store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
-	return s.deliverAdmitted(waiting, r, s.Gates.Admitted(ctx, r.subject, decision, s.Now().Sub(began), begun), begun)
+	return s.deliverAdmitted(waiting, r, s.Gates.TellAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
+		begun)
 }
 
 // refuseIfHeld refuses a send during a cached lockout of the recipient or a carrier's hold. It
@@ -250,21 +251,21 @@ func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Deci
 }
 
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of
-// the recipient's rules; see gates.Gates.Refused. Error: fault.Unavailable if the database does not
-// answer, since only it knows how long to wait.
+// the recipient's rules; see gates.Gates.TellRefusal. Error: fault.Unavailable if the database does
+// not answer, since only it knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a parsedAsk, d quota.Decision, repeated bool) (gates.Told, error) {
 	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) &&
 		worst.Scope != quota.Backoff {
 		return gates.Told{Decision: d}, nil
 	}
-	return s.Gates.Refused(ctx, a.subject, d, repeated)
+	return s.Gates.TellRefusal(ctx, a.subject, d, repeated)
 }
 
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
 func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration,
 	begun store.Begun) Answer {
-	d, giveBack := s.Gates.Overruled(ctx, r.subject, r.send, taken, ago, begun)
+	d, giveBack := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, ago, begun)
 	if giveBack {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)
 	}

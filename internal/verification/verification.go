@@ -2,7 +2,7 @@
 // The steps of one send:
 //
 //	Send ─▶ gates.TakeSend ─ refused ─▶ refusals.Add (batched)
-//	     ─▶ Store.Begin    ─ refused ─▶ gates.Overruled: the place is given back
+//	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
 // Its files, by what they are about: ask.go and parse_ask.go read a request; send.go,

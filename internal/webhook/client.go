@@ -38,13 +38,13 @@ type client struct {
 	timeout time.Duration // of one attempt
 }
 
-// world is the network around a client, which tests replace. The zero world is the system's.
-type world struct {
+// network is the network around a client, which tests replace. The zero world is the system's.
+type network struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
 }
 
-func newClient(g Guard, now func() time.Time, w world) *client {
+func newClient(g Guard, now func() time.Time, w network) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
 }
 

@@ -56,7 +56,7 @@ func (d *Deliverer) Change(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.client
-	d.settings, d.client = s, newClient(s.Guard, d.Now, world{})
+	d.settings, d.client = s, newClient(s.Guard, d.Now, network{})
 	if d.Transport != nil {
 		d.client.Transport = d.Transport
 	}

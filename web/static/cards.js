@@ -18,7 +18,7 @@ export class Cards {
     Object.assign(this, { root, inquiry, act });
     this.#countdown = new Countdown({
       card: () => this.card, next: () => inquiry.refresh(), unsure: (moment) => inquiry.unsure(moment),
-      over: () => { this.say(this.words.AvailableNow); inquiry.soon(); },
+      over: (text) => { this.say(text); inquiry.soon(); },
     });
     root.addEventListener('submit', (event) => {
       const button = event.submitter ?? event.target.querySelector('button');
@@ -63,7 +63,7 @@ export class Cards {
     else if (yes) this.code?.check();
   }
 
-  // speak sets the words for durations and for the end of a wait, and the language for times of the day.
+  // speak sets the words for durations and for a request, and the language for times of the day.
   speak(words, lang) {
     this.words = this.#countdown.words = words;
     this.#countdown.lang = lang;

@@ -9,7 +9,7 @@ const glance = second / 2; // how often the clocks are compared while something 
 export class Countdown {
   #ticking;
 
-  // card finds the card; over is called when the button can be pressed again, next when the state has changed. unsure has the
+  // card finds the card; over is called when the button can be pressed again, with what its data-over says, next when the state has changed. unsure has the
   // server asked, where the clocks have parted since a moment, and says whether its answer is to be awaited.
   constructor(parts) { Object.assign(this, parts); }
 
@@ -68,6 +68,6 @@ export class Countdown {
     button.querySelector('.label').textContent = button.dataset.ready;
     button.querySelector('.bar').remove();
     each.remove();
-    this.over();
+    this.over(button.dataset.over);
   }
 }

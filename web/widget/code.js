@@ -58,15 +58,13 @@ const until = (ms, pattern) => h('span', { 'data-at': ms, 'data-text': pattern }
 // locked says that wrong codes keep another one from being sent.
 const locked = (w, note) => note?.kind === 'many' && box('bad', w.TooManyChecks);
 
-const wait = (w, seconds) => lasting(seconds * second, w);
-
 // button counts ms down, of whole at most, and can then be pressed.
 function button(w, { label, ms = 0, whole = 0, quiet, timer = true }) {
   const waits = ms > 0, tone = quiet ? ' quiet' : '', rounded = whole > 0 && ms > whole; // up, and is no duration
   return [
     h('button', {
       id: 'again', class: `button again${tone}`, part: `button${tone}`, 'aria-describedby': 'again-why',
-      'data-ready': label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
+      'data-ready': label, 'data-over': timer ? w.AvailableNow : label, 'aria-disabled': waits && 'true', 'data-total': waits && Math.max(ms, whole),
     }, h('span', { class: 'label' }, ms >= clockFrom ? w.NextCode : label), waits && [
       ' ', h('span', { class: 'count', 'aria-hidden': 'true', 'data-wait': ms, 'data-short': w.AgainIn, 'data-long': rounded ? w.AgainClock : w.AgainAt, 'data-done': '' }),
       h('svg', { class: 'bar', 'aria-hidden': 'true', viewBox: '0 0 100 1', preserveAspectRatio: 'none' }, h('rect', { height: 1 })),
@@ -100,7 +98,7 @@ const instead = (w, state, code) => state.phones?.instead(w, state, code);
 const neverSent = ({ send }) => send.status === 'failed' && send.number <= 1;
 
 // awayBox says beside another card why a question came to nothing.
-const awayBox = (w, note) => note?.kind === 'away' && (note.crowded ? put(w.CrowdedCode, { d: wait(w, note.wait) }) : w.AwayCode);
+const awayBox = (w, note) => note?.kind === 'away' && (note.crowded ? w.CrowdedCode : w.AwayCode);
 
 function code(w, state) {
   const { view, quota, note } = state;
@@ -212,7 +210,7 @@ function approved(w, { view }) {
 
 // away says that a part of the service does not answer, or that too many requests came from the network.
 function away(w, { note, to }) {
-  const [head, why] = note.crowded ? [w.Crowded, put(w.CrowdedLead, { d: wait(w, note.wait) })] : [w.Away, w.AwayLead];
+  const [head, why] = note.crowded ? [w.Crowded, w.CrowdedLead] : [w.Away, w.AwayLead];
   return {
     say: note.crowded ? [head, why].join(w.Stop) : head, rev: [note],
     body: [

@@ -269,7 +269,7 @@ export class Flow {
     const now = wanted && wanted.channel !== this.desk.channel() ? this.#arrive(wanted) : { ...this.#state, ...wanted && { to: wanted.to, country: wanted.country } };
     const crowded = kindOf(a.body) === 'too-many-requests', wait = a.retry || shortWait, moment = a.moment ?? new Moment();
     if (!now.view) this.desk.moment = moment; // else that counts from when it was told
-    this.#state = { ...now, note: { kind: 'away', wait, ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded } };
+    this.#state = { ...now, note: { kind: 'away', ms: wait * second + moment.steady - this.desk.moment.steady, reading, crowded } };
     this.#tell('failed', { reason: crowded ? 'too-many-requests' : 'unavailable' });
     return undefined;
   }

@@ -40,6 +40,12 @@ func (d *doctor) examine(ctx context.Context) error {
 	for _, w := range d.cfg.Warnings {
 		d.remark("settings", w)
 	}
+	if d.cfg.GeneratesAPIKey() {
+		d.remark("keys",
+			"no app has a key, so the app default has generated ones. They are closed behind a proxy that says that it "+
+				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
+				", give SENDCODE_API_KEY, or an app's keys")
+	}
 	d.run(ctx, "database", d.checkDatabase)
 	d.run(ctx, "redis", d.checkRedis)
 	d.checkMailServers(ctx)

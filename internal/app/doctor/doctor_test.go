@@ -253,6 +253,23 @@ func TestDoctorWithNothingConfigured(t *testing.T) {
 	}
 }
 
+// The doctor warns of a generated key, which a proxy that adds no header would open to others.
+func TestDoctorWarnsOfGeneratedKeys(t *testing.T) {
+	t.Parallel()
+	s := apptest.Embedded(t)
+	const warning = "! keys: no app has a key"
+	if said := examine(s, dns{}, 0, false); strings.Contains(said, warning) {
+		t.Errorf("a key is given: %s", said)
+	}
+	delete(s.Env, "SENDCODE_API_KEY")
+	examine(s, dns{}, 0, false, warning, "before others can reach 127.0.0.1:0, give SENDCODE_API_KEY")
+	s.Env["SENDCODE_TRUSTED_PROXIES"] = "127.0.0.1"
+	said := examine(s, dns{}, 0, false, "! settings: No app has a secret key", "sendcode key")
+	if strings.Contains(said, warning) {
+		t.Errorf("nothing is generated: %s", said)
+	}
+}
+
 func TestTheRowsOfEachKey(t *testing.T) {
 	for want, of := range map[string]struct {
 		counts map[string]int

@@ -3,6 +3,8 @@ package document
 import (
 	"fmt"
 	"strings"
+
+	"sendcode/internal/editdistance"
 )
 
 // Mistake is one thing that is wrong, in plain words.
@@ -55,7 +57,7 @@ func DidYouMean(typed string, known []string) string {
 	}
 	best, bestDistance := "", min(len(typed)/3+1, 3)
 	for _, k := range known {
-		if d := distance(typed, k); d < bestDistance || d == bestDistance && best == "" {
+		if d := editdistance.Of(typed, k); d < bestDistance || d == bestDistance && best == "" {
 			best, bestDistance = k, d
 		}
 	}
@@ -63,25 +65,4 @@ func DidYouMean(typed string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s?", best)
-}
-
-// distance counts the insertions, deletions and substitutions between two words, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

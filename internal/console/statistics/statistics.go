@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Statistics are the numbers of a time, and those of the equally long time before it.
+// Statistics are the numbers of a time range, and those of the equally long one before it.
 type Statistics struct {
 	From      string         `json:"from"`
 	To        string         `json:"to"`

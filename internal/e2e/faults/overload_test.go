@@ -59,7 +59,7 @@ func TestEachPartIsSlowUnderOverload(t *testing.T) {
 			f := newFlood(s)
 			f.wave(usual, time.Second)
 			begin()
-			f.wave(ten, 5*time.Second)
+			f.wave(ten, 3*time.Second)
 			mend()
 			t.Logf("%d accepted, %d refused by the policy, %d at once, %d not served in time", f.Accepted.Load(),
 				f.Limited.Load(), f.Shed.Load(), f.Unserved.Load())

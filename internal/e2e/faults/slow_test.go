@@ -101,14 +101,14 @@ func TestSlowPostgresUnderOverload(t *testing.T) {
 		apptest.Must(t, err)
 	}
 	f := newFlood(s)
-	half := f.wave(50, 6*time.Second)
+	half := f.wave(50, 4*time.Second)
 	if n := f.Shed.Load() + f.Unserved.Load(); n > 0 {
 		t.Errorf("%d not served under half load", n)
 	}
 	opened := sessions(s)
 	var waves []int64
 	for range 3 { // it does not wear off
-		waves = append(waves, f.wave(800, 6*time.Second))
+		waves = append(waves, f.wave(800, 4*time.Second))
 	}
 	opened = sessions(s) - opened
 	t.Logf(

@@ -69,7 +69,7 @@ func TestAFaultyFileChangesNothing(t *testing.T) {
 }
 
 // Keys, titles, templates, purposes and pauses come and go, in answers, in mails and on the page;
-// the generated key of the app default stays.
+// the generated key of the app default ends once an app has a key of its own.
 func TestAppsAndPurposesChange(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t).Policy(apptest.FiveAnHour).Watching()
@@ -80,6 +80,8 @@ func TestAppsAndPurposesChange(t *testing.T) {
 	apptest.Must(t, err)
 	s.Key = cfg.APIKey.Reveal()
 	const shop = "sk_of_the_shop_0123456789abcdef"
+	const own = "sk_of_the_default_0123456789abcdef"
+	ownKey := fmt.Sprintf("keys: [{id: own, kind: secret, sha256: %x}]", sha256.Sum256([]byte(own)))
 	ask := func(key, purpose string) apptest.Answer {
 		body := fmt.Sprintf(`{"channel":"email","to":%q,"purpose":%q,"locale":"en"}`, apptest.Ana, purpose)
 		return s.Post("/v1/verifications", body, apptest.As(key), apptest.Patiently)
@@ -91,26 +93,30 @@ func TestAppsAndPurposesChange(t *testing.T) {
 		}
 	}
 	shows("6-digit", "sendcode")
+	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
+	s.Is("the generated key through a proxy", s.Post("/v1/verifications", `{"channel":"email","to":"bea@example.com"}`,
+		func(r *http.Request) { r.Header.Set("X-Forwarded-For", "203.0.113.9") }), http.StatusForbidden)
 	s.Is("the answer", ask(shop, ""), http.StatusUnauthorized)
 	templates := t.TempDir()
 	subject := filepath.Join(templates, "mail", "gift", "en", "subject.txt")
 	apptest.Must(t, os.MkdirAll(filepath.Dir(subject), 0o700))
 	apptest.Must(t, os.WriteFile(subject, []byte("A gift of {{.App}}"), 0o600))
 	s.Policy(apptest.FiveAnHour).Add(fmt.Sprintf(`purposes: {default: {code: {length: 8}}, gift: {code: {length: 7}, notify: glance, ttl: 60s}}
-apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templates: %s, keys: [{id: k1, kind: secret, sha256: %x}]}]
-`, templates, sha256.Sum256([]byte(shop))))
+apps: [{name: default, title: Corner Store, %s}, {name: shop, title: The Shop, templates: %s, keys: [{id: k1, kind: secret, sha256: %x}]}]
+`, ownKey, templates, sha256.Sum256([]byte(shop))))
 	s.Hangup(0, "applied")
 	shows("8-digit", "Corner Store")
 	apptest.Must(t, os.WriteFile(subject, []byte("{{.Colour}}"), 0o600)) // fails, and changes nothing
 	s.Add("retention: 48h\n")
 	s.Hangup(0, "rejected")
 	s.Is("a send", ask(shop, "gift"), http.StatusAccepted)
-	mail := s.AwaitMail(apptest.Ana, 1)[0]
+	mail := s.AwaitMail(apptest.Ana, 2)[0] // the newest
 	if m := s.Replicas[0].Mailbox().Messages()[0]; m.Subject != "A gift of The Shop" || len(s.CodeIn(mail)) != 7 {
 		t.Errorf("the mail is not by the new configuration: %q", m.Subject)
 	}
-	s.Is("the generated key", ask(s.Key, ""), http.StatusAccepted)
-	s.Policy(apptest.FiveAnHour).Add(
+	s.Is("the generated key beside others", ask(s.Key, ""), http.StatusUnauthorized)
+	s.Key = own
+	s.Policy(apptest.FiveAnHour).Add("apps: [{name: default, " + ownKey + "}]\n" +
 		"redis_url: redis://127.0.0.1:1\nstop: [{channel: email, reason: the server moves}]\n")
 	s.Hangup(0, "applied")
 	if !s.Logged(`"changed setting needs a restart","setting":"SENDCODE_REDIS_URL"`) {
@@ -120,7 +126,7 @@ apps: [{name: default, title: Corner Store}, {name: shop, title: The Shop, templ
 	gift, paused := ask(s.Key, "gift"), ask(s.Key, "")
 	s.Is("a purpose that was taken out", gift, http.StatusUnprocessableEntity, gift.Field == "purpose")
 	s.Is("paused", paused, http.StatusBadGateway, paused.Send.Reason == "paused", paused.Quota.Allowed)
-	s.Policy(apptest.FiveAnHour)
+	s.Policy(apptest.FiveAnHour).Add("apps: [{name: default, " + ownKey + "}]\n")
 	s.Hangup(0, "applied")
 	sent := ask(s.Key, "")
 	s.Is("not paused any more", sent, http.StatusAccepted, sent.Send.Status == "sent", len(s.Mails()) == 3)

@@ -180,7 +180,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 			read[r.v.ID] = one
 		}
 		if tried.at.Valid {
-			one.tried = append(one.tried, tried.tried())
+			one.tried = append(one.tried, tried.triedVerification())
 		}
 		r.v = store.Verification{}
 		return nil

@@ -92,7 +92,7 @@ func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 			return err
 		}
 		tag, err := c.Exec(own, "COMMIT")
-		return errors.Join(err, notCommitted(err, tag))
+		return errors.Join(err, errorUnlessCommitted(err, tag))
 	})
 }
 
@@ -129,7 +129,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 			}
 		}
 		tag, err := results.Exec()
-		return errors.Join(err, notCommitted(err, tag))
+		return errors.Join(err, errorUnlessCommitted(err, tag))
 	})
 }
 
@@ -143,9 +143,9 @@ func readStep(s *sqldb.Step, results pgx.BatchResults) error {
 	return err
 }
 
-// notCommitted returns an error if the server answered a COMMIT without an error but with something
-// else, such as ROLLBACK.
-func notCommitted(err error, tag pgconn.CommandTag) error {
+// errorUnlessCommitted returns an error if the server answered a COMMIT without an error but with
+// something else, such as ROLLBACK.
+func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 	if err == nil && tag.String() != "COMMIT" {
 		return errors.New("store: a transaction was not committed")
 	}

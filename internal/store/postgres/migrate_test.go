@@ -185,7 +185,8 @@ func TestPostgresErrorsTellNoPassword(t *testing.T) {
 	}
 }
 
-// Behind a PgBouncer as it comes, two replicas keep the contract of what a send passes through.
+// Behind a PgBouncer as it comes, two replicas keep the contract of a send's way, from Begin to its
+// end: every pool works. The settings of each connection and their number are tested beside it.
 func TestBehindPgBouncer(t *testing.T) {
 	server := shared.Server(t)
 	// The pool size is that of docs/operations.md for two replicas. Each case has a database, and
@@ -194,8 +195,7 @@ func TestBehindPgBouncer(t *testing.T) {
 		fmt.Sprint("default_pool_size = ", 2*ConnsPerReplica+6))
 	storetest.Run(t, func(t *testing.T) *storetest.Fixture {
 		return postgresFixture(t, bouncer.Through(newTestSchema(t)))
-	},
-		"begin", "flight", "claim")
+	}, "flight")
 }
 
 // Each connection has the settings, as if they had been in its startup message, and begins as the

@@ -189,8 +189,8 @@ func (r *gateRow) triedFields() []any {
 	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
 }
 
-// tried returns the fields of a row of triedSQL, by which lockouts are decided.
-func (r *gateRow) tried() store.Verification {
+// triedVerification returns the fields of a row of triedSQL, by which lockouts are decided.
+func (r *gateRow) triedVerification() store.Verification {
 	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32),
 		Forgiven: int(r.forgiven.Int32),
 		Class:    store.Class(r.class.String), Checks: r.checks}
@@ -232,7 +232,7 @@ func (v *gateView) addRow(r gateRow) {
 	case rejectedRow:
 		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
 	case triedRow:
-		has.Tried = append(has.Tried, r.tried())
+		has.Tried = append(has.Tried, r.triedVerification())
 	}
 }
 

@@ -60,8 +60,8 @@ func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.PastSend, err
 	return All(q, rejectionFields, rejectedSQL, args)
 }
 
-// LookAlone answers a Look with statements of its own.
-func (db *DB) LookAlone(ctx context.Context, l gate.Look) (seen gate.History, err error) {
+// ReadHistory reads the answer to a Look by statements of its own, which share no trip.
+func (db *DB) ReadHistory(ctx context.Context, l gate.Look) (seen gate.History, err error) {
 	seen.Now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.Counting > 0 {

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [Observed] tells apart: the methods of PerDatabase and the shared reads by
+// Kinds lists what [WithObserver] tells apart: the methods of PerDatabase and the shared reads by
 // themselves, and all others as read and write.
 var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
@@ -27,8 +27,8 @@ type Observer interface {
 	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
 }
 
-// Observed returns the store, of whose calls the observer is told.
-func Observed(db *DB, told Observer) *DB {
+// WithObserver returns the store, of whose calls the observer is told.
+func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
 }

@@ -1,6 +1,6 @@
 // Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One
-// that differs stands twice, as a Twin. The statements of each send are in the packages postgres
-// and sqlite; see docs/decisions/0007-storage.md.
+// that differs stands twice, in a dialectSQL. The statements of each send are in the packages
+// postgres and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (

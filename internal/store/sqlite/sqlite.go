@@ -103,7 +103,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 
 // Look implements sqldb.Engine.
 func (s *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
-	return s.LookAlone(ctx, l)
+	return s.ReadHistory(ctx, l)
 }
 
 // Verification implements sqldb.Engine.

@@ -78,12 +78,13 @@ func (n noting) Ended(ctx context.Context, kind string, name func() string, took
 // pool says what is in use.
 func observed(t *testing.T, f *Fixture) {
 	var got []string
-	db := sqldb.Observed(f.DB, noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
-		if !slices.Contains(sqldb.Kinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
-			t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
-		}
-		got = append(got, kind+" "+name())
-	}})
+	db := sqldb.WithObserver(f.DB,
+		noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
+			if !slices.Contains(sqldb.Kinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
+				t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
+			}
+			got = append(got, kind+" "+name())
+		}})
 	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
 	Must(db.Finish(t.Context(), store.Outcome{Held: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
 	Must(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
