@@ -51,19 +51,19 @@ BENCH = $(if $(shell command -v taskset),taskset -c $(BENCH_CPUS)) go test -run=
 	-perf.rounds=$(BENCH_ROUNDS) -perf.write=$(CURDIR)
 OUT ?= dist
 
-.PHONY: help run demo test race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
+.PHONY: help build run demo test race lint bench bench-rows bench-retention bench-hour drill fuzz soak prove simulate mutants up release version screenshots tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## the service on http://127.0.0.1:8080/, needing only Go
+build: ## the program, bin/sendcode
 	@$(COMPILING)
 	@$(PROGRAM)
+
+run: build ## the service on http://127.0.0.1:8080/, needing only Go
 	@exec bin/sendcode serve
 
-demo: ## the same with a week of made-up sends in it
-	@$(COMPILING)
-	@$(PROGRAM)
+demo: build ## the same with a week of made-up sends in it
 	@exec bin/sendcode serve --demo
 
 test: tools ## every test, on servers and a browser of its own

@@ -216,9 +216,9 @@ func (k *keyCheck) setReason(r *server.Reason) {
 	k.reason = r
 }
 
-// complete returns a reason if the keys are not those of the database, or one is missing, as of the
-// last look.
-func (k *keyCheck) complete(context.Context) *server.Reason {
+// whyIncomplete returns a reason if the keys are not those of the database, or one is missing, as
+// of the last look.
+func (k *keyCheck) whyIncomplete(context.Context) *server.Reason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason

@@ -66,8 +66,8 @@ func (k *keyed) looks(c *keyCheck, want string) {
 	for again := true; again; {
 		again = storetest.Must(c.run(k.Context()))(k.T)
 	}
-	said := word(c.complete(k.Context()))
-	if r := c.complete(k.Context()); r != nil && r.Word == "key_missing" {
+	said := word(c.whyIncomplete(k.Context()))
+	if r := c.whyIncomplete(k.Context()); r != nil && r.Word == "key_missing" {
 		said = strings.TrimSuffix(strings.TrimPrefix(r.Text(texts.ConsoleLanguages()[0]),
 			"SENDCODE_SECRET_KEYS lacks "), ", which codes or stored addresses need.")
 	}
@@ -120,8 +120,8 @@ func TestSealedRowsAreLookedAtInParts(t *testing.T) {
 	k.Pass(time.Hour)
 	for range 2 {
 		if again := storetest.Must(old.run(t.Context()))(t); !again ||
-			word(old.complete(t.Context())) != "key_missing" {
-			t.Errorf("again %v, %v", again, old.complete(t.Context()))
+			word(old.whyIncomplete(t.Context())) != "key_missing" {
+			t.Errorf("again %v, %v", again, old.whyIncomplete(t.Context()))
 		}
 	}
 	k.looks(old, "k2")

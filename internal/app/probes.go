@@ -32,12 +32,12 @@ func (a *App) addProbes() {
 	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
 	a.metrics.RegisterDatabaseWritable(func(ctx context.Context) error {
-		if r := a.database.writable(ctx); r != nil {
+		if r := a.database.whyUnwritable(ctx); r != nil {
 			return r
 		}
 		return nil
 	})
-	checks := []server.Check{a.database.writable, a.database.slowReason, a.keyCheck.complete, limiter,
+	checks := []server.Check{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
 		a.checkMailServers()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.checkCarriers(carriers))

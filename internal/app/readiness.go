@@ -57,9 +57,9 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// writable returns nil if the database can be written, as far as is known after recent.Wait,
+// whyUnwritable returns nil if the database can be written, as far as is known after recent.Wait,
 // else why it can't.
-func (p *databaseProbe) writable(ctx context.Context) *server.Reason {
+func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.Reason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
 	}
 }
 
-// slowReason returns a reason if the database can be written, but late.
-func (p *databaseProbe) slowReason(context.Context) *server.Reason {
+// whySlow returns a reason if the database can be written, but late.
+func (p *databaseProbe) whySlow(context.Context) *server.Reason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil || !p.slow {

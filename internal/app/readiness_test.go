@@ -73,7 +73,8 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "database_full"}, {store.ErrReadOnly, "database_read_only"}, {store.ErrNoPartition, "database_no_partition"},
+		}{{store.ErrFull, "database_full"}, {store.ErrReadOnly, "database_read_only"},
+			{store.ErrNoPartition, "database_no_partition"},
 			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
 			documented(t, strings.TrimSuffix(c.word, "!"))
 			d := played{err: c.err}
@@ -84,13 +85,13 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 					if want == databaseAway && n < missesTillAway {
 						want = ""
 					}
-					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.writable(t.Context())), want)
+					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.whyUnwritable(t.Context())), want)
 				}
 				servertest.Same(t, "pings", int(d.pings.Load()), n)
 				time.Sleep(time.Second)
 			}
 			d.err = nil
-			servertest.Same(t, "back", p.writable(t.Context()), nil)
+			servertest.Same(t, "back", p.whyUnwritable(t.Context()), nil)
 		}
 	})
 }
@@ -135,20 +136,20 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
-			if err := p.writable(t.Context()); err != nil || time.Since(began) > slowAfter {
+			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowAfter {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a late ping", word(p.slowReason(t.Context())), "database_slow")
+		servertest.Same(t, "a late ping", word(p.whySlow(t.Context())), "database_slow")
 		d.late = 0
 		for range 3 {
-			servertest.Same(t, "a ping", p.writable(t.Context()), nil)
+			servertest.Same(t, "a ping", p.whyUnwritable(t.Context()), nil)
 			time.Sleep(time.Second)
 		}
-		servertest.Same(t, "a fast ping", word(p.slowReason(t.Context())), "")
+		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
 		d.commit = &sqldb.Commit{At: time.Now(), Took: slowAfter}
-		servertest.Same(t, "a late commit", word(p.writable(t.Context()))+word(p.slowReason(t.Context())),
+		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
 			"database_slow")
 	})
 }
@@ -159,7 +160,7 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		d := played{}
 		p := d.probe()
-		look := func() string { defer time.Sleep(time.Second); return word(p.writable(t.Context())) }
+		look := func() string { defer time.Sleep(time.Second); return word(p.whyUnwritable(t.Context())) }
 		look()
 		for range 8 {
 			d.commit = &sqldb.Commit{At: time.Now()}
@@ -197,7 +198,7 @@ func TestAReplicaThatAloneCannotWrite(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 			}
-			return word(p.writable(t.Context()))
+			return word(p.whyUnwritable(t.Context()))
 		}
 		pass(5, false)
 		if n := d.beat.Load(); n < 3 || n > 5 {

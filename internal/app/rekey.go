@@ -56,7 +56,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		ring.CurrentID()); err != nil || len(counts) == 0 {
 		return err
 	}
-	return fmt.Errorf("rows under other keys: %s; the command can be repeated", SayCounts(counts))
+	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatCounts(counts))
 }
 
 type rekeying struct {
@@ -119,8 +119,8 @@ func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 // not set.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
-// SayCounts lists counts of CountKeys.
-func SayCounts(counts map[string]int) string {
+// FormatCounts lists counts of CountKeys.
+func FormatCounts(counts map[string]int) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(counts)) {
 		if list = append(list, fmt.Sprintf("%s %d", id, counts[id])); id == "" {

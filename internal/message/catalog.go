@@ -20,14 +20,14 @@ type template interface {
 	Execute(io.Writer, any) error
 }
 
-// set has the templates of all parts for one purpose and locale. A part is nil if it did not
-// compile, or if the kind has no such part.
-type set [partCount]template
+// templateSet has the templates of all parts for one purpose and locale. A part is nil if it did
+// not compile, or if the kind has no such part.
+type templateSet [partCount]template
 
 // catalog has the checked templates of a kind of messages, by purpose and locale.
 type catalog struct {
 	locales texts.Catalogue[string]
-	sets    map[setKey]set
+	sets    map[setKey]templateSet
 	chosen  cache[string, string] // locales by tag
 }
 
@@ -36,7 +36,7 @@ type catalog struct {
 // files, with lines if known.
 func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
-	c, locales := &catalog{sets: map[setKey]set{}}, map[string]string{}
+	c, locales := &catalog{sets: map[setKey]templateSet{}}, map[string]string{}
 	for _, key := range files.keys() {
 		s, faults := k.compile(files, key)
 		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
@@ -66,7 +66,7 @@ func unique(errs []error) []error {
 	})
 }
 
-func (k kind) compile(files sources, key setKey) (s set, errs []error) {
+func (k kind) compile(files sources, key setKey) (s templateSet, errs []error) {
 	for part, file := range k.files {
 		if file == "" {
 			continue
@@ -112,7 +112,7 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 
 // find returns the templates for a purpose and locale, and their key. A purpose without any has
 // those of "default".
-func (c *catalog) find(purpose, locale string) (setKey, set) {
+func (c *catalog) find(purpose, locale string) (setKey, templateSet) {
 	key := setKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
 		key.purpose = defaultPurpose

@@ -91,7 +91,7 @@ func (t *Texts) Render(req Request) (Text, error) {
 }
 
 // render renders a text message with the line for a site; "": without it.
-func (t *Texts) render(key setKey, s set, data Data, site string) (Text, error) {
+func (t *Texts) render(key setKey, s templateSet, data Data, site string) (Text, error) {
 	out, err := renderPart(textPart, s[textPart], newView(data, true, key.locale))
 	if err != nil {
 		return Text{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code

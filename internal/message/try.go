@@ -28,7 +28,7 @@ var samples = []Data{
 
 // trySamples renders all samples with the templates and returns all faults: template errors, and
 // texts that break a rule.
-func (k kind) trySamples(s set, locale string) []error {
+func (k kind) trySamples(s templateSet, locale string) []error {
 	errs := k.tellsNoTime(s, locale)
 	for _, data := range samples {
 		for _, glance := range k.glance {
@@ -51,7 +51,7 @@ func (k kind) trySamples(s set, locale string) []error {
 }
 
 // tellsNoTime returns an error for each template that tells a code's life although none is known.
-func (k kind) tellsNoTime(s set, locale string) (errs []error) {
+func (k kind) tellsNoTime(s templateSet, locale string) (errs []error) {
 	for _, glance := range k.glance {
 		for part, t := range s {
 			if t == nil {

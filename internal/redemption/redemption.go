@@ -115,10 +115,10 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Rede
 	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
 		return Redeemed{}, ErrRedeemed
 	}
-	return s.redeemed(ctx, v)
+	return s.redeemed(v)
 }
 
-func (s *Service) redeemed(ctx context.Context, v store.Verification) (Redeemed, error) {
+func (s *Service) redeemed(v store.Verification) (Redeemed, error) {
 	to, err := s.Vault.Recipient(v)
 	if err != nil { // its key left the ring
 		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))

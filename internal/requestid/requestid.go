@@ -55,7 +55,7 @@ func Begin(ctx context.Context, header, traceparent string) (_ context.Context, 
 		r.id = uuid.Must(uuid.NewV7()).String() // fails only without randomness, with which Go ends the process
 	}
 	r.notes = r.room[:0]
-	if r.id != header && harmless(header) {
+	if r.id != header && isLoggable(header) {
 		r.notes = append(r.notes, slog.String("client_request_id", header))
 	}
 	return r, r.id
@@ -66,9 +66,9 @@ func Valid(id string) bool {
 	return len(id) >= minLength && len(id) <= maxLength && hasOnly(id, "-_.")
 }
 
-// harmless reports whether a text that is no valid ID may be logged: it is neither an e-mail
+// isLoggable reports whether a text that is no valid ID may be logged: it is neither an e-mail
 // address nor a number.
-func harmless(text string) bool {
+func isLoggable(text string) bool {
 	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
 	return letter && len(text) <= maxNoted && hasOnly(text, "-_.=;:/")
 }

@@ -48,9 +48,9 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 func sayRows(first string, counts map[string]int, all bool) string {
 	switch {
 	case len(counts) > 0 && all:
-		return "rows by key, the first of which is " + first + ": " + app.SayCounts(counts)
+		return "rows by key, the first of which is " + first + ": " + app.FormatCounts(counts)
 	case len(counts) > 0:
-		return "rows by key, the first of which is " + first + ": " + app.SayCounts(counts) + ", and more"
+		return "rows by key, the first of which is " + first + ": " + app.FormatCounts(counts) + ", and more"
 	case all:
 		return "no rows are encrypted yet; the first key is " + first
 	}
