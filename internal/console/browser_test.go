@@ -202,10 +202,10 @@ func worksTheList(t *testing.T, browser chromium) {
 		w.do(chromedp.KeyEvent("?"))
 		w.says(`String(`+keys+`)`, shown)
 	}
-	// A row is one line, of which at least 20 fit, unless its reason is long, and the numbers
-	// beside the marks come with the focus.
+	// A row is one line, of which at least 20 fit, unless its reason is long or its code waits, and
+	// the numbers beside the marks come with the focus.
 	w.look(pagetest.Look{Width: 1280})
-	w.says(`(rows => rows.filter(r => r.querySelector(".why").innerText.length < 25 && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
+	w.says(`(rows => rows.filter(r => r.querySelector(".why").innerText.length < 25 && !r.querySelector(".left") && r.offsetHeight * 20 + rows[0].getBoundingClientRect().top + scrollY > 900)
 		.map(r => r.offsetHeight + ": " + r.innerText).join() || "all")([...document.querySelectorAll("tbody tr")])`, "all")
 	const numbers = `getComputedStyle(document.querySelector("tbody .count")).display`
 	w.says(numbers, "none")

@@ -69,7 +69,8 @@ func TestAccountsByShell(t *testing.T) {
 	added, err := change(t, s.Config(), app.AccountChange{Name: "mei", Role: "owner", Do: "add", Reason: "first"})
 	apptest.Must(t, err)
 	list, err := change(t, s.Config(), app.AccountChange{Do: "list"})
-	if err != nil || !strings.HasPrefix(list, "mei\towner\topen\t") {
+	if err != nil || !strings.HasPrefix(list, "admin\towner\topen\tsettings\t\n") ||
+		!strings.Contains(list, "\nmei\towner\topen\t") {
 		t.Errorf("%q %v", list, err)
 	}
 	for _, wrong := range []app.AccountChange{
