@@ -517,8 +517,10 @@ func TestEveryRefusalHasARow(t *testing.T) {
 		bounds = append(bounds, checks.Field(i).Name)
 	}
 	split(server.TooManyChecks.Slug, bounds)
-	split(server.DeliveryFailed.Slug,
-		values(t, "", "^Reason", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"))
+	reasons := slices.Concat(
+		values(t, "", "^[Rr]eason[A-Z]", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"),
+		values(t, "", "^CountryNotServed$", "../policy/*.go"))
+	split(server.DeliveryFailed.Slug, reasons)
 	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
 	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpend, strings.Fields(spend.Tag.Get("oneof")))
 	split("check", values(t, "State", "", "../verification/*.go"))
