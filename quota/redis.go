@@ -39,7 +39,7 @@ type Redis struct {
 	prefix  string
 	cluster *redis.ClusterClient // the same client, if it is one
 	pipe    *pipe                // nil on Cluster
-	nodes   nodes                // of a Cluster
+	health  nodeHealth           // of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
 	take, refund, record, events, reset, probe *redis.Script

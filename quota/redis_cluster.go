@@ -116,20 +116,20 @@ func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer,
 // nodePause is how long a node that could not be reached is not called.
 const nodePause = time.Second
 
-// nodes remembers which nodes of a Cluster answer, by address, so that the buckets of one that is
-// away do not delay those of the others.
-type nodes struct {
+// nodeHealth remembers which nodes of a Cluster answer, by address, so that the buckets of one that
+// is away do not delay those of the others.
+type nodeHealth struct {
 	mu sync.Mutex
-	at map[string]node
+	at map[string]nodeState
 }
 
-type node struct {
+type nodeState struct {
 	answers bool
 	paused  time.Time // until when
 }
 
 // state reports whether a node is paused, and whether another node answers.
-func (n *nodes) state(addr string) (paused, others bool) {
+func (n *nodeHealth) state(addr string) (paused, others bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for other, x := range n.at {
@@ -139,8 +139,8 @@ func (n *nodes) state(addr string) (paused, others bool) {
 }
 
 // note remembers the outcome of a call.
-func (n *nodes) note(addr string, err error) {
-	x := node{answers: err == nil}
+func (n *nodeHealth) note(addr string, err error) {
+	x := nodeState{answers: err == nil}
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") {
 		x.paused = time.Now().Add(nodePause)
@@ -148,7 +148,7 @@ func (n *nodes) note(addr string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.at == nil {
-		n.at = map[string]node{}
+		n.at = map[string]nodeState{}
 	}
 	n.at[addr] = x
 }
@@ -162,11 +162,11 @@ func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []stri
 		return nil, err
 	}
 	addr := master.Options().Addr
-	paused, others := r.nodes.state(addr)
+	paused, others := r.health.state(addr)
 	if err = fmt.Errorf("%s could not be reached less than %v ago", addr, nodePause); !paused {
 		cmd = script.Run(ctx, r.client, keys, args...)
 		if err = cmd.Err(); !errors.Is(err, context.Canceled) {
-			r.nodes.note(addr, err)
+			r.health.note(addr, err)
 		}
 	}
 	if err != nil && others {

@@ -80,7 +80,7 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if err := a.refuse(class, now); err != nil {
+	if err := a.refuseIfFull(class, now); err != nil {
 		return nil, err
 	}
 	if stranger {
@@ -96,13 +96,13 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 func (a *Admission) Check(class string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refuse(class, time.Now())
+	return a.refuseIfFull(class, time.Now())
 }
 
-// refuse returns an *OverloadedError and counts it if a request of a class has no place: all places
-// are taken, of which others have at least half, or strangers have their half. The caller holds the
-// lock.
-func (a *Admission) refuse(class string, now time.Time) error {
+// refuseIfFull returns an *OverloadedError and counts it if a request of a class has no place: all
+// places are taken, of which others have at least half, or strangers have their half. The caller
+// holds the lock.
+func (a *Admission) refuseIfFull(class string, now time.Time) error {
 	most := a.most(now)
 	switch {
 	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:

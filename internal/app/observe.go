@@ -48,7 +48,7 @@ func (a *App) observeParts(front *echo.Echo) {
 			a.metrics.InitServer(recipient.SMS, h.Server)
 		}
 	}
-	a.initApps(a.cfg)
+	a.initAppMetrics(a.cfg)
 }
 
 // hashSettings keeps the hash of the settings in force, for the metrics.
@@ -57,8 +57,8 @@ func (a *App) hashSettings(cfg config.Config) {
 	a.settings.Store(&hash)
 }
 
-// initApps creates the counters of each app.
-func (a *App) initApps(cfg config.Config) {
+// initAppMetrics creates the counters of each app, at 0.
+func (a *App) initAppMetrics(cfg config.Config) {
 	channels := []recipient.Channel{recipient.Email}
 	if a.carrier != nil {
 		channels = append(channels, recipient.SMS)

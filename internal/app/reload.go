@@ -176,7 +176,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	r.ends = renewed.NextEnd(now)
 	r.core.Hooks.Change(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
-	r.initApps(renewed)
+	r.initAppMetrics(renewed)
 	r.api.SetKeys(apiKeys(renewed))
 	r.requests.SetLimit(renewed.RequestsPerMinute)
 	if r.page != nil {

@@ -12,16 +12,18 @@
 //
 // # A new setting
 //
+// Files without a directory are this package's.
+//
 //	config.go, sections.go            the field, its tags, its comment; in Reloadable if it may change while the service runs
 //	warn.go                           what works but may surprise
 //	sections.go                       Check, if what it may be depends on other settings
 //	policyset.go                      a setting of policies, purposes and apps goes to its user with the PolicySet
-//	app/services.go, app/http.go      any other one: to the parts, or to the server and its routes; settings.go converts
-//	app/reload.go                     apply: what is in Reloadable
+//	internal/app/services.go, http.go any other one: to the parts, or to the server and its routes; settings.go converts
+//	internal/app/reload.go            apply: what is in Reloadable
 //	testdata/full.yaml                a value that is not the default
 //	mistakes_test.go, reload_test.go  what is refused; the names of what changes at once and of what needs a restart
 //	docs/decisions/0012-settings.md   what sets it and what would break if it were a constant; CHANGELOG.md
-//	app/strangers_test.go             if requests are refused by it: SECURITY.md says what strangers can do
+//	internal/app/strangers_test.go    if requests are refused by it: SECURITY.md says what strangers can do
 //
 // Then `go test ./internal/config -update` writes docs/configuration.md, the schema and the
 // example.

@@ -82,7 +82,7 @@ func checkWebhookURL(text string) string {
 }
 
 // webhookSecretsByApp returns the secrets in "app:whsec_…,app:whsec_…" by app; entries without a
-// colon are under "". Of an empty text: nil.
+// colon are under "". It returns nil for an empty text.
 func webhookSecretsByApp(value string) map[string][]string {
 	if value == "" {
 		return nil

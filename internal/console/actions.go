@@ -52,11 +52,11 @@ type actionError struct {
 func (f *actionError) Error() string { return "console: action not done: " + f.key }
 
 func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
-	return "", a.Desk.ResetQuota(c.Request().Context(), personOf(s.Send), act)
+	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
 }
 
 func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
-	return "", a.Desk.Erase(c.Request().Context(), personOf(s.Send), act)
+	return "", a.Desk.Erase(c.Request().Context(), targetOf(s.Send), act)
 }
 
 func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
@@ -91,8 +91,8 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	return err
 }
 
-func personOf(s store.Row) support.Person {
-	return support.Person{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
+func targetOf(s store.Row) support.Target {
+	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
 // appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
@@ -162,7 +162,8 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 	case errors.As(err, &failed):
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
-		return server.InvalidField.Status, cmp.Or(w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(support.MaxReason)), bad.Detail)
+		return server.InvalidField.Status,
+			cmp.Or(w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(support.MaxReason)), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
 		server.LogFailure(c.Request().Context(), a.Logger, err)
 		return server.Unavailable.Status, w.Get("action.problem.unavailable")
@@ -199,9 +200,9 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 	}
 }
 
-// personActionJSON handles an action on the recipient that the request's body names.
-func (a *Console) personActionJSON(name string,
-	do func(context.Context, support.Person, store.AuditEntry) error) echo.HandlerFunc {
+// recipientActionJSON handles an action on the recipient that the request's body names.
+func (a *Console) recipientActionJSON(name string,
+	do func(context.Context, support.Target, store.AuditEntry) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var body struct {
 			App     string `json:"app"`
@@ -213,7 +214,7 @@ func (a *Console) personActionJSON(name string,
 		if err := server.ReadJSON(c, &body); err != nil {
 			return err
 		}
-		p, err := a.Desk.ParsePerson(body.App, body.Channel, body.To, body.Purpose, body.Reason)
+		p, err := a.Desk.ParseTarget(body.App, body.Channel, body.To, body.Purpose, body.Reason)
 		if err != nil {
 			return err
 		}

@@ -120,9 +120,10 @@ func (a *Console) routes() []auth.Route {
 		{Method: get, Path: "/v1/admin/sends.csv", Handler: a.exportCSV, Action: auth.ActionExport},
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/tail", Handler: a.tailStream, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/quota/reset", Handler: a.personActionJSON(auth.ActionReset, a.Desk.ResetQuota),
-			Action: auth.ActionReset},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.personActionJSON(auth.ActionErase, a.Desk.Erase),
+		{Method: post, Path: "/v1/admin/quota/reset",
+			Handler: a.recipientActionJSON(auth.ActionReset, a.Desk.ResetQuota),
+			Action:  auth.ActionReset},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionErase, a.Desk.Erase),
 			Action: auth.ActionErase},
 	}
 	for _, d := range sendActions {

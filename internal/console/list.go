@@ -45,8 +45,8 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence // why these rows stand together, where they only share a support reference
-	Person  *personView    // when the list is one recipient's
+	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
+	Person  *recipientHeader // when the list is one recipient's
 	Rows    []row
 	Count   string // of the rows
 	Nothing string // why there are no rows
@@ -65,8 +65,8 @@ type searchView struct {
 	Problem string
 }
 
-// personView is the recipient whose rows these are.
-type personView struct {
+// recipientHeader is the recipient whose rows these are.
+type recipientHeader struct {
 	FilterText texts.Sentence // "Only <the recipient>"
 	Known      bool           // the database has rows of them
 	Quota      quotaView
@@ -170,7 +170,7 @@ func (v *listView) addStream(q query, now time.Time) {
 // rules say now. Forgotten recipients share one hash, so they get no verdict.
 func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
-	v.Person = &personView{FilterText: v.W.Tell("filter.recipient.unknown")}
+	v.Person = &recipientHeader{FilterText: v.W.Tell("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
 		if masked := takeSearchedCookie(c); masked != "" {
 			v.Person.FilterText = v.W.Tell("filter.recipient", texts.Strong("to", masked))

@@ -83,7 +83,8 @@ func allBroken() Status {
 	}
 	const why = "rcpt: temporary: 451 4.7.0 See_https://postmaster.example/" + "a-long-address-without-a-space-in-it/"
 	for _, p := range []Part{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
-		{Kind: "mail", Name: "mx." + longDomain + ":587"}, {Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
+		{Kind: "mail", Name: "mx." + longDomain + ":587"},
+		{Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
 		p.Since, p.Why = since, why+why
 		s.Parts = append(s.Parts, p)
 	}
@@ -157,7 +158,7 @@ func TestPages(t *testing.T) {
 		r.Must(r.Store.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.Store.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.Svc.Desk.ResetQuota(r.Context(), personOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
+	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

@@ -150,7 +150,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 	var all []row
 	for _, s := range sends {
 		r := row{Row: s, W: w}
-		if q := quotas[personOf(s)]; q != nil {
+		if q := quotas[targetOf(s)]; q != nil {
 			r.Quota = *q
 		}
 		if v, found := codes.of(s); found {
@@ -183,14 +183,14 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 
 // quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
 // time has an empty list; rows of forgotten or several recipients have none.
-func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Person]*[]web.Pips {
+func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
-	by := map[support.Person]*[]web.Pips{}
+	by := map[support.Target]*[]web.Pips{}
 	var all errgroup.Group
 	all.SetLimit(quotasAtOnce)
 	for _, s := range sends {
-		p := personOf(s)
+		p := targetOf(s)
 		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
 			continue
 		}

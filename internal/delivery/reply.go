@@ -100,22 +100,22 @@ func (p Private) redactToken(token string, pieces []string) (safe string, word b
 		return token, false
 	}
 	reason := replyReason.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
-	if reason || isRegistered(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
+	if reason || isPublicHostName(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
 		return token, true
 	}
 	return omitted, false
 }
 
-// isRegistered reports whether a token is a host name below a public suffix, such as
+// isPublicHostName reports whether a token is a host name below a public suffix, such as
 // zen.spamhaus.org.
-func isRegistered(lower string) bool {
-	if !strings.Contains(lower, ".") || strings.ContainsFunc(lower, func(r rune) bool {
+func isPublicHostName(token string) bool {
+	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	}) || replyDigits.MatchString(lower) {
+	}) || replyDigits.MatchString(token) {
 		return false
 	}
-	suffix, icann := publicsuffix.PublicSuffix(lower)
-	return icann && suffix != lower && !strings.HasPrefix(lower, ".")
+	suffix, icann := publicsuffix.PublicSuffix(token)
+	return icann && suffix != token && !strings.HasPrefix(token, ".")
 }
 
 // redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a
@@ -125,7 +125,7 @@ func (p Private) redactURL(text string, pieces []string) string {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil || u.Opaque != "" || !isRegistered(strings.ToLower(u.Hostname())) ||
+	if err != nil || u.User != nil || u.Opaque != "" || !isPublicHostName(strings.ToLower(u.Hostname())) ||
 		isPrivate(strings.ToLower(u.Hostname()), pieces) {
 		return omitted
 	}

@@ -117,7 +117,7 @@ func (w *week) scheduleSuppressed(from time.Time) {
 func (w *week) scheduleAdministrators() {
 	w.scheduleAction(w.timeOn(2, 19*time.Hour), "quota.reset", "called support, ticket 4711",
 		func(ctx context.Context, entry store.AuditEntry) error {
-			person, err := w.Desk.ParsePerson("shop", string(theo.Channel), theo.To, "login", entry.Reason)
+			person, err := w.Desk.ParseTarget("shop", string(theo.Channel), theo.To, "login", entry.Reason)
 			if err != nil {
 				return err
 			}

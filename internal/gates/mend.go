@@ -171,7 +171,8 @@ func countsHere(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	return row.Counts && slices.Contains(s.Purpose.Shares, row.Purpose)
 }
 
-// eventOf returns a counted row as an event on the clock of f.at; none if it is older than keep.
+// eventOf converts a counted row to the event that the limiter, whose clock has this name, would
+// have of it, at an instant of that clock; empty if it is older than keep at f.at.
 func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {

@@ -60,7 +60,7 @@ func eachProperty(n *yaml.Node, yield func(name string, schema map[string]yaml.N
 // no document speaks of another.
 func TestProblemTypesAreThoseOfTheTable(t *testing.T) {
 	var slugs []string
-	for _, k := range server.Kinds() {
+	for _, k := range server.ProblemKinds() {
 		slugs = append(slugs, k.Slug)
 	}
 	if all := "/problems/(" + strings.Join(slugs, "|") +

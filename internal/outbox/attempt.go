@@ -83,7 +83,7 @@ func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 // on.
 func (o *Outbox) outcomeWithoutSending(set policy.Set, w store.Work) (out store.Outcome, ends bool) {
 	v, now := w.Verification, o.Now()
-	// senderOrCarrier of the last attempt
+	// the provider of the last attempt
 	failed := store.Outcome{Status: store.Failed, Provider: w.Send.Provider, ProviderCode: w.Send.ProviderCode,
 		Refund: true}
 	switch {

@@ -42,7 +42,7 @@ type codes interface {
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
-	Prove(ctx context.Context, ask verification.Ask, p verification.Proof) (verification.CheckResult, error)
+	Prove(ctx context.Context, ask verification.Ask, p verification.AddressEvidence) (verification.CheckResult, error)
 }
 
 // AppPage is the part of the configuration that each app has of its own.

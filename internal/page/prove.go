@@ -56,7 +56,7 @@ func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p p
 		}
 		var result verification.CheckResult
 		if result, err = u.Codes.Prove(ctx, ask,
-			verification.Proof{Issuer: issuer, Nonce: s.Nonce, NonceAt: s.NonceAt}); err == nil {
+			verification.AddressEvidence{Issuer: issuer, Nonce: s.Nonce, NonceAt: s.NonceAt}); err == nil {
 			requestid.AddLogAttrs(ctx, slog.String("app", p.caller.App), slog.String("method", string(result.Method)))
 			return proven{session{channelState: channelState{Channel: to.Channel(), ID: result.ID}, Return: s.Return,
 				known: result.Known}, true}

@@ -54,8 +54,8 @@ func render(specification []byte) ([]byte, error) {
 	var b bytes.Buffer
 	err = t.Execute(&b, struct {
 		document
-		Problems []server.Kind
-	}{d, server.Kinds()})
+		Problems []server.ProblemKind
+	}{d, server.ProblemKinds()})
 	return b.Bytes(), err
 }
 
@@ -72,8 +72,9 @@ func paragraphs(text string) template.HTML {
 }
 
 // kindsOf returns the kinds of problems with a status.
-func kindsOf(status string) []server.Kind {
-	return slices.DeleteFunc(server.Kinds(), func(k server.Kind) bool { return strconv.Itoa(k.Status) != status })
+func kindsOf(status string) []server.ProblemKind {
+	return slices.DeleteFunc(server.ProblemKinds(),
+		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })
 }
 
 // last returns the last segment of a reference such as #/components/schemas/Send.

@@ -80,7 +80,7 @@ func TestThePageHasTheWholeSpecification(t *testing.T) {
 	if seen < 1000 {
 		t.Errorf("%d texts were looked for", seen)
 	}
-	for _, k := range server.Kinds() {
+	for _, k := range server.ProblemKinds() {
 		has("problem", k.Slug)
 		has("cause", k.Cause)
 	}

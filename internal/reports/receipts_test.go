@@ -129,7 +129,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 	o = &oracle{}
 	inquiring(t, o, func(r *vtest.Rig) {
 		r.Send(vtest.TextTo(vtest.Mobile))
-		p, err := r.Svc.Desk.ParsePerson("", "sms", vtest.Mobile, "", "ticket 7")
+		p, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
 		r.NoError(err)
 		r.NoError(r.Svc.Desk.Erase(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)

@@ -96,8 +96,8 @@ func forError(target error, problem Problem) func(error) *Problem {
 }
 
 // kindForStatus returns the most general kind for a status that echo or a middleware chose.
-func kindForStatus(status int) Kind {
-	for _, k := range []Kind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
+func kindForStatus(status int) ProblemKind {
+	for _, k := range []ProblemKind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
 		TooManyAttempts, Unavailable} {
 		if k.Status == status {
 			return k

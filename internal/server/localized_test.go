@@ -65,7 +65,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 	members := map[string]any{"retry_after": 42, "blocked_by": "hour", "scope": "send"}
 	for _, w := range texts.PageLanguages()[1:] {
 		used := map[string]bool{}
-		look := func(kind Kind, name string, more map[string]any) string {
+		look := func(kind ProblemKind, name string, more map[string]any) string {
 			p := &Problem{Kind: kind, Detail: "English.", Extra: maps.Clone(members)}
 			maps.Copy(p.Extra, more)
 			p.Variant, _ = more["variant"].(string)

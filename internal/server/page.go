@@ -25,7 +25,7 @@ var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncM
 
 // problemPage is what problemTemplate shows; without a detail it explains the kind.
 type problemPage struct {
-	Kind
+	ProblemKind
 	Detail string
 }
 
@@ -49,9 +49,9 @@ func writePage(c echo.Context, status int, p problemPage) error {
 // serveProblemPage serves the page that explains a kind of problem, at the address in its member
 // `type`.
 func serveProblemPage(c echo.Context) error {
-	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Slug == c.Param("slug") })
+	i := slices.IndexFunc(kinds, func(k ProblemKind) bool { return k.Slug == c.Param("slug") })
 	if i < 0 {
 		return echo.ErrNotFound
 	}
-	return writePage(c, http.StatusOK, problemPage{Kind: kinds[i]})
+	return writePage(c, http.StatusOK, problemPage{ProblemKind: kinds[i]})
 }

@@ -29,7 +29,7 @@ import (
 // Problem is an error response in application/problem+json (RFC 9457). It is an error, so that
 // handlers can return it.
 type Problem struct {
-	Kind Kind
+	Kind ProblemKind
 	// an English sentence for the developer, "" for the kind's cause; it never repeats a value from
 	// the request
 	Detail string
@@ -47,7 +47,7 @@ func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
 // RetryLater returns the problem of a request that may be repeated after this many seconds, with
 // Retry-After and retry_after.
-func RetryLater(kind Kind, detail string, seconds int) *Problem {
+func RetryLater(kind ProblemKind, detail string, seconds int) *Problem {
 	return &Problem{
 		Kind: kind, Detail: detail,
 		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
@@ -116,7 +116,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 		h.Add("Vary", "Accept-Language")
 	}
 	if html {
-		return writePage(c, p.Kind.Status, problemPage{Kind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
+		return writePage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
 	answer := *p // p may be shared
 	answer.base, answer.request = base, requestid.From(c.Request().Context())

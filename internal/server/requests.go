@@ -70,7 +70,7 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 		return 0, true
 	}
 	since := time.Duration(now.UnixNano() - r.minute*int64(window))
-	if wait := waitFor(r.before[id], r.counts[id], limit, since); wait > 0 {
+	if wait := retryAfter(r.before[id], r.counts[id], limit, since); wait > 0 {
 		r.recordRefusal(ip, now)
 		return wait, false
 	}
@@ -118,9 +118,10 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	return narrow, wide
 }
 
-// waitFor returns how long until one more request is admitted; 0: now. since is the time since the
-// current minute began, before and count are the requests of the previous and the current minute.
-func waitFor(before, count, limit int64, since time.Duration) time.Duration {
+// retryAfter returns how long until one more request is admitted; 0: now. since is the time since
+// the current minute began, before and count are the requests of the previous and the current
+// minute.
+func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 	free := func(n, room int64) time.Duration { // how far into a minute n of the one before count as no more than room
 		if n <= room {
 			return 0

@@ -89,7 +89,7 @@ func TestErrorsBecomeProblems(t *testing.T) {
 
 func TestEveryKindIsExplained(t *testing.T) {
 	e, _ := testServer(t)
-	for _, k := range Kinds() {
+	for _, k := range ProblemKinds() {
 		w := get(e, "/problems/"+k.Slug)
 		for _, part := range []string{k.Title, k.Cause, k.Remedy, k.Say, k.Slug, strconv.Itoa(k.Status)} {
 			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(Code(part))) ||

@@ -270,7 +270,7 @@ func (w *world) administer(e Event, p *person) {
 		return
 	}
 	ctx := labelled(context.Background(), fmt.Sprintf("event %d administrator", e.ID))
-	who, err := r.Desk.ParsePerson("", string(p.channel), p.to, "", "ticket 7")
+	who, err := r.Desk.ParseTarget("", string(p.channel), p.to, "", "ticket 7")
 	if err != nil {
 		w.broke("surface", "an administrator's request was refused: %v", err)
 		return

@@ -11,11 +11,12 @@ const (
 	singleUnicode, partUnicode = 70, 67
 )
 
-// gsmAlphabet is the GSM 7-bit default alphabet; each counts one.
+// gsmAlphabet is the GSM 7-bit default alphabet. Each character takes one septet.
 const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡" +
 	"ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 
-// gsmExtension is its table behind the escape; each counts two.
+// gsmExtension has the characters of the alphabet's extension table. Each takes two septets: the
+// escape and its own.
 const gsmExtension = "\f^{}\\[~]|€"
 
 // Unicode reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one

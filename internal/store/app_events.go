@@ -61,7 +61,8 @@ type ExpiryMark struct {
 // EventState is the state of an event's delivery.
 type EventState string
 
-// The states of an event.
+// A delivered event and one that was given up are final; given up: no answer by the end of the
+// webhook's retries, or the app has no webhook any more.
 const (
 	EventPending   EventState = "pending"
 	EventDelivered EventState = "delivered"

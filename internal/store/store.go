@@ -20,7 +20,7 @@
 //	internal/api/verifications.go          sendBody: Device string `json:"device"`; askFromRequest copies it
 //	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session
 //	internal/verification/parse_ask.go     row copies it
-//	internal/verification/idempotency.go   fingerprint: appended if it is set, else every key in use would be another request
+//	internal/verification/idempotency.go   fingerprint: appended only if it is set, so that the fingerprints of other requests stay as they are
 //	internal/store/records.go              Send: Device string; Columns: {"device", &s.Device, InSend | Personal}, of which all statements follow
 //	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten in store/gate finds it missing)
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''
@@ -32,7 +32,7 @@
 //	internal/console/json.go               sendJSON: "device": frame.OrNull(s.Send.Device)
 //	docs/openapi.yaml                      Ask, as session; Story: properties and required
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
-//	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest alone sees a fingerprint without it
+//	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest: the only test that fails if the fingerprint lacks it
 //
 // Refusals have the field with InSend | InRefusal and a column in the table refusals; free text
 // stays out. Lists have it in rowJSON instead of sendJSON (schema Row), in export.go, and as a
@@ -43,11 +43,12 @@
 //
 // A filter of the list by it, as by the reference, and its column in the export:
 //
-//	migrations/{postgres,sqlite}             an index, as sends_reference; if refusals have the field, also theirs, as refusals_support
+//	migrations/{postgres,sqlite}             an index, as sends_reference, and its row in the comment at the head of postgres/00001_schema.sql;
+//	                                         if refusals have the field, also theirs, as refusals_support
 //	internal/store/requests.go, check.go     Filter: Device string; validated beside f.Reference, and MayBeRefusal where refusals lack it
 //	internal/store/records.go                Matches: what the store finds and the live list shows are the same rows
 //	internal/store/sqldb/filter.go           the condition, and which statements may not be used with it
-//	internal/store/postgres/filter.go        both conditions under which a shorter way is right
+//	internal/store/postgres/filter.go        rareColumn and matchesMany: whether the query by a rare value may be used with it
 //	internal/console/query.go                the parameter, and the list of those that open "More filters";
 //	                                         without an index, the condition that bounds the list to 24 h
 //	internal/console/export.go               the column; the filters that the audit trail records
@@ -79,8 +80,8 @@
 //
 // Instants are whole microseconds, UTC. A row keeps two: TakenAt on the clock of the limiter that
 // let it in (named by Clock) and LoggedAt on the store's own clock, read after the lock. Ages
-// compare instants of one clock only, and are at most a second more on a limiter's clock than on
-// the store's.
+// are computed between instants of one clock. An age by the limiter's clock may exceed the age by
+// the store's by up to 1 s (MaxClockSkew).
 package store
 
 import (

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Person is the recipient of an action, in one app or in all.
-type Person struct {
+// Target is the recipient of an action, in one app or in all.
+type Target struct {
 	App       string // empty: every app
 	Channel   recipient.Channel
 	Purpose   string
@@ -25,34 +25,34 @@ type Person struct {
 	To        string         // masked
 }
 
-// ParsePerson parses and checks the recipient, app and purpose of a request, and its reason, which
+// ParseTarget parses and checks the recipient, app and purpose of a request, and its reason, which
 // must not contain the recipient, since the audit log keeps it for good. Error:
 // *fault.InvalidError.
-func (d *Desk) ParsePerson(app, channel, to, purpose, reason string) (Person, error) {
+func (d *Desk) ParseTarget(app, channel, to, purpose, reason string) (Target, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
-		return Person{}, err
+		return Target{}, err
 	}
 	set := d.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
-		return Person{}, err
+		return Target{}, err
 	}
 	if app != "" && !set.HasApp(app) {
-		return Person{}, fault.Invalid("app", "unknown", "There is no such app.")
+		return Target{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
 	if err := CheckReason(reason, r.Address()); err != nil {
-		return Person{}, err
+		return Target{}, err
 	}
 	h := d.Vault.Hashes(r)
-	return Person{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
+	return Target{App: app, Channel: r.Channel(), Purpose: p.Name, Recipient: h.Counted, Mailbox: h.Mailbox,
 			To: r.Masked()},
 		nil
 }
 
 // mailbox returns the hash of the recipient's mailbox; the recipient's own hash if the mailbox is
 // not known.
-func (p Person) mailbox() recipient.Hash {
+func (p Target) mailbox() recipient.Hash {
 	if p.Mailbox.IsZero() {
 		return p.Recipient
 	}
@@ -60,13 +60,13 @@ func (p Person) mailbox() recipient.Hash {
 }
 
 // inEntry returns the audit entry with the person in it.
-func (p Person) inEntry(act store.AuditEntry) store.AuditEntry {
+func (p Target) inEntry(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
 
 // apps returns the names of the apps to which an action on the person applies.
-func (d *Desk) apps(p Person) []string {
+func (d *Desk) apps(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
 	}
@@ -83,7 +83,7 @@ func (d *Desk) apps(p Person) []string {
 // reset first, or the limiter would learn the old history from the database again. If the limiter
 // does not answer, only the database is reset; after fault.Unavailable the caller should repeat the
 // reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
-func (d *Desk) ResetQuota(ctx context.Context, p Person, act store.AuditEntry) error {
+func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) error {
 	set := d.Policy.Get()
 	purpose, err := verification.FindPurpose(set, p.Purpose)
 	if err != nil {
@@ -137,7 +137,7 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 
 // Erase removes the recipient's address from the database, for all apps and purposes. The sends
 // still count, under the keyed hash, until the longest window has passed. Error: fault.Unavailable.
-func (d *Desk) Erase(ctx context.Context, p Person, act store.AuditEntry) error {
+func (d *Desk) Erase(ctx context.Context, p Target, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
@@ -157,13 +157,13 @@ func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.Au
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelBy(ctx, v.ID, personOf(v).inEntry(act), tell)
+	done, err := d.Store.CancelBy(ctx, v.ID, targetOf(v).inEntry(act), tell)
 	d.Teller.Told(tell)
 	return done, err
 }
 
-func personOf(v store.Verification) Person {
-	return Person{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
+func targetOf(v store.Verification) Target {
+	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
 // ResendFor sends the code of a pending verification again for an administrator, as if the app had
@@ -179,7 +179,7 @@ func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.A
 	}
 	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from},
 		Resend: now.ID},
-		personOf(v).inEntry(act))
+		targetOf(v).inEntry(act))
 }
 
 // sendFor requests a code for an administrator. It records the request before, and its outcome
@@ -226,12 +226,12 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 // Reveal records the access and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
-	if err := d.Store.AddAuditEntry(ctx, personOf(v).inEntry(act)); err != nil {
+	if err := d.Store.AddAuditEntry(ctx, targetOf(v).inEntry(act)); err != nil {
 		return "", err
 	}
 	r, err := d.Vault.Recipient(v)
 	if err != nil {
-		d.recordEnd(ctx, personOf(v).inEntry(act), store.AuditFailed, "unreadable")
+		d.recordEnd(ctx, targetOf(v).inEntry(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",
 			"The full address is not kept any more, or its key has left the ring.")
 	}

@@ -201,7 +201,7 @@ func TestPersonsAreUnderstood(t *testing.T) {
 		{"", "email", vtest.Ana, "none", "x", "purpose"}, {"", "email", vtest.Ana, "", "", "reason"},
 		{"shop", "email", vtest.Ana, "login", vtest.Ana, "reason"},
 	} {
-		r.WantInvalid(vtest.Err(r.Svc.Desk.ParsePerson(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
+		r.WantInvalid(vtest.Err(r.Svc.Desk.ParseTarget(c.app, c.channel, c.to, c.purpose, c.reason)), c.field, "")
 	}
 }
 

@@ -106,7 +106,7 @@ const trialSession = "sendcode preview"
 // SendTrial sends a new code, as a back end would: both gates decide, and the send is written to
 // the database. It records the trial before. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
-	p, err := d.ParsePerson(t.App, t.Channel, t.To, t.Purpose, act.Reason)
+	p, err := d.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return verification.Answer{}, err
 	}

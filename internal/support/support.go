@@ -15,7 +15,7 @@
 //	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
 //	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
 //	internal/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
-//	                                            Without code, or for a recipient without a send: a route with personActionJSON in console.go, as reset has
+//	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
 //	                                            a send is shown (500). One that shows a result, as recipient.reveal, has no .done
 //	internal/console/routes_test.go             routes: each with its role, or TestEveryRouteWithEveryRole fails
@@ -75,9 +75,9 @@ type limiter interface {
 	Reset(ctx context.Context, buckets ...string) error
 }
 
-// refusals writes the refusals that wait in memory to the database. Implementation:
+// refusalFlusher writes the refusals that wait in memory to the database. Implementation:
 // *refusals.Batch.
-type refusals interface {
+type refusalFlusher interface {
 	Flush(ctx context.Context)
 }
 
@@ -98,7 +98,7 @@ type Parts struct {
 	Store    Store
 	Codes    codes
 	Limiter  limiter
-	Refusals refusals
+	Refusals refusalFlusher
 	Policy   *policy.InForce
 	Vault    keys.Vault
 	Mails    Mails

@@ -33,7 +33,7 @@ const (
 // Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
 // fault.Unavailable.
 func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditEntry) (store.Suppression, error) {
-	to, err := d.parseTarget(b.Channel, b.To, b.App, b.Reason)
+	to, err := d.parseSuppressible(b.Channel, b.To, b.App, b.Reason)
 	if err != nil {
 		return store.Suppression{}, err
 	}
@@ -66,7 +66,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
 	if l.Address.IsZero() {
-		to, err := d.parseTarget(l.Channel, l.To, l.App, l.Reason)
+		to, err := d.parseSuppressible(l.Channel, l.To, l.App, l.Reason)
 		if err != nil {
 			return nil, err
 		}
@@ -85,8 +85,8 @@ func (d *Desk) entryFor(act store.AuditEntry, to recipient.Recipient, app, why s
 	return &act
 }
 
-// parseTarget parses the recipient and checks the app and the reason of a request.
-func (d *Desk) parseTarget(channel, address, app, why string) (recipient.Recipient, error) {
+// parseSuppressible parses the recipient and checks the app and the reason of a request.
+func (d *Desk) parseSuppressible(channel, address, app, why string) (recipient.Recipient, error) {
 	to, err := verification.ParseRecipient(channel, address, "")
 	if err != nil {
 		return to, err

@@ -139,10 +139,10 @@ func ForReply(list string, otherwise Words) Words {
 	return otherwise
 }
 
-// ForPage returns the page's language for a list of languages; English if the page has none of
-// them.
-func ForPage(list string) Words {
-	w, _, _ := page().Choose(list)
+// ForPage returns the page's texts in the best language of an Accept-Language header; English if
+// the page has none of them.
+func ForPage(acceptLanguage string) Words {
+	w, _, _ := page().Choose(acceptLanguage)
 	return w
 }
 

@@ -203,7 +203,7 @@ func TestBrowsersReachAMailboxTwentyTimesADay(t *testing.T) {
 		r.Send(text)
 		r.Send(bank)
 		r.Refuse(login)
-		who, err := r.Svc.Desk.ParsePerson("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
+		who, err := r.Svc.Desk.ParseTarget("shop", "email", "victim+7@gmail.com", "", "bombed by strangers")
 		r.NoError(err)
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), who, vtest.AuditEntry("quota.reset")))
 		r.Send(spelling(20))

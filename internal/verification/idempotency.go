@@ -145,10 +145,10 @@ func (s *Service) fingerprint(a parsedAsk) [32]byte {
 	return s.Vault.KeyedHash("idempotency request", parts...)
 }
 
-// isRandomKey reports whether an Idempotency-Key looks like at least 128 random bits: only
-// hexadecimal digits, an even number of at least 32, with letters and at least 8 different digits.
-// In doubt it returns false. Words, counters and times never look like that; a UUID has at most 122
-// random bits, and base64 may be words.
+// isRandomKey reports whether an Idempotency-Key looks random: only hexadecimal digits, an even
+// number of at least 32, with letters and at least 8 different digits. Words, counters and times
+// never look like that. In doubt it returns false: base64 may be words, and a UUID with dashes may
+// be one made of a time.
 func isRandomKey(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

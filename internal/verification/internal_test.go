@@ -85,7 +85,7 @@ func TestKnownLockoutsAreBounded(t *testing.T) {
 	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 
-func TestStrongKey(t *testing.T) {
+func TestRandomKeys(t *testing.T) {
 	for key, want := range map[string]bool{
 		"5f0c9a4be1d24786a35e70c81b9f2d63":         true,
 		"5F0C9A4BE1D24786A35E70C81B9F2D63":         true,

@@ -10,8 +10,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Proof says that a browser has proved an address by a token, which package evp has verified.
-type Proof struct {
+// AddressEvidence says that a browser has proved an address by a token, which package evp has
+// verified.
+type AddressEvidence struct {
 	Issuer  string    // host that vouches for the address
 	Nonce   string    // that the token answers: random, and of this browser alone
 	NonceAt time.Time // when the nonce was made
@@ -29,7 +30,7 @@ var (
 // *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
 // been written.
-func (s *Service) Prove(ctx context.Context, ask Ask, p Proof) (result CheckResult, err error) {
+func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result CheckResult, err error) {
 	a, err := s.parseAsk(ctx, ask)
 	switch {
 	case err != nil:

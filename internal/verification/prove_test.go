@@ -23,7 +23,7 @@ func browsersAsk(to string) verification.Ask {
 // spent.
 func TestProve(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.TellAll, func(r *vtest.Rig) {
-		p := verification.Proof{Issuer: "issuer.example", Nonce: "one", NonceAt: time.Now()}
+		p := verification.AddressEvidence{Issuer: "issuer.example", Nonce: "one", NonceAt: time.Now()}
 		got, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p)
 		r.NoError(err)
 		r.WantLine("the answer", "true approved evp proven 29", got.Valid, got.State, got.Method,
@@ -49,7 +49,7 @@ func TestProve(t *testing.T) {
 
 func TestProveRefuses(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		p := verification.Proof{Issuer: "issuer.example", Nonce: "one", NonceAt: time.Now()}
+		p := verification.AddressEvidence{Issuer: "issuer.example", Nonce: "one", NonceAt: time.Now()}
 		for what, change := range map[string]func(*verification.Ask){
 			"a secret key":    func(a *verification.Ask) { a.Kind = verification.Secret },
 			"a bad address":   func(a *verification.Ask) { a.To = "ana" },

@@ -118,8 +118,9 @@ func (k ownSends) state(actual quota.State, at time.Time) quota.State {
 	return told
 }
 
-// tooManyChecks returns the error for the wait of a bound on failed checks at an instant, as a
-// caller is told it.
+// tooManyChecks returns the error for a caller who must wait because bound allows no more failed
+// checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
+// (toldUntil).
 func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
 	if c.Kind != Secret {
 		wait = toldUntil(bound, at.Add(wait)).Sub(at)

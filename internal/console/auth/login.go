@@ -113,8 +113,8 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 
 // showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each
 // rule.
-func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decision) error {
-	rule, _ := count.Blocking()
+func (a *Auth) showTooMany(c echo.Context, next, name string, refusal quota.Decision) error {
+	rule, _ := refusal.Blocking()
 	attacked := rule.Name == ruleAccount || rule.Name == ruleAccountDay
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
@@ -128,7 +128,7 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, count quota.Decisi
 		a.logger.WarnContext(ctx, "login refused: too many attempts", "rule", rule.Name, "count", n, "network", where,
 			runbook.Console.See())
 	}
-	w, wait, text := frame.Words(c), count.RetryAfter(), "login.limited"
+	w, wait, text := frame.Words(c), refusal.RetryAfter(), "login.limited"
 	if attacked {
 		text = "login.attacked"
 	}
@@ -160,11 +160,11 @@ func (a *Auth) logout(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return leave(c)
+	return clearCookieAndRedirect(c)
 }
 
-// leave deletes the session's cookie and leads to the login page.
-func leave(c echo.Context) error {
+// clearCookieAndRedirect deletes the session's cookie and leads to the login page.
+func clearCookieAndRedirect(c echo.Context) error {
 	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
 	c.SetCookie(newCookie(c, cookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")

@@ -70,7 +70,7 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 		return err
 	}
 	if one == nil || *one == s.ID {
-		return leave(c)
+		return clearCookieAndRedirect(c)
 	}
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("sessions.ended")})
 }

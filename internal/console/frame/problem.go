@@ -20,7 +20,7 @@ type problemView struct {
 
 // problemPages are the kinds of problems that the console shows as pages of its own, with the key
 // of their texts.
-var problemPages = map[server.Kind]string{server.InvalidField: "invalid", server.NotFound: "notfound",
+var problemPages = map[server.ProblemKind]string{server.InvalidField: "invalid", server.NotFound: "notfound",
 	server.Unavailable: "unavailable"}
 
 // showErrorsAsPages shows invalid parameters, unknown rows and a database that failed as pages of

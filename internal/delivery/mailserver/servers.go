@@ -200,7 +200,7 @@ func (r *serverWithBreaker) startAttempt(otherUp func() bool) (end func(verdict 
 	}
 }
 
-// anotherIsUp reports whether a server other than this one is up.
+// anotherIsUp reports whether the circuit breaker of a server other than this one is closed.
 func (s Servers) anotherIsUp(than *serverWithBreaker) bool {
 	for _, server := range s {
 		if server != than && server.health.Health().Up {

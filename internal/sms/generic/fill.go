@@ -18,7 +18,8 @@ var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretName = "secret"
 
-// placeholderValues returns the values of all placeholders by name.
+// placeholderValues returns the value of each placeholder that a template may have. Its keys are
+// also the list of known names.
 func placeholderValues(m sms.Message, secret string) map[string]string {
 	return map[string]string{
 		"id": m.ID, "to": m.To, "to_digits": strings.TrimPrefix(m.To, "+"), "country": m.Country, "sender": m.Sender,

@@ -30,7 +30,7 @@ var (
 	errFull   = errors.New("too many calls wait for the database")
 )
 
-// Call is one call in a batcher.
+// Call is one caller's input while it waits for its batch, and then its answer.
 type Call[In, Answer any] struct {
 	In     In
 	Key    int64 // calls with the same key never run at the same time

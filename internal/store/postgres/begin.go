@@ -93,9 +93,9 @@ func (p *DB) decideBatch(batch []*call) {
 // recipients' locks.
 func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	var answers []answer
-	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
-		answers, sure, err = p.tripsOnConn(ctx, conn, batch)
-		return sure, err
+	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+		answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
+		return notCommitted, err
 	})
 	if len(batch) > 1 && oneCallFailed(err) {
 		// One call made the batch fail. Repeated alone, only that call fails.
@@ -129,26 +129,27 @@ func oneCallFailed(err error) bool {
 // read-only, or a deadlock or a conflict rolled it back. If the first run may have been committed,
 // it does so only if repeatable is set. The error wraps fault.Uncertain if rows may have been
 // written.
-func (p *DB) withRetry(ctx context.Context, repeatable bool, trips func(*pgxpool.Conn) (sure bool, err error)) error {
-	sure, err := p.runOnWriter(ctx, trips)
-	if err == nil || ctx.Err() != nil || !sure && !repeatable ||
+func (p *DB) withRetry(ctx context.Context, repeatable bool,
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) error {
+	notCommitted, err := p.runOnWriter(ctx, transaction)
+	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
-		return beginError(sure, err)
+		return beginError(notCommitted, err)
 	}
 	if connectionLost(err) {
 		p.writers.Reset()
 	}
-	again, second := p.runOnWriter(ctx, trips)
+	again, second := p.runOnWriter(ctx, transaction)
 	if second == nil {
 		return nil
 	}
-	return beginError(sure && again, errors.Join(err, second))
+	return beginError(notCommitted && again, errors.Join(err, second))
 }
 
 // beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless
-// the write surely was not committed (sure).
-func beginError(sure bool, err error) error {
-	if err == nil || sure {
+// the write was certainly not committed.
+func beginError(notCommitted bool, err error) error {
+	if err == nil || notCommitted {
 		return store.Unavailable(postgresCause(err))
 	}
 	return store.Uncertain(postgresCause(err))

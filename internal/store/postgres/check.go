@@ -91,7 +91,7 @@ func (p *DB) decideChecks(batch []*checking) {
 func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 	var left []*checking
 	decided := batch
-	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (sure bool, err error) {
+	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		if decided, left, err = p.readChecked(ctx, conn, batch); err != nil {
 			return true, err
 		}
@@ -191,9 +191,9 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 // errNotCounted cannot occur while the row is locked.
 var errNotCounted = errors.New("store: the verification ended during its check")
 
-// writeChecks writes the counted checks and commits. sure means, with an error, that nothing was
-// committed. Only what the statement returns was counted.
-func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (sure bool, err error) {
+// writeChecks writes the counted checks and commits. notCommitted means, with an error, that
+// nothing was committed. Only what the statement returns was counted.
+func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (notCommitted bool, err error) {
 	counted := map[string]*checking{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
@@ -204,7 +204,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 	if len(counted) > 0 {
 		trip.Queue(p.text[stmtCount], countParameters(slices.Collect(maps.Values(counted)))...)
 	}
-	return p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	return p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if len(counted) == 0 {
 			return nil
 		}

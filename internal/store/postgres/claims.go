@@ -126,10 +126,10 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	var err error
 	if alike {
 		again := false
-		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (sure bool, err error) {
-			answers, sure, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten, again)
+		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
+			answers, notCommitted, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten, again)
 			again = true
-			return sure, err
+			return notCommitted, err
 		})
 	}
 	if len(batch) > 1 && (!alike || oneCallFailed(err)) {
@@ -144,11 +144,11 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 }
 
 // changeKeysOnConn sends the changes of a batch in one trip, and in a second one reads the keys
-// that were used before. sure means, with an error, that nothing was committed. again: an earlier
-// run may have been committed.
+// that were used before. notCommitted means, with an error, that nothing was committed. again: an
+// earlier run may have been committed.
 func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall,
 	again bool) (
-	answers map[[32]byte]store.Claimed, sure bool, err error) {
+	answers map[[32]byte]store.Claimed, notCommitted bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtOpen])
 	trip.Queue(p.text[stmtNoWait])
@@ -167,7 +167,7 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 	}
 	held := map[[32]byte]store.Claimed{}
 	changes := trip.Len()
-	sure, err = p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for i := range changes {
 			if len(claims) > 0 && i == changes-1 {
 				return readHeld(results, held)
@@ -179,7 +179,7 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 		return nil
 	})
 	if err != nil {
-		return nil, sure, err
+		return nil, notCommitted, err
 	}
 	var used []*keyCall
 	for _, x := range claims {

@@ -115,9 +115,9 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 }
 
 // look answers a batch of looks, find one of verifications, readSteps one of statements.
-func (p *DB) look(looks []*lookCall)      { answerReads(p, looks, p.lookTrip) }
-func (p *DB) find(finds []*findCall)      { answerReads(p, finds, p.findTrip) }
-func (p *DB) readSteps(steps []*readCall) { answerReads(p, steps, p.stepTrip) }
+func (p *DB) look(looks []*lookCall)      { answerReads(p, looks, p.readLooks) }
+func (p *DB) find(finds []*findCall)      { answerReads(p, finds, p.readFinds) }
+func (p *DB) readSteps(steps []*readCall) { answerReads(p, steps, p.runSteps) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. If one of them
 // made the whole batch fail, it repeats each alone.
@@ -144,8 +144,8 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	}
 }
 
-// findTrip reads what a batch of finds asks for.
-func (p *DB) findTrip(ctx context.Context, finds []*findCall) (all []storedVerification, err error) {
+// readFinds reads what a batch of finds asks for.
+func (p *DB) readFinds(ctx context.Context, finds []*findCall) (all []storedVerification, err error) {
 	ids := columns.NewArrays(finds, 1)
 	ids.Add(columns.Text, func(buf []byte, x *findCall) []byte { return append(buf, x.In...) })
 	byID := map[string]storedVerification{}
@@ -165,8 +165,8 @@ func (p *DB) findTrip(ctx context.Context, finds []*findCall) (all []storedVerif
 	return all, err
 }
 
-// stepTrip runs the statements of a batch.
-func (p *DB) stepTrip(ctx context.Context, steps []*readCall) ([]struct{}, error) {
+// runSteps runs the statements of a batch.
+func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
 		trip.Queue(replaceNow(x.In.Statement, p.now, x.In.Args), toNamedArgs(x.In.Args))
@@ -187,9 +187,9 @@ func (p *DB) stepTrip(ctx context.Context, steps []*readCall) ([]struct{}, error
 		})
 }
 
-// lookTrip reads what a batch of looks asks for. It reads again, up to three times, if the
+// readLooks reads what a batch of looks asks for. It reads again, up to three times, if the
 // database's clock is not within the bounds that it assumed.
-func (p *DB) lookTrip(ctx context.Context, looks []*lookCall) (seen []gate.History, err error) {
+func (p *DB) readLooks(ctx context.Context, looks []*lookCall) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *lookCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {
 		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)

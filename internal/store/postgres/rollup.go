@@ -15,8 +15,8 @@ const (
 	// countDelay is how long after the life of its last code an hour is counted: no more refusals
 	// are added to its rows by then.
 	countDelay = 50 * time.Minute
-	// maxCountedAge is how far back hours are counted: twice the longest time range of the
-	// console's statistics.
+	// maxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
+	// the longest time range of the console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
 	// countLock is the key of the advisory lock under which one replica counts.
 	countLock = 0x73656e64636f6475

@@ -196,9 +196,9 @@ func (r *Rig) Suppress(to string, lasts time.Duration) store.Suppression {
 }
 
 // Person is Ana as an administrator finds her.
-func (r *Rig) Person() support.Person {
+func (r *Rig) Person() support.Target {
 	r.Helper()
-	p, err := r.Svc.Desk.ParsePerson("", "email", Ana, "", "ticket 7")
+	p, err := r.Svc.Desk.ParseTarget("", "email", Ana, "", "ticket 7")
 	r.NoError(err)
 	return p
 }

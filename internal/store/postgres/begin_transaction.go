@@ -16,11 +16,6 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Begin makes two trips to the server in one transaction. The first locks the recipients and reads.
-// Then package gate decides. The second writes and commits. Between them is another trip if a send
-// may join a verification that it does not name: it locks that, and reads again. After a failure
-// before the last trip, certainly nothing was written.
-
 // answer is the answer to one call of a batch.
 type answer struct {
 	gate.Decision
@@ -52,23 +47,24 @@ var (
 // bounds.
 const clockRetries = 3
 
-// runOnWriter makes trips on a connection of the pool writers. sure means, with an error, that
-// nothing was committed.
-func (p *DB) runOnWriter(ctx context.Context, trips func(*pgxpool.Conn) (sure bool, err error)) (sure bool, err error) {
+// runOnWriter runs a transaction on a connection of the pool writers. notCommitted means, with an
+// error, that nothing was committed.
+func (p *DB) runOnWriter(ctx context.Context,
+	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
 		p.forgetSuccess()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
-	sure, err = trips(conn)
+	notCommitted, err = transaction(conn)
 	if err != nil {
 		p.forgetSuccess()
 	}
 	if readOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
-	return sure, err
+	return notCommitted, err
 }
 
 // forgetSuccess forgets what showed that the database can take a send.
@@ -77,14 +73,19 @@ func (p *DB) forgetSuccess() {
 	p.roomy.Store(false)
 }
 
-// tripsOnConn makes both trips on one connection. It rolls back and reads again, up to three times,
-// if the database's clock is not within the bounds that the read assumed. sure means, with an
-// error, that nothing was committed.
-func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, sure bool,
+// Begin takes two round trips to the server, in one transaction. The first locks the recipients and
+// reads. Then package gate decides. The second writes and commits. Between them is another trip if
+// a send may join a verification that it does not name: it locks that, and reads again. After a
+// failure before the last trip, certainly nothing was written.
+
+// beginOnConn decides a batch in one transaction on a connection. It rolls back and reads again, up
+// to three times, if the database's clock is not within the bounds that the read assumed.
+// notCommitted means, with an error, that nothing was committed.
+func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, notCommitted bool,
 	err error) {
 	for range clockRetries {
 		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
-		v, err := p.readTrip(ctx, conn, batch, b)
+		v, err := p.lockAndRead(ctx, conn, batch, b)
 		if err != nil {
 			return nil, true, err
 		}
@@ -95,11 +96,11 @@ func (p *DB) tripsOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			}
 			answers = v.decide(batch)
 			began := time.Now()
-			sure, err = p.writeTrip(ctx, conn, answers)
+			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
 			if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
 				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
 			}
-			return answers, sure, err
+			return answers, notCommitted, err
 		}
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
 			return nil, true, err
@@ -124,11 +125,11 @@ func (v gateView) decide(batch []*call) []answer {
 	return answers
 }
 
-// readTrip opens a transaction, locks the recipients and the verifications that calls name, and
+// lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and
 // reads what the gate decides by. If holders have verifications that calls may join, a second trip
 // locks all candidates in one order, and reads again what decides on their calls: a check may have
 // ended a verification, and locked out its recipient, before the lock was free.
-func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
+func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
 	named := candidates(batch, nil)
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
 	var first, second pgx.Batch
@@ -165,18 +166,18 @@ func (p *DB) readTrip(ctx context.Context, conn *pgxpool.Conn, batch []*call, b 
 	return v, nil
 }
 
-// readFacts makes a trip: it runs the queued statements, which return nothing, locks the candidates
-// and reads the gate's facts on the calls.
-func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch, calls []*call, list []candidate,
+// readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
+// candidates and reads the gate's facts on the calls.
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*call, list []candidate,
 	b bounds) (v gateView, err error) {
-	queued := trip.Len()
+	before := queued.Len()
 	if len(list) > 0 {
-		trip.Queue(p.text[stmtCandidates], candidateParameters(list)...)
+		queued.Queue(p.text[stmtCandidates], candidateParameters(list)...)
 	}
-	trip.Queue(p.text[gateStatement(calls)], gateParameters(calls, b)...)
-	results := conn.SendBatch(ctx, trip)
+	queued.Queue(p.text[gateStatement(calls)], gateParameters(calls, b)...)
+	results := conn.SendBatch(ctx, queued)
 	defer func() { err = errors.Join(err, results.Close()) }()
-	for range queued {
+	for range before {
 		if _, err := results.Exec(); err != nil {
 			return v, err
 		}
@@ -196,12 +197,12 @@ func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch,
 	return v, err
 }
 
-// writeTrip writes the rows of the admitted sends and commits. sure means, with an error, that
-// nothing was committed.
-func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer) (sure bool, err error) {
-	var trip pgx.Batch
-	n := p.queueRows(&trip, answers)
-	return p.commitTrip(ctx, conn, &trip, func(results pgx.BatchResults) error {
+// writeAndCommit writes the rows of the admitted sends and commits. notCommitted means, with an
+// error, that nothing was committed.
+func (p *DB) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, answers []answer) (notCommitted bool, err error) {
+	var queued pgx.Batch
+	n := p.queueRows(&queued, answers)
+	return p.runAndCommit(ctx, conn, &queued, func(results pgx.BatchResults) error {
 		for range n {
 			if _, err := results.Exec(); err != nil {
 				return err
@@ -211,13 +212,13 @@ func (p *DB) writeTrip(ctx context.Context, conn *pgxpool.Conn, answers []answer
 	})
 }
 
-// commitTrip sends the queued statements and a COMMIT; read reads the results of the statements.
-// sure means, with an error, that nothing was committed.
-func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch,
-	read func(pgx.BatchResults) error) (sure bool, err error) {
-	n := trip.Len()
-	trip.Queue(p.text[stmtCommit])
-	results := conn.SendBatch(ctx, trip)
+// runAndCommit sends the queued statements and a COMMIT; read reads the results of the statements.
+// notCommitted means, with an error, that nothing was committed.
+func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch,
+	read func(pgx.BatchResults) error) (notCommitted bool, err error) {
+	n := queued.Len()
+	queued.Queue(p.text[stmtCommit])
+	results := conn.SendBatch(ctx, queued)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.
 	// If the connection ends without an answer, that is not known, since all statements were
@@ -239,7 +240,7 @@ func (p *DB) commitTrip(ctx context.Context, conn *pgxpool.Conn, trip *pgx.Batch
 
 // queueRows queues the statements that write the rows of all admitted sends, and returns how many
 // statements these are.
-func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
+func (p *DB) queueRows(queued *pgx.Batch, answers []answer) int {
 	var sends []*store.Send
 	var admitted []*answer
 	var fresh, joined []*store.Verification
@@ -256,16 +257,16 @@ func (p *DB) queueRows(trip *pgx.Batch, answers []answer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		trip.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
+		queued.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		trip.Queue(p.text[stmtJoin], joinSQLArgs(joined)...)
+		queued.Queue(p.text[stmtJoin], joinSQLArgs(joined)...)
 	}
 	if len(sends) > 0 {
-		trip.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
-		trip.Queue(p.text[stmtOutbox], outboxParameters(admitted)...)
+		queued.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
+		queued.Queue(p.text[stmtOutbox], outboxParameters(admitted)...)
 	}
-	return trip.Len()
+	return queued.Len()
 }
 
 // joinSQLArgs returns the parameters of joinSQL.
