@@ -170,17 +170,17 @@ func (versionCommand) Run(p program) error {
 }
 
 type healthCommand struct {
-	Addr string `env:"SENDCODE_ADDR" placeholder:"127.0.0.1:8080" help:"Where the service listens."`
+	Addr string `env:"SENDCODE_ADDR" placeholder:"127.0.0.1:8080" help:"Where the service listens; by default as in the file of SENDCODE_CONFIG."`
 	Port string `env:"PORT" default:"8080" hidden:""`
 }
 
-// Run returns an error unless /readyz answers 200 within three seconds. It reads no file: a mistake
-// in the settings, which a running service does not take over, makes no healthy one unhealthy.
+// Run returns an error unless /readyz answers 200 within three seconds. A mistake in the settings,
+// which a running service does not take over, makes no healthy one unhealthy.
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+cmp.Or(h.Addr, "127.0.0.1:"+h.Port)+"/readyz", nil)
+		"http://"+cmp.Or(h.Addr, p.addrInFile(), "127.0.0.1:"+h.Port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,15 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 		err = fmt.Errorf("not ready: %s", answer.Status)
 	}
 	return errors.Join(p.println(strings.TrimSpace(string(body))), err)
+}
+
+// addrInFile returns the address that the settings name; empty if they have a mistake.
+func (p program) addrInFile() string {
+	cfg, err := p.loadConfig()
+	if err != nil {
+		return ""
+	}
+	return cfg.Addr
 }
 
 // adminCommand is for an administrator with a shell who cannot log in to the console, or has no
@@ -222,7 +231,8 @@ func (k keyCommand) Run(p program) error {
 	case "env":
 		_, _ = fmt.Fprintln(p.err,
 			"Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
-				"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS.")
+				"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS; "+
+				"with several replicas also SENDCODE_REDIS_URL.")
 		_, err := fmt.Fprint(p.out, config.NewEnvironment())
 		return err
 	}

@@ -215,6 +215,14 @@ func TestHealth(t *testing.T) {
 		if got != code || out != "as it is\n" || (stderr == "") != (code == 0) {
 			t.Errorf("%d: code %d, %q, %q", status, got, out, stderr)
 		}
+		file := filepath.Join(t.TempDir(), "sendcode.yaml")
+		text := "addr: " + s.Listener.Addr().String() + "\nmail_from: Shop <no-reply@shop.example>\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, stderr, got := sendcode(t, []string{"SENDCODE_CONFIG=" + file}, "health"); got != code || out != "as it is\n" {
+			t.Errorf("addr in the file, %d: code %d, %q, %q", status, got, out, stderr)
+		}
 	}
 }
 

@@ -330,7 +330,8 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 }
 
 // offline: the countdown goes on, also while the machine sleeps and its steady clock stands still.
-// A code that was typed meanwhile is checked once, when the connection is back. What else clocks do
+// A code that was typed meanwhile is checked once, when the connection is back, even if the first
+// request then fails. What else clocks do
 // is in impatientPeople.
 func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
 
@@ -353,6 +354,11 @@ func losesItsConnection(b *tab) {
 	if !eval[bool](b, b.q("#card form")+`.nextElementSibling.id === 'offline'`) {
 		b.Error("what is wrong does not stand beside the field")
 	}
+	b.run(`window.connected = fetch`, `window.fetch = (url, options) => {
+		if (!options?.body) return connected(url, options);
+		window.fetch = connected;
+		return Promise.reject(new TypeError('not connected yet'));
+	}`)
 	b.do(pagetest.Offline(false))
 	b.until(b.q("#offline") + `.hidden`)
 	b.until(`said.includes("You're back online.")`)

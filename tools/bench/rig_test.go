@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -116,23 +117,30 @@ type child struct {
 	ended  bool
 }
 
+// startProcess starts a program. log is the file with what it writes to the standard error.
+func (b *rig) startProcess(name string, cmd *exec.Cmd) (c contender, log string) {
+	b.Helper()
+	file, err := os.CreateTemp(b.dir, "log-")
+	b.must(err)
+	defer file.Close()
+	output, printed, err := os.Pipe()
+	b.must(err)
+	cmd.Stderr, cmd.Stdout = file, printed
+	process, err := servertest.Run(cmd)
+	b.must(errors.Join(err, printed.Close()))
+	c = contender{name: name, process: &child{Process: process, output: bufio.NewReader(output)}}
+	b.Cleanup(func() { b.end(c); _ = output.Close() })
+	return c, file.Name()
+}
+
 // start runs a program until it prints an address.
 func (b *rig) start(name string, cmd *exec.Cmd) contender {
 	b.Helper()
-	log, err := os.CreateTemp(b.dir, "log-")
-	b.must(err)
-	defer log.Close()
-	output, printed, err := os.Pipe()
-	b.must(err)
-	cmd.Stderr, cmd.Stdout = log, printed
-	process, err := servertest.Run(cmd)
-	b.must(errors.Join(err, printed.Close()))
-	c := contender{name: name, process: &child{Process: process, output: bufio.NewReader(output)}}
-	b.Cleanup(func() { b.end(c); _ = output.Close() })
+	c, log := b.startProcess(name, cmd)
 	for c.base == "" {
 		line, err := c.process.output.ReadString('\n')
 		if err != nil {
-			said, _ := os.ReadFile(log.Name())
+			said, _ := os.ReadFile(log)
 			b.Fatalf("%s did not start: %v: %s", name, err, said)
 		}
 		_, address, _ := strings.Cut(line, "http://")
@@ -207,10 +215,21 @@ func (b *rig) startService(s serviceSettings) contender {
 		cmd.Env = append(cmd.Env, "SENDCODE_REDIS_URL=redis://"+s.to.redis+"/0",
 			"SENDCODE_DATABASE_URL="+strings.Replace(s.database, b.postgres.Addr(), s.to.postgres, 1))
 	}
-	c := b.start(name, cmd)
+	c, log := b.startProcess(name, cmd)
+	servertest.Await(b, name, func() bool {
+		said, err := os.ReadFile(log)
+		b.must(err)
+		if found := serving.FindSubmatch(said); found != nil {
+			c.base = string(found[1])
+		}
+		return c.base != ""
+	})
 	c.database = s.database
 	return c
 }
+
+// serving is the line of the service's log that says where it listens.
+var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
 
 // startContender starts the service or a floor, on a new database.
 func (b *rig) startContender(name string, to addresses) contender {

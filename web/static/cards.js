@@ -9,6 +9,7 @@ export class Cards {
   #said = '';
   #waiting; // for the end of a press
   #unsent; // the form that was submitted without a connection, until something is typed
+  #back; // the connection came back, and nothing was submitted to its end since
 
   code; // what looks after the field for a code (code.js), once it is there
 
@@ -44,11 +45,16 @@ export class Cards {
     inquiry.posting = false;
     if (navigator.onLine) this.warn();
     show?.();
-    code?.answered(show);
+    const lost = !navigator.onLine, back = this.#back && !lost, again = lost || back, text = lost ? words?.Offline : words?.Trouble;
+    code?.answered(show, again);
+    this.#back = false;
     if (show) return;
-    const lost = !navigator.onLine, text = lost ? words?.Offline : words?.Trouble;
-    this.#unsent = lost && form;
+    this.#unsent = again && form;
     working(button, false);
+    if (back) { // it set out before, or a moment too early
+      setTimeout(() => this.#unsent === form && this.#resend(), second);
+      return;
+    }
     this.warn(text, form);
     this.say(text, form);
     inquiry.follow(true); // until the service answers again
@@ -59,8 +65,13 @@ export class Cards {
     const text = yes ? this.words?.Online : this.words?.Offline;
     this.warn(yes ? '' : text);
     this.say(text);
-    if (yes && this.#unsent?.isConnected) this.#unsent.requestSubmit();
-    else if (yes) this.code?.check();
+    this.#back = yes;
+    if (yes) this.#resend();
+  }
+
+  #resend() {
+    if (this.#unsent?.isConnected) this.#unsent.requestSubmit();
+    else this.code?.check();
   }
 
   // speak sets the words for durations and for a request, and the language for times of the day.

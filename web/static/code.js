@@ -91,11 +91,11 @@ export class CodeField {
     this.#sent = form.contains(this.#field) ? this.#typed : undefined;
   }
 
-  // answered: what was not compared may be sent again.
-  answered(came) {
+  // answered: what was not compared may be sent again, and what is to be sent again.
+  answered(came, again) {
     const { wrong, keep } = this.#data;
     if (came && wrong !== undefined) this.#wrong.add(this.#sent);
-    if (came ? keep === undefined : !navigator.onLine) this.#sent = undefined;
+    if (came ? keep === undefined : again) this.#sent = undefined;
   }
 
   // drawn has the browser offer the code of a text message (WebOTP), as long as there is a field for it. A card that says nothing of a

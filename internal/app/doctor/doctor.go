@@ -123,7 +123,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	if d.cfg.RedisURL == "" {
-		return "none: rules are counted in process, which is right for one replica", nil
+		return "none: rules are counted in process, as is right for one replica alone", nil
 	}
 	client, err := quota.OpenRedis(d.cfg.RedisURL)
 	if err != nil {
