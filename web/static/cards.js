@@ -9,7 +9,7 @@ export class Cards {
   #said = '';
   #waiting; // for the end of a press
   #unsent; // the form that was submitted without a connection, until something is typed
-  #back; // the connection came back, and nothing was submitted to its end since
+  #back; // the connection came back, and no request has failed since
 
   code; // what looks after the field for a code (code.js), once it is there
 
@@ -45,19 +45,18 @@ export class Cards {
     inquiry.posting = false;
     if (navigator.onLine) this.warn();
     show?.();
-    const lost = !navigator.onLine, back = this.#back && !lost, again = lost || back, text = lost ? words?.Offline : words?.Trouble;
+    const lost = !navigator.onLine, again = lost || this.#back;
+    this.#unsent = !show && again && form;
     code?.answered(show, again);
-    this.#back = false;
     if (show) return;
-    this.#unsent = again && form;
     working(button, false);
-    if (back) { // it set out before, or a moment too early
-      setTimeout(() => this.#unsent === form && this.#resend(), second);
-      return;
-    }
-    this.warn(text, form);
-    this.say(text, form);
-    inquiry.follow(true); // until the service answers again
+    if (lost || !again) {
+      const text = lost ? words?.Offline : words?.Trouble;
+      this.warn(text, form);
+      this.say(text, form);
+      inquiry.follow(true); // until the service answers again
+    } else setTimeout(() => this.#resend(), second); // it set out before, or a moment too early
+    this.#back = false;
   }
 
   // connected is told whether there is a connection.
