@@ -357,8 +357,11 @@ func (c Config) AdminEnabled() bool {
 // AdminHasPassword reports whether the account admin has a password, which the service may still
 // have to generate at its start.
 func (c Config) AdminHasPassword() bool {
-	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.Loopback() && !c.AdminEnabled()
+	return c.AdminPassword.IsSet() || c.AdminPasswordHash.IsSet() || c.generatesPassword()
 }
+
+// generatesPassword reports whether FillSecrets generates the password of the account admin.
+func (c Config) generatesPassword() bool { return c.isTrial() && !c.AdminEnabled() }
 
 // purposesWithPolicy returns the names of the purposes that have the policy, sorted. They share its
 // buckets.

@@ -250,8 +250,7 @@ func (s storedSecret) isKey() bool { return s.label == "" }
 var storedSecrets = []storedSecret{
 	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
 		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
-	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword },
-		func(c Config) bool { return c.isTrial() && !c.AdminEnabled() },
+	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, Config.generatesPassword,
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, Config.Loopback, checkSecretKeys, NewRingKey},
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
