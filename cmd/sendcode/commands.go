@@ -59,7 +59,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	banner := p.out
-	if !p.terminal && !cfg.ShowsSecrets() { // it would stand among lines of JSON, and nobody needs it
+	if !p.terminal && !cfg.ShowsSecrets() { // the log has the addresses
 		banner = io.Discard
 	}
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
@@ -180,7 +180,7 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		"http://"+cmp.Or(h.Addr, p.addrInFile(), "127.0.0.1:"+h.Port)+"/readyz", nil)
+		"http://"+cmp.Or(h.Addr, p.configuredAddr(), "127.0.0.1:"+h.Port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (h healthCommand) Run(ctx context.Context, p program) error {
 	return errors.Join(p.println(strings.TrimSpace(string(body))), err)
 }
 
-// addrInFile returns the address that the settings name; empty if they have a mistake.
-func (p program) addrInFile() string {
+// configuredAddr returns where the service listens by its settings; empty if they have a mistake.
+func (p program) configuredAddr() string {
 	cfg, err := p.loadConfig()
 	if err != nil {
 		return ""

@@ -55,9 +55,8 @@ func withOptionName(err error) error {
 }
 
 // ChangeAccount adds or changes an account of the console, for people with a shell who can't log
-// in; "list" lists the accounts, those
-// that settings make first. It prints a new password to out, once. The change is recorded as
-// an action of "cli".
+// in; "list" lists the accounts, those that settings make first. It prints a new password to out,
+// once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"github.com/labstack/echo/v4"
 
@@ -163,7 +162,7 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
 		return server.InvalidField.Status,
-			cmp.Or(w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(support.MaxReason)), bad.Detail)
+			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReason), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
 		server.LogFailure(c.Request().Context(), a.Logger, err)
 		return server.Unavailable.Status, w.Get("action.problem.unavailable")

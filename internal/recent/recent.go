@@ -1,5 +1,5 @@
 // Package recent keeps the last answer of a part of the service that is asked in the background, so
-// that a part that hangs delays nobody.
+// that a part that hangs delays no caller.
 package recent
 
 import (

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"sendcode/internal/fault"
+	"sendcode/internal/verification"
 )
 
 // The longest reasons, in characters, as the database accepts them: of an action, and of a
@@ -34,7 +35,7 @@ func CheckReason(reason, to string) error {
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
 	case utf8.RuneCountInString(reason) > MaxReason:
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHidden):
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenInLines):
 		return fault.Invalid("reason", "hidden_character", hiddenDetail)
 	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
 		return fault.Invalid("reason", "names_recipient",
@@ -45,11 +46,10 @@ func CheckReason(reason, to string) error {
 
 const hiddenDetail = "Leave out characters that control, hide or turn text."
 
-// isHidden reports whether a character could show the record's reader another text than it has,
-// such as one that turns the rest of the line from right to left.
-func isHidden(r rune) bool {
-	return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' ||
-		unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+// isHiddenInLines reports whether a character of a text of several lines could show the record's
+// reader another text than it has, such as one that turns the rest of the line from right to left.
+func isHiddenInLines(r rune) bool {
+	return verification.IsHidden(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
 // HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:

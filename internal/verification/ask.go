@@ -2,6 +2,7 @@ package verification
 
 import (
 	"errors"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -113,13 +114,11 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 // IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or
 // format characters. Such a text is safe in a row, a page or a header.
 func IsPlainText(s string, limit int) bool {
-	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > limit {
-		return false
-	}
-	for _, r := range s {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.In(r, unicode.Zl, unicode.Zp) {
-			return false
-		}
-	}
-	return true
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHidden)
+}
+
+// IsHidden reports whether a character is none to be seen, but controls, hides or turns text: a
+// control or format character, or one that ends a line or paragraph.
+func IsHidden(r rune) bool {
+	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

@@ -4,13 +4,14 @@ const glance = second / 2; // how often the clocks are compared while something 
 
 // Countdown moves the waits of one card. Every step is worked out from the deadline, so a throttled or frozen tab is right
 // again at once. What waits has data-wait, its milliseconds from the answer on, patterns for what it says, and data-minutes if
-// that changes with the minutes alone; data-next
-// on the card is when its state changes by itself, data-open on the help when that opens.
+// that changes with the minutes alone. On the card, data-next is when its state changes by itself; on the help, data-open is
+// when that opens.
 export class Countdown {
   #ticking;
 
-  // card finds the card; over is called when the button can be pressed again, with what its data-over says, next when the state has changed. unsure has the
-  // server asked, where the clocks have parted since a moment, and says whether its answer is to be awaited.
+  // card finds the card; over is called when the button can be pressed again, with what its data-over says, next when the state
+  // has changed. unsure has the server asked, where the clocks have parted since a moment, and says whether its answer is to be
+  // awaited.
   constructor(parts) { Object.assign(this, parts); }
 
   // receive says which moment the waits count from.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -95,7 +94,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	switch {
 	case refused:
 		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
-			w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(support.MaxReason)), bad.Detail)
+			frame.ReasonProblem(w, bad, support.MaxReason), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
 	case err != nil:
 		return err

@@ -4,12 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"sendcode/internal/fault"
 	"sendcode/internal/server"
+	"sendcode/internal/texts"
 )
+
+// ReasonProblem returns what was wrong with the reason of an action, which may have so many
+// characters; empty if there is no text for it.
+func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
+	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+}
 
 // problemView is a page that says what went wrong.
 type problemView struct {

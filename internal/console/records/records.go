@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"sendcode/internal/console/auth"
@@ -40,7 +39,7 @@ type Records struct {
 // many characters its reason may have.
 func problemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
-		return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
+		return frame.ReasonProblem(w, bad, most)
 	}
 	return cmp.Or(w.Get(list+".problem."+bad.Field), bad.Detail)
 }

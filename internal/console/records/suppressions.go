@@ -56,7 +56,7 @@ type suppressionsView struct {
 	frame.Result[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
-	Typed   url.Values // in that form, without the recipient, who is asked for again
+	Typed   url.Values // in that form, without the recipient, which must be typed again
 }
 
 // Refused reports whether the form that lifts a suppression was refused.

@@ -68,9 +68,9 @@ type Process struct {
 }
 
 // New makes a process over a database. Other parts that are missing are the service's own
-// templates, time.Now, a limiter in memory, a mail server that accepts everything, and an Observer
-// and a Logger of which nobody hears; without a Carrier there are no text messages. Nothing runs in
-// the background until Run.
+// templates, time.Now, a limiter in memory, a mail server that accepts everything, an Observer that
+// only counts and a Logger that discards; without a Carrier there are no text messages. Nothing
+// runs in the background until Run.
 func New(s Settings, p core.Parts) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
