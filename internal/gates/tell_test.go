@@ -74,7 +74,7 @@ type watched struct {
 func watch(r *vtest.Rig) *watched {
 	w := &watched{db: r.Store.Replica()}
 	w.db.SetFault(func(method string) sqlitetest.Fault {
-		if slices.Contains([]string{"Begin", "Look"}, method) {
+		if slices.Contains([]string{"Begin", "ReadHistory"}, method) {
 			w.calls = append(w.calls, method)
 		}
 		return sqlitetest.None
@@ -301,7 +301,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 		r.EmptyLimiter()
 		// so the first send keeps its place, which is then the only one that the limiter has
 		r.Limiter.Around(vtest.Unreachable("Refund"))
-		r.FailStore(sqlitetest.Down, "Begin", "Look")
+		r.FailStore(sqlitetest.Down, "Begin", "ReadHistory")
 		for range 2 {
 			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
 		}
@@ -519,7 +519,7 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 				refuse()
 			}
 			r.Want("32 reads, and 51 more, take", time.Since(began), time.Second)
-			if reads["Look"] != 32+51 || reads["SendsByID"] > 5 {
+			if reads["ReadHistory"] != 32+51 || reads["SendsByID"] > 5 {
 				t.Errorf("in a second: %v", reads)
 			}
 			clear(reads)
@@ -527,15 +527,15 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 			for range 30 {
 				burst.Go(refuse)
 			}
-			if burst.Wait(); reads["Look"] > 2 {
-				t.Errorf("30 refusals at once read %d times", reads["Look"])
+			if burst.Wait(); reads["ReadHistory"] > 2 {
+				t.Errorf("30 refusals at once read %d times", reads["ReadHistory"])
 			}
 			clear(reads)
 			for range 3 {
 				_, err := s.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 				r.NoError(err)
 			}
-			r.Want("reads of three looks", reads["Look"], 3)
+			r.Want("reads of three looks", reads["ReadHistory"], 3)
 			refuse()
 			r.NoError(s.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
@@ -552,7 +552,7 @@ func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
 			r.LoseLimiter()
 			w := watch(r)
 			r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
-			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "Look")
+			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "ReadHistory")
 		})
 }
 
@@ -644,10 +644,10 @@ type lateLook struct {
 	looks       atomic.Int32  // so far
 }
 
-func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+func (l *lateLook) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
 	l.looks.Add(1)
 	<-time.After(l.late)
-	h, err := l.DB.Look(ctx, look)
+	h, err := l.DB.ReadHistory(ctx, look)
 	<-time.After(l.after)
 	return h, err
 }

@@ -16,7 +16,7 @@ type keyCheck struct {
 func (k *keyCheck) fields() []any { return []any{&k.name, &k.value} }
 
 func readKeyChecks(q Tx) (store.KeyChecks, error) {
-	rows, err := All(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
+	rows, err := QueryAll(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
 	all := store.KeyChecks{}
 	for _, r := range rows {
 		all[r.name] = r.value
@@ -26,7 +26,7 @@ func readKeyChecks(q Tx) (store.KeyChecks, error) {
 
 // KeyChecks returns the check values of all keys that the database was written with.
 func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
-	return Reading(ctx, db, readKeyChecks)
+	return ReadWithResult(ctx, db, readKeyChecks)
 }
 
 // EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It
@@ -45,7 +45,7 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	if len(names) == 0 {
 		return all, nil
 	}
-	return Writing(ctx, db, func(q Tx) (store.KeyChecks, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (store.KeyChecks, error) {
 		for _, name := range names { // sorted: two processes wait for each other in one order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [WithObserver] tells apart: the methods of PerDatabase and the shared reads by
+// CallKinds lists what [WithObserver] tells apart: the methods of PerDatabase and the shared reads by
 // themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
+var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
@@ -42,15 +42,15 @@ func (o observer) begin(ctx context.Context, kind string) (context.Context, time
 func (o observer) end(ctx context.Context, began time.Time, kind string) {
 	o.told.Ended(ctx, kind, func() string {
 		if kind == "read" || kind == "write" {
-			return callerName()
+			return calledMethod()
 		}
 		return kind
 	}, time.Since(began))
 }
 
-// callerName returns the method of the store that is being called, such as SendsByID: the outermost
+// calledMethod returns the method of the store that is being called, such as SendsByID: the outermost
 // caller that is in this package.
-func callerName() string {
+func calledMethod() string {
 	pcs := make([]uintptr, 32)
 	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""
 	for {
@@ -90,11 +90,11 @@ func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
 	return e.Engine.Run(ctx, steps...)
 }
 
-// Look implements Engine.
-func (e observedEngine) Look(ctx context.Context, l gate.Look) (gate.History, error) {
+// ReadHistory implements Engine.
+func (e observedEngine) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
 	ctx, began := e.begin(ctx, "look")
 	defer e.end(ctx, began, "look")
-	return e.Engine.Look(ctx, l)
+	return e.Engine.ReadHistory(ctx, l)
 }
 
 // Verification implements Engine.
@@ -105,11 +105,11 @@ func (e observedEngine) Verification(ctx context.Context, id string) (store.Veri
 	return e.Engine.Verification(ctx, id)
 }
 
-// ReadStep implements Engine.
-func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
+// ReadShared implements Engine.
+func (e observedEngine) ReadShared(ctx context.Context, s *Step) error {
 	ctx, began := e.begin(ctx, "read")
 	defer e.end(ctx, began, "read")
-	return e.Engine.ReadStep(ctx, s)
+	return e.Engine.ReadShared(ctx, s)
 }
 
 type observedPerDatabase struct {
