@@ -116,8 +116,8 @@ func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 	}
 }
 
-// causedByOneCall reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was
-// not free or a timeout made the statement fail, or a deadlock (40).
+// causedByOneCall reports whether one call may have made its whole batch fail: by its data
+// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, or a deadlock (40).
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func causedByOneCall(err error) bool {
 	c := sqlState(err)
@@ -146,8 +146,8 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	return uncertainUnless(notCommitted && again, errors.Join(err, second))
 }
 
-// uncertainUnless wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless
-// the write was certainly not committed.
+// uncertainUnless wraps the error of a write in fault.Unavailable, and also in fault.Uncertain
+// unless the write was certainly not committed.
 func uncertainUnless(notCommitted bool, err error) error {
 	if err == nil || notCommitted {
 		return store.Unavailable(withCause(err))

@@ -67,7 +67,8 @@ func (p *DB) runOnWriter(ctx context.Context,
 	return notCommitted, err
 }
 
-// recordFailure forgets what showed that the database can take a send.
+// recordFailure records that a send failed: LastCommit returns nil until one succeeds, and the next
+// Ping looks for room.
 func (p *DB) recordFailure() {
 	p.committed.Store(nil)
 	p.roomy.Store(false)

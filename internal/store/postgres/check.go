@@ -119,9 +119,9 @@ func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
 	}
 }
 
-// decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets Answer
-// and Err of the decided calls. left are the checks of recipients of which the batch has another
-// one.
+// decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets
+// Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
+// has.
 func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
 	err error) {
 	ids := columns.NewArrays(batch, 1)

@@ -18,10 +18,9 @@ import (
 
 // Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
 // one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
-// lock them in one order. Their COMMIT does not wait for the disk: what follows from a claim, its
-// send, is committed later in the same log, and that COMMIT waits until the log is on the disk, or
-// at a synchronous standby, up to there. A crash before loses the claim and the send, or the claim
-// alone.
+// lock them in one order. Their COMMIT does not wait for the disk. The send that follows a claim is
+// committed later in the same log, and its COMMIT waits until the log up to there is on the disk,
+// or at a synchronous standby. So no crash loses a claim and keeps its send.
 
 const (
 	stmtAsynchronousCommit       = "sendcode_no_wait"
@@ -34,7 +33,7 @@ const (
 	stmtReadClaimedVerifications = "sendcode_claimed_verifications"
 )
 
-// claimChange is a claim or, with release, the release of one; see sqldb.PerDatabase.
+// claimChange claims an Idempotency-Key or releases it; see Claim and Release of sqldb.PerDatabase.
 type claimChange struct {
 	store.Claim // of a release: Key and SendID
 	release     bool
@@ -70,8 +69,8 @@ ON CONFLICT (key) DO UPDATE SET
     created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
 WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`)},
-		// Of the keys that were used before. Separate statements, which also see what another
-		// transaction committed that stmtClaim waited for.
+		// The next three read the claims of keys that were used before. As separate statements,
+		// they also see the commit of another transaction for which stmtClaim waited.
 		{stmtReadClaims,
 			p.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
@@ -212,8 +211,8 @@ func claimKeys(calls []*claimCall) *columns.Arrays[*claimCall] {
 
 func appendSendID(buf []byte, x *claimCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readHeldClaims reads the result of stmtClaim: the claims that their callers hold now. One whose send
-// has the ID that its caller made is new, so nothing else needs to be read.
+// readHeldClaims reads the result of stmtClaim: the claims that their callers hold now. A claim
+// with the caller's own send ID is new, and nothing else needs to be read.
 func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
 	var key []byte
 	var c store.Claimed
@@ -223,8 +222,8 @@ func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Claimed) e
 	return err
 }
 
-// readEarlierClaims adds the answers to claims of keys that were used before. answers has those that their
-// callers hold now. again is as for changeClaimsOnConn.
+// readEarlierClaims adds the answers to claims of keys that were used before. answers has those
+// that their callers hold now. again is as for changeClaimsOnConn.
 func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*claimCall, answers map[[32]byte]store.Claimed,
 	again bool) (err error) {
 	var trip pgx.Batch

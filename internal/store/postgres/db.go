@@ -61,8 +61,8 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drainRows reads and closes the rows. It calls each, if not nil, for every row and stops at its first
-// error. It returns the number of rows that the statement changed or returned.
+// drainRows reads and closes the rows. It calls each, if not nil, for every row and stops at its
+// first error. It returns the number of rows that the statement changed or returned.
 func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {

@@ -46,8 +46,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// The kind of a row is its app, channel and purpose. One index of Postgres begins with these
-// columns; appChannelPurposeQuery uses it for each of them.
+// One index begins with these columns; appChannelPurposeQuery uses it. Its combinations are those
+// of app, channel and purpose that have rows.
 const (
 	appChannelPurpose              = "s.app, s.channel, s.purpose"
 	appChannelPurposeOfCombination = "kind.app, kind.channel, kind.purpose"
@@ -122,9 +122,9 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 	return "", "", f
 }
 
-// rareColumnQuery builds the statement that reads rows by the index of one column. Its bounds and its
-// order begin with that column, as in appChannelPurposeQuery. Otherwise the planner, if it takes the value for a
-// frequent one, would scan all rows of the time range.
+// rareColumnQuery builds the statement that reads rows by the index of one column. Its bounds and
+// its order begin with that column, as in appChannelPurposeQuery. Otherwise the planner, if it
+// takes the value for a frequent one, would scan all rows of the time range.
 func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {
@@ -135,8 +135,8 @@ func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, c
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
-// addConditionsWithoutIndex adds the conditions on app, channel, purpose and provider in a form that no
-// index can be used for.
+// addConditionsWithoutIndex adds the conditions on app, channel, purpose and provider in a form
+// that no index can be used for.
 func (f postgresFilter) addConditionsWithoutIndex(c *sqldb.Conditions) {
 	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)

@@ -40,8 +40,8 @@ func (p *DB) finishStatements() []statement {
 // changes the rows of sends, by their IDs, in the partitions between the smallest and the largest
 // ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
-// addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that
-// two statements cannot deadlock.
+// addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
+// that two statements cannot deadlock.
 const addToMinuteIndexSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
@@ -83,8 +83,8 @@ DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id`
 
-// finishSQL is for all other batches: it also writes failures, refunds, suppressions and the
-// apps' events.
+// finishSQL writes the outcomes of any other batch, and with them failures, refunds, suppressions
+// and the apps' events.
 var finishSQL = `
 WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
@@ -126,8 +126,8 @@ func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	return p.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
-// batchKeyOfRow returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out
-// of one statement, which would apply only one of them.
+// batchKeyOfRow returns the batcher's key for a row, a hash of its ID. It keeps two changes of one
+// row out of one statement, which would apply only one of them.
 func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
@@ -198,8 +198,8 @@ func heldParameters[In rowChange](batch []*batchedCall[In, bool], most int) *col
 	return p
 }
 
-// finishSentParameters returns the parameters of finishSentSQL, the first of finishSQL, for a batch in
-// the order of the IDs.
+// finishSentParameters returns the parameters of finishSentSQL, the first of finishSQL, for a batch
+// in the order of the IDs.
 func finishSentParameters(batch []*finishCall) []any {
 	p := heldParameters(batch, 18)
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Status...) })

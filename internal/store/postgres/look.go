@@ -22,10 +22,11 @@ import (
 const (
 	stmtReadHistory       = "sendcode_look"
 	stmtReadVerifications = "sendcode_find"
-	maxReaders            = 2 // as maxWriters; looks do not delay Begins, nor these looks
+	maxReaders            = 2 // as maxWriters; reads have connections of their own, so that they and Begins do not delay each other
 )
 
-// historyCall is a call of Look, verificationCall one of Verification, readCall one of ReadShared.
+// historyCall is a call of ReadHistory, verificationCall one of Verification, readCall one of
+// ReadShared.
 type (
 	historyCall      = batch.Call[gate.Look, gate.History]
 	verificationCall = batch.Call[string, storedVerification]
@@ -38,9 +39,9 @@ type storedVerification struct {
 	now time.Time // zero: it was not found
 }
 
-// historySQL reads, for each look, the counted sends of the bucket and then the rejected ones of the
-// recipient, which name no verification. Its first row has the database's clock. As in gateSQL, the
-// planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
+// historySQL reads, for each look, the counted sends of the bucket and then the rejected ones of
+// the recipient, which name no verification. Its first row has the database's clock. As in gateSQL,
+// the planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
 const historySQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
@@ -81,12 +82,13 @@ func (p *DB) readStatements() []statement {
 	return []statement{{stmtReadHistory, p.replaceNow(historySQL)}, {stmtReadVerifications, p.replaceNow(verificationsSQL)}}
 }
 
-// ReadHistory implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
+// ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
+// next one.
 func (p *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
 	return submitRead(ctx, p, p.histories, l)
 }
 
-// Verification implements sqldb.Engine. It shares round trips as Look does.
+// Verification implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
@@ -98,7 +100,7 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 	return f.Verification, f.Send, f.now, err
 }
 
-// ReadShared implements sqldb.Engine. It shares round trips as Look does.
+// ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) ReadShared(ctx context.Context, s *sqldb.Step) error {
 	_, err := submitRead(ctx, p, p.steps, s)
 	return err
@@ -114,7 +116,8 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 	return answer, err
 }
 
-// answerHistories answers a batch of looks, find one of verifications, answerSteps one of statements.
+// answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
+// answerSteps one of ReadShared.
 func (p *DB) answerHistories(looks []*historyCall) { answerReads(p, looks, p.readHistories) }
 func (p *DB) answerVerifications(finds []*verificationCall) {
 	answerReads(p, finds, p.readVerifications)
@@ -146,7 +149,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	}
 }
 
-// readVerifications reads what a batch of finds asks for.
+// readVerifications reads the verifications of a batch of calls.
 func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := columns.NewArrays(finds, 1)
 	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In...) })
@@ -189,7 +192,7 @@ func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error
 		})
 }
 
-// readHistories reads what a batch of looks asks for. It reads again, up to three times, if the
+// readHistories reads the histories of a batch of calls. It reads again, up to three times, if the
 // database's clock is not within the bounds that it assumed.
 func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []gate.History, err error) {
 	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting

@@ -67,8 +67,8 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// retryWhileLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was
-// not free within lock_timeout.
+// retryWhileLocked repeats migrate, up to lockRetries times, while it fails because a table's lock
+// was not free within lock_timeout.
 func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
@@ -123,7 +123,7 @@ func (p *DB) checkSchema(ctx context.Context) error {
 		_, err := pgx.ForEachRow(rows, []any{&version, &sum}, func() error { applied[version] = sum; return nil })
 		return err
 	})
-	if err != nil && !isUndefinedTable(err) { // which was never migrated
+	if err != nil && !isUndefinedTable(err) { // without the table, nothing was migrated
 		return err
 	}
 	return migrations.CheckFingerprints(own, applied)

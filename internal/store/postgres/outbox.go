@@ -121,7 +121,8 @@ const (
 )
 
 // searchFrom returns the due time after which TakeOver must search at now. It is zero (search from
-// the oldest) if the last search left rows over, if the clock went back, or every wholeSearchInterval.
+// the oldest) if the last search left rows over, if the clock went back, or every
+// wholeSearchInterval.
 func (o *takeOverSearches) searchFrom(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package postgres is the store in a Postgres that replicas share. It has the statements that
-// begin, end and take over sends and that store counts by hour, and the partitions, migrations and
-// rights; sqldb has the other statements.
+// Package postgres is the store in a Postgres that replicas share. It has the statements that run
+// for each send and check, the counts by hour, the partitions, the migrations and the role's
+// rights. Package sqldb has all other statements.
 package postgres
 
 import (
@@ -35,7 +35,7 @@ type DB struct {
 	writers   *pgxpool.Pool // only for Claim, Release, Begin and Check, so that no slow reader delays them
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
-	readers   *pgxpool.Pool // for Look, Verification and ReadShared
+	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
 	claims    *batch.Batcher[claimChange, store.Claimed]
 	begins    *batch.Batcher[store.Intent, store.Begun]
 	checks    *batch.Batcher[store.CheckRequest, store.Checked]
@@ -117,9 +117,9 @@ var writerSettings = map[string]string{"idle_in_transaction_session_timeout": ma
 // than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
-// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip: less than
-// others wait for a lock, so that a replica that stands still frees its recipients before they give
-// up.
+// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip:
+// less than others wait for a lock, so that a replica that stands still frees its recipients before
+// they give up.
 const maxIdleInTransaction = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is
@@ -130,7 +130,8 @@ func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB
 	return openWithClock(ctx, url, serverClock, role, tracer...)
 }
 
-// openWithClock is Open with now, an SQL expression, as the database's clock; tests set another one.
+// openWithClock is Open with now, an SQL expression, as the database's clock; tests set another
+// one.
 func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
@@ -321,8 +322,8 @@ func (p *DB) Close() error {
 	return nil
 }
 
-// readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it empties
-// the pool and runs f once more.
+// readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
+// empties the pool and runs f once more.
 func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	err := withConn(ctx, p.pool, f)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
@@ -362,11 +363,12 @@ func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *
 	return err
 }
 
-// defaultStatementTimeout is how long statements may take that their caller does not bound; see sqldb.LongTimeoutSQL.
+// defaultStatementTimeout bounds statements whose context has no deadline; see
+// sqldb.LongTimeoutSQL.
 const defaultStatementTimeout = time.Minute
 
-// statementDeadline returns until when statements may run that begin now: until the end of ctx, but
-// at least as long as a call may take.
+// statementDeadline returns the deadline of statements that begin now: that of ctx, but not before
+// store.CallTimeout has passed.
 func statementDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
@@ -385,17 +387,19 @@ func isRolledBack(err error) bool {
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// isConnectionLost reports whether err may be due to the connection, so that another one may succeed.
+// isConnectionLost reports whether err may be due to the connection, so that another one may
+// succeed.
 func isConnectionLost(err error) bool {
 	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// isServerReadOnly says that the server only follows another one.
+// isServerReadOnly reports whether err says that the server only follows another one.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 
-// Unreachable reports whether err of Migrate or Open means that no server accepts connections, now.
+// Unreachable reports whether an error of Migrate or Open means that no server accepts connections
+// now.
 func Unreachable(err error) bool {
 	if code := sqlState(err); code != "" { // starting up or shutting down, or too many connections
 		return strings.HasPrefix(code, "57P") || code == "53300"
@@ -405,7 +409,7 @@ func Unreachable(err error) bool {
 		errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
 }
 
-// isUndefinedTable says that a table is not there.
+// isUndefinedTable reports whether err says that a table does not exist.
 func isUndefinedTable(err error) bool { return sqlState(err) == "42P01" }
 
 func sqlState(err error) string {

@@ -22,8 +22,8 @@ import (
 // Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see
 // everything that earlier holders of the locks committed.
 
-// lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep checks
-// from changing them meanwhile. They are taken in the order of the IDs, as by checks.
+// lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep
+// checks from changing them meanwhile. They are taken in the order of the IDs, as by checks.
 var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
@@ -49,8 +49,8 @@ const (
 	ofHolderRow
 )
 
-// verificationsWithChecksSQL returns the query for the verifications with checks of the recipient of a row, so far
-// back as they can count.
+// verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
+// of a row, so far back as they can count.
 func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
@@ -112,9 +112,9 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, N
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last day, and the
-// counted sends of calls with u.once. It does not lock the verifications, so what was read decides
-// nothing on a call that may join one.
+// sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last
+// day, and the counted sends of calls with u.once. It does not lock the verifications, so what was
+// read decides nothing on a call that may join one.
 var sendsOfHoldersSQL = `
 SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
 FROM clock, u CROSS JOIN LATERAL (
@@ -133,8 +133,8 @@ FROM clock, u CROSS JOIN LATERAL (
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketConditionEnd ends a condition on the sends s of u: they are of its bucket, and in the partitions
-// that are read.
+// bucketConditionEnd ends a condition on the sends s of u: they are of its bucket, and in the
+// partitions that are read.
 const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
 
@@ -151,8 +151,8 @@ func gateStatement(batch []*beginCall) string {
 	return stmtGateCounted
 }
 
-// holderSendsCoverRules reports whether the sends by which an intent finds its holder's verifications are all
-// that its rules count.
+// holderSendsCoverRules reports whether the sends by which an intent finds its holder's
+// verifications are all that its rules count.
 func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
 }
@@ -163,8 +163,8 @@ var (
 	resendWithinSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
 )
 
-// extraHistoryRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock
-// was wrong, the rows that count may not be the newest.
+// extraHistoryRows is how many more rows of a bucket are read than the largest limit. If a
+// limiter's clock was wrong, the rows that count may not be the newest.
 const extraHistoryRows = 100
 
 // gateRow is one row of gateSQL.
@@ -183,13 +183,14 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into. All are NULL if there
-// is no such row.
+// withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
+// All are NULL if there is no such row.
 func (r *gateRow) withChecksFields() []any {
 	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
 }
 
-// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which lockouts are decided.
+// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
+// lockouts are decided.
 func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32),
 		Forgiven: int(r.forgiven.Int32),
@@ -200,7 +201,7 @@ func (r *gateRow) verificationWithChecks() store.Verification {
 	return v
 }
 
-// batchFacts is what the first trip has read.
+// batchFacts has the facts by which a batch is decided, as they were read.
 type batchFacts struct {
 	now      time.Time
 	facts    []gate.Facts // of each call
@@ -236,8 +237,8 @@ func (v *batchFacts) addRow(r gateRow) {
 	}
 }
 
-// readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not among
-// them.
+// readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
+// among them.
 func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
 	v = batchFacts{facts: make([]gate.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
@@ -256,8 +257,8 @@ type candidate struct {
 	id string
 }
 
-// listCandidates lists what the calls of a batch may join: what they name, and what was found of their
-// holders.
+// listCandidates lists what the calls of a batch may join: what they name, and what was found of
+// their holders.
 func listCandidates(batch []*beginCall, held [][]string) (list []candidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
@@ -338,12 +339,13 @@ type idBounds struct {
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
 
-// maxClockSetBack is how far the database's clock may be set back so that rows logged before still count.
+// maxClockSetBack is how far the database's clock may be set back so that rows logged before still
+// count.
 const maxClockSetBack = 31 * 24 * time.Hour
 
-// idBoundsOfBatch returns the ranges of IDs that a batch needs if the database's clock is at most an hour
-// before and a day after near. The range of rows that may count reaches a month past that, since
-// rows of the database's future count if its clock was set back.
+// idBoundsOfBatch returns the ranges of IDs that a batch needs if the database's clock is at most
+// an hour before and a day after near. The range of rows that may count reaches a month past that,
+// since rows of the database's future count if its clock was set back.
 func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := gate.ResendWithin
 	for _, x := range batch {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// hourCountDelay is how long after the life of its last code an hour is counted: no more refusals
-	// are added to its rows by then.
+	// hourCountDelay is how long after the life of its last code an hour is counted: no more
+	// refusals are added to its rows by then.
 	hourCountDelay = 50 * time.Minute
 	// maxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
 	// the longest time range of the console's statistics.
@@ -22,8 +22,8 @@ const (
 	countHoursLock = 0x73656e64636f6475
 )
 
-// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts
-// yet. It leaves out hours before the first row, and those with a send in flight.
+// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
+// counts yet. It leaves out hours before the first row, and those with a send in flight.
 var nextHourToCountSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - CAST(@age AS interval) AS since,
@@ -121,8 +121,8 @@ func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
 		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by domain and
-// country. They run before the erasure removes domain and country from the rows.
+// subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by
+// domain and country. They run before the erasure removes domain and country from the rows.
 var (
 	subtractDomainsSQL = subtractCountsSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
@@ -139,8 +139,8 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// subtractCountsSQL returns the statement that subtracts the counts that a query finds from the rows of a
-// table with the same key. A row whose first count would be 0 is deleted.
+// subtractCountsSQL returns the statement that subtracts the counts that a query finds from the
+// rows of a table with the same key. A row whose first count would be 0 is deleted.
 func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"

@@ -16,12 +16,12 @@ import (
 // does not know. So a statement makes those settings after the start; every pooler passes
 // statements on.
 
-// startupSettings are the settings that stay in the first message: it must have them, or PgBouncer knows
-// them.
+// startupSettings are the settings that stay in the first message: it must have them, or PgBouncer
+// knows them.
 var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes the settings that are not in startupSettings from the configuration, and returns a
-// function that makes them by a statement on a new connection.
+// deferSettings removes the settings that are not in startupSettings from the configuration, and
+// returns a function that makes them by a statement on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
@@ -93,8 +93,8 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 // probeLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
 const probeLock = migrationLock + 1
 
-// checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process has
-// it, it locks.
+// checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
+// holds it, the lock works, and the result is nil.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -113,8 +113,8 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	return errSharedLocks
 }
 
-// poolerError returns errNoSecondConn if ctx has ended, so that no second connection could be had, else
-// err wrapped in fault.Unavailable.
+// poolerError returns errNoSecondConn if ctx has ended, so that no second connection could be had,
+// else err wrapped in fault.Unavailable.
 func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNoSecondConn

@@ -32,13 +32,14 @@ func withCause(err error) error {
 	return err
 }
 
-// roomCheckInterval is how long one look for room holds for all replicas.
+// roomCheckInterval is the time after which one of the replicas looks for room again.
 const roomCheckInterval = time.Minute
 
-// pingSQL locks one row, which is a small write. If no replica looked for room within roomCheckInterval, or
-// @anyway, it also writes as many pages as a few sends need: a full disk may still have room for
-// the small write. It returns whether there is a partition for the present time, and the
-// fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
+// pingSQL locks one row, which is a small write. If no replica looked for room within
+// roomCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk may
+// still have room for the small write. It returns whether there is a partition for the present
+// time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at
+// most.
 const pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -49,16 +50,16 @@ WITH turn AS (
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// emptyProbeSQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM gives
-// all its pages back, and the next look for room needs new ones.
+// emptyProbeSQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM
+// gives all its pages back, and the next look for room needs new ones.
 const emptyProbeSQL = `DELETE FROM write_probe`
 
-// recheckRoomSQL has each replica look for room at its next Ping.
+// recheckRoomSQL makes the next Ping of a replica look for room.
 const recheckRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
 // Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
-// connection. It looks for room once in roomCheckInterval for all replicas, and also as long as the last send
-// or Ping of this process failed.
+// connection. It looks for room once in roomCheckInterval for all replicas, and also as long as the
+// last send or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {

@@ -30,9 +30,10 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
 
-// ExpiredVerificationsSQL returns the statement that selects verifications of apps that expired from an instant
-// on and before another; none that ended otherwise, or that the caller checks. @after is the ID of
-// the last one of that first instant that was read before.
+// ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
+// expired at @from or later, and before @until. It leaves out those that ended otherwise or that
+// the caller checks, and of those that expired at @from the IDs up to @after, which were read
+// before.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -136,7 +137,8 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// AddAppEvents writes the events of a verification, by its ID, or of a send; zero events are not written.
+// AddAppEvents writes the events of a verification, by its ID, or of a send; zero events are not
+// written.
 func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
@@ -155,10 +157,11 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 }
 
 // AddExpiryEvents writes the events of verifications of the apps that expired after the one of
-// from, oldest first, up to limit of them. It returns where to go on, and how many were read:
-// limit, if more may be left. Each verification has one event, whatever is called how often: its ID
-// is store.ExpiryEventID. Those that expired within the last two times of a call are left out,
-// since a check of them may be about to commit, and those of longer than an hour ago.
+// from, oldest first, up to limit of them. It returns where the next call continues, and how many
+// verifications it read: limit, if more may be left. Each verification gets one event, however
+// often this is called, since the event's ID is store.ExpiryEventID. It leaves out verifications
+// that expired less than two store.CallTimeout ago, since a check of them may be about to commit,
+// and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
 	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryMark, error) {

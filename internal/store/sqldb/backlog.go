@@ -18,12 +18,13 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 
-// anySendWaitsSQL looks at the same rows of the outbox. What waits is older than what is on its way.
+// anySendWaitsSQL looks at the same rows of the outbox: a send that waits is older than those under
+// way.
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklog)
 
-// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels, waits
-// for its next attempt.
+// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels,
+// waits for its next attempt.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err

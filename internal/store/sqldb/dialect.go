@@ -12,7 +12,7 @@ const (
 // Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the
 // statement does not name are ignored. Without a value, @now is the database's time. A
 // time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs, takes
-// such an interval as a number. A list is for Dialect.in.
+// such an interval as a number. A list is for Dialect.inList.
 type Args map[string]any
 
 // dialectSQL is a statement, or a part of one, that differs between the databases.
@@ -30,15 +30,15 @@ func (d dialect) inList(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
-// inSubquery returns the condition that the expression before it is in the result of a subquery. With
-// ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows up by
-// their key.
+// inSubquery returns the condition that the expression before it is in the result of a subquery.
+// With ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows
+// up by their key.
 func (d dialect) inSubquery(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
-// lockRows returns a query that locks its rows, and skips those that another transaction has locked.
-// SQLite has only one writer.
+// lockRows returns a query that locks its rows, and skips those that another transaction has
+// locked. SQLite has only one writer.
 func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
@@ -55,14 +55,14 @@ var failuresFromSQL = dialectSQL{
 	SQLite:   "failures f CROSS JOIN sends s ON s.id = f.id",
 }
 
-// advisoryLockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the checks of
-// the codes of @recipient. SQLite has only one writer.
+// advisoryLockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the
+// checks of the codes of @recipient. SQLite has only one writer.
 var (
 	advisoryLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
 	checksLockSQL   = dialectSQL{Postgres: `
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
-// LongTimeoutSQL allows statements to take longer, since a recipient that was attacked may have many
-// rows.
+// LongTimeoutSQL allows statements to take longer, since a recipient that was attacked may have
+// many rows.
 var LongTimeoutSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

@@ -66,8 +66,8 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 	})
 }
 
-// changeAndAudit runs a statement and, if it changed a row, the function and the audit entry, in one
-// transaction. It reports whether a row was changed.
+// changeAndAudit runs a statement and, if it changed a row, the function and the audit entry, in
+// one transaction. It reports whether a row was changed.
 func (db *DB) changeAndAudit(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
 	act, err := act.Validated()
@@ -94,8 +94,8 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	return readFirst(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal from, by
-// to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
+// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal from,
+// by to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
 // was changed. Of parallel calls on all replicas one returns true.
 func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
 	return db.runOne(ctx,

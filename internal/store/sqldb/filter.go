@@ -53,8 +53,8 @@ func (c *Conditions) addArg(value any) string {
 // sendColumnEquals is the text for AddAppChannelPurpose for rows s of sends or of counted hours.
 const sendColumnEquals = "s.%s = ?"
 
-// AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty. In text, %s is
-// the column's name and ? its value.
+// AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty.
+// In text, %s is the column's name and ? its value.
 func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
@@ -177,7 +177,8 @@ func (s RowSource) selectWhere(where string) string {
 	return "SELECT " + s.Columns + " FROM " + s.Table + " s WHERE " + where
 }
 
-// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals s with a condition.
+// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals s with a
+// condition.
 func sendsAndRefusalsSQL(where string) string {
 	return SendRows.selectWhere(where) + " UNION ALL " + RefusalRows.selectWhere(where)
 }

@@ -52,15 +52,15 @@ func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSe
 	return QueryAll(q, pastSendFields, CountedInBucketSQL, args)
 }
 
-// RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended less
-// than within ago; store.Outcome.BadAddress says which those are.
+// RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended
+// less than within ago; store.Outcome.BadAddress says which those are.
 func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
 	return QueryAll(q, rejectedSendFields, rejectedSendsSQL, args)
 }
 
-// ReadHistoryUnshared reads the answer to a Look by statements of its own, which share no trip.
+// ReadHistoryUnshared is ReadHistory by statements of its own, which share no round trip.
 func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.Look) (seen gate.History, err error) {
 	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
@@ -97,8 +97,8 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 	return failed, now, err
 }
 
-// AllRejectedSends calls yield for every rejected send that ended less than within ago, oldest first;
-// Event.At is the send's end. It stops at the first error of yield and returns that error.
+// AllRejectedSends calls yield for every rejected send that ended less than within ago, oldest
+// first; Event.At is the send's end. It stops at the first error of yield and returns that error.
 func (db *DB) AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, err := readSince(ctx, db, within, sendFields, `
 SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
@@ -116,8 +116,8 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts 
 	return nil
 }
 
-// HeavyRecipientsSQL returns the statement that finds recipients with many counted sends after @after. Its
-// last column is the number of all such recipients, without the limit.
+// HeavyRecipientsSQL returns the statement that finds recipients with many counted sends after
+// @after. Its last column is the number of all such recipients, without the limit.
 func (d dialect) HeavyRecipientsSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()

@@ -29,10 +29,9 @@ func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
 	return ReadWithResult(ctx, db, readKeyChecks)
 }
 
-// EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It
-// writes nothing if it lacks none. Of processes that enter different values of one name at once,
-// one succeeds. The others, and all later ones, get *store.OtherKeysError, and nothing of theirs is
-// entered.
+// EnterKeyChecks adds the check values of own that the database lacks, and returns all that it then
+// has. Of processes that enter different values of one name at once, one succeeds. The others, and
+// all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
 func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.KeyChecks, error) {
 	all, err := db.KeyChecks(ctx)
 	if err != nil {
@@ -61,9 +60,9 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	})
 }
 
-// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit that expire
-// first, and of the limit that expire last. Keys change seldom, so that most others have one of
-// these.
+// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit codes that
+// expire first, and of the limit that expire last. Keys seldom change, so most other codes have one
+// of these keys.
 func (db *DB) KeysOfCodes(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, OneColumn[string], `
 SELECT DISTINCT key_id FROM (

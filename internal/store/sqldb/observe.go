@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// CallKinds lists what [WithObserver] tells apart: the methods of PerDatabase and the shared reads by
-// themselves, and all others as read and write.
+// CallKinds are the kinds of calls that an Observer is told of: one for each method of PerDatabase,
+// for ReadHistory (look) and for Verification, and read or write for all others.
 var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
@@ -27,7 +27,7 @@ type Observer interface {
 	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
 }
 
-// WithObserver returns the store, of whose calls the observer is told.
+// WithObserver returns the store with an observer that is told of each call.
 func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
@@ -48,8 +48,8 @@ func (o observer) end(ctx context.Context, began time.Time, kind string) {
 	}, time.Since(began))
 }
 
-// calledMethod returns the method of the store that is being called, such as SendsByID: the outermost
-// caller that is in this package.
+// calledMethod returns the method of the store that is being called, such as SendsByID: the
+// outermost caller that is in this package.
 func calledMethod() string {
 	pcs := make([]uintptr, 32)
 	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""

@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// indexProvenSQL adds the minute of a proven address to the table minute_index, by which Postgres finds
-// such rows.
+// indexProvenSQL adds the minute of a proven address to the table minute_index, by which Postgres
+// finds such rows.
 var indexProvenSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('status', s.status)) AS m (field, value) WHERE s.id = @id ORDER BY 1

@@ -36,7 +36,7 @@ func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []an
 	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
 }
 
-// VerificationUnshared answers a Verification by a statement of its own.
+// VerificationUnshared is Verification by a statement of its own, which shares no round trip.
 func (db *DB) VerificationUnshared(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
@@ -74,8 +74,8 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, erro
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
-// VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The
-// time is on the database's clock; zero if no verification was found.
+// VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left
+// out. The time is on the database's clock; zero if no verification was found.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, nil
@@ -87,8 +87,9 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL
-// makes Postgres look up each recipient in the index, and the conditions match no other one.
+// latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient.
+// LATERAL makes Postgres look up each recipient in the index, and the conditions match no other
+// one.
 var latestRowsSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
@@ -165,9 +166,9 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	return story, err
 }
 
-// SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient @its_recipient
-// and the time @since, before the verification existed, let the planner use an index, and no other
-// one (see CountedInBucketSQL).
+// SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
+// @its_recipient and the time @since, before the verification existed, let the planner use an
+// index, and no other one (see CountedInBucketSQL).
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
@@ -190,8 +191,8 @@ func refusalHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// CountedSendsPageSize is how many rows CountedSends reads in one statement, so that no statement takes
-// long.
+// CountedSendsPageSize is how many rows CountedSends reads in one statement, so that no statement
+// takes long.
 const CountedSendsPageSize = 2000
 
 // CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest
@@ -242,8 +243,8 @@ func (db *DB) ConfirmRefund(ctx context.Context, held store.Held) error {
 	return err
 }
 
-// MergeRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that
-// row.
+// MergeRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
+// that row.
 const MergeRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

@@ -59,7 +59,7 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": keys, "names": names, "sealed": sea
 	})
 }
 
-// keysParameter returns keys of a table's rows as a parameter for Dialect.in.
+// keysParameter returns the keys of a table's rows as a parameter for Dialect.inList.
 func keysParameter(t store.SealedTable, names []string) (any, error) {
 	if !t.UUID {
 		return names, nil
@@ -76,7 +76,7 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 }
 
 // EachSealedPage calls page for all rows of the sealed tables, up to limit at a time, without those
-// that were erased. Of Sealed the rows have only the first bytes.
+// that were erased. Of their Sealed the rows have only the first bytes.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
@@ -94,7 +94,7 @@ func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.Sea
 }
 
 // SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after,
-// and the last of their keys; "" if no more rows follow. Of Sealed they have only the first bytes.
+// and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)

@@ -19,8 +19,8 @@ const (
 	expiredSendsSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSendSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledVerificationSQL is that condition for the sends of a verification o that expired before
-	// @before.
+	// settledVerificationSQL is the condition that a verification o, which expired before @before,
+	// has no send in flight or with a refund due.
 	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
@@ -45,12 +45,11 @@ var agedTables = [...]struct {
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
-// rowLocationColumn is the column with a row's place, by which the row is deleted without another look into
-// an index.
+// rowLocationColumn is the column by which a row is found without an index.
 var rowLocationColumn = dialectSQL{"ctid", "rowid"}
 
-// deleteAgedSQL returns the statement that deletes the due rows of a table; those that another replica
-// has locked it skips.
+// deleteAgedSQL returns the statement that deletes the due rows of a table. It skips rows that
+// another replica has locked.
 func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 	place := d.pick(rowLocationColumn)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
@@ -89,7 +88,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
-	due           [1 + len(agedTables)]int // of sends, and of each of aged
+	due           [1 + len(agedTables)]int // of sends, and of each of agedTables
 }
 
 func (e *storageStatus) fields() []any {
@@ -110,9 +109,9 @@ func (e storageStatus) combined() store.StorageStatus {
 }
 
 // Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
-// first, and of each table of aged. A send in flight or with a refund due stays until that is done,
-// and its verification too. With partitions, it first drops the oldest partition if no row in it
-// has to stay. Several replicas may call it at once.
+// first, and of each of agedTables. A send in flight or with a refund due stays until it has its
+// outcome or its refund, and so does its verification. With partitions, it first drops the oldest
+// partition if no row in it has to stay. Several replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {

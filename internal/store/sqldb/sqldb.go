@@ -1,6 +1,6 @@
-// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One
-// that differs stands twice, in a dialectSQL. The statements of each send are in the packages
-// postgres and sqlite; see docs/decisions/0007-storage.md.
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. A
+// statement that differs is a dialectSQL, with one text for each database. The statements that run
+// for each send are in packages postgres and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -32,7 +32,8 @@ type Commit struct {
 	Took time.Duration // the round trip that wrote and committed
 }
 
-// Store returns db; of a postgres.DB or a sqlite.DB, the whole store in one type.
+// Store returns db. It gives the store of a postgres.DB or a sqlite.DB, which embed it, as one
+// type.
 func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It converts errors to those of package store.
@@ -49,8 +50,8 @@ type Engine interface {
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	// ReadShared runs a statement that only reads, of which sends and checks wait for the answer. In
-	// Postgres it shares a trip with others.
+	// ReadShared runs a statement that only reads, for which a send or a check waits. In Postgres
+	// it shares a round trip with other reads.
 	ReadShared(ctx context.Context, s *Step) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
@@ -148,7 +149,7 @@ type Tx struct {
 	// the database's time at the start of a transaction; zero in a read of Postgres, where Clock
 	// returns the time
 	Now     time.Time
-	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: nobody asks
+	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be
@@ -157,7 +158,7 @@ type Step struct {
 	Statement string
 	Args      Args
 	Each      func(Scan) error // nil: rows are not read
-	Restart   func()           // called before the rows of a ReadShared are read; nil: not called
+	Restart   func()           // called before ReadShared reads the rows; nil: not called
 	Changed   int64            // rows that it changed or returned
 }
 
@@ -190,8 +191,8 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readWithClock is Read for a function that needs the time on the database's clock. It also returns that
-// time; zero with an error.
+// readWithClock is Read for a function that needs the time on the database's clock. It also returns
+// that time; zero with an error.
 func (db *DB) readWithClock(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
@@ -266,7 +267,7 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 	return ReadWithResult(ctx, db, func(q Tx) ([]T, error) { return QueryAll(q, fields, statement, args) })
 }
 
-// readAllShared is ReadAll by a ReadShared.
+// readAllShared is ReadAll through ReadShared.
 func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
 	err error) {
 	s := Step{Statement: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}

@@ -20,9 +20,9 @@ type statsPart struct {
 	counted bool // whole hours whose counts are stored; else the part is read from rows
 }
 
-// statsParts divides the time range of q into hours whose counts are stored, and the time before and
-// after them. If no counts are stored, or if they have a gap, there is one part, which is read from
-// rows.
+// statsParts divides the time range of q into hours whose counts are stored, and the time before
+// and after them. If no counts are stored, or if they have a gap, there is one part, which is read
+// from rows.
 func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if tx.Dialect == SQLite || q.Each%time.Hour != 0 {
 		return []statsPart{{q, false}}, nil
@@ -41,9 +41,9 @@ func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	return slices.DeleteFunc([]statsPart{hours, before, after}, func(p statsPart) bool { return !p.From.Before(p.To) }), nil
 }
 
-// unionOfParts returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for
-// counted parts, from a table s of stored counts; rows is the SELECT for other parts, from sends s.
-// In both, "%s" is replaced by the WHERE clause.
+// unionOfParts returns a subquery with the rows of all parts, and its arguments. hours is the
+// SELECT for counted parts, from a table s of stored counts; rows is the SELECT for other parts,
+// from sends s. In both, "%s" is replaced by the WHERE clause.
 func (tx Tx) unionOfParts(parts []statsPart, hours, rows string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
@@ -142,7 +142,8 @@ func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// toDeliveryTime is the number of messages in one interval with the same deliveryTimeSQL.
+// deliveryTimeCount is the number of messages in one interval with the same value of
+// deliveryTimeSQL.
 type deliveryTimeCount struct {
 	at   time.Time
 	took int64
@@ -186,7 +187,7 @@ func (tx Tx) percentile(list []deliveryTimeCount, percent int) time.Duration {
 	return 0
 }
 
-// intervalStart reads the number of an interval and stores the interval's start.
+// intervalStart scans the number of an interval and stores the interval's start.
 type intervalStart struct {
 	to *time.Time
 	of store.StatsQuery
@@ -230,15 +231,16 @@ func (d dialect) instantSQL(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
-// deliveryTimeSQL is the expression for the delivery time of a send s, as a number; toDeliveryTime converts
-// it.
+// deliveryTimeSQL is the expression for the delivery time of a send s, as a number; toDeliveryTime
+// converts it.
 var deliveryTimeSQL = dialectSQL{Postgres: DeliveryTimeBucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
 
-// deliveryTimeBucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time
-// is shown as the middle of its bucket, at most 2 % off.
+// deliveryTimeBucketBase is the ratio of the widths of two neighboring buckets of delivery times in
+// Postgres. A time is shown as the middle of its bucket, at most 2 % off.
 const deliveryTimeBucketBase = 1.04
 
-// DeliveryTimeBucketSQL returns the SQL for the bucket of an interval.
+// DeliveryTimeBucketSQL returns the SQL for the number of the bucket of a delivery time, which is
+// an interval.
 func DeliveryTimeBucketSQL(interval string) string {
 	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval,
 		deliveryTimeBucketBase)
@@ -251,7 +253,7 @@ func (d dialect) toDeliveryTime(took int64) time.Duration {
 	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(took)+0.5)) * time.Microsecond
 }
 
-// maxDomains are those with the most failures, maxApprovals those with the most codes.
+// Domains returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.
 const (
 	maxDomains   = 10
 	maxApprovals = 20
@@ -284,9 +286,9 @@ FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 	})
 }
 
-// failedDomainsSQL returns the statement that counts mails by domain from the rows, and its arguments.
-// It first finds the domains with the most failures, by the index of failures, and then counts all
-// mails of only these domains.
+// failedDomainsSQL returns the statement that counts mails by domain from the rows, and its
+// arguments. It first finds the domains with the most failures, by the index of failures, and then
+// counts all mails of only these domains.
 func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `

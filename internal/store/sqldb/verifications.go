@@ -63,8 +63,8 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 	})
 }
 
-// newestPendingSQL selects the newest pending verification of a holder, among those whose codes were sent
-// to the recipient lately.
+// newestPendingSQL selects the newest pending verification of a holder, among those whose codes
+// were sent to the recipient lately.
 func (d dialect) newestPendingSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -95,8 +95,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	return found[0], nil
 }
 
-// VerificationsWithChecks returns the verifications of v's recipient, app and channel that have checks and
-// did not expire longer than gate.RowWindow before now, of all classes of callers.
+// VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
+// checks and did not expire longer than gate.RowWindow before now, of all classes of callers.
 func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
