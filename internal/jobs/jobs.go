@@ -55,11 +55,11 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 }
 
 func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
-	var failures failures
+	var failures failureLog
 	for {
 		again, err := j.Run(ctx)
 		if ctx.Err() == nil {
-			failures.report(j.Name, err, logger)
+			failures.logIfDue(j.Name, err, logger)
 			if observer != nil {
 				observer.JobRan(j.Name, err != nil)
 			}
@@ -78,24 +78,24 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// repeatAfter is the shortest time between two log lines on failures of the same job.
-const repeatAfter = 10 * time.Minute
+// failureLogInterval is the shortest time between two log lines on failures of the same job.
+const failureLogInterval = 10 * time.Minute
 
-// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick
+// failureLog logs a job's failures at most once every failureLogInterval, since all jobs fail at every tick
 // while the database is unavailable.
-type failures struct{ logged time.Time }
+type failureLog struct{ logged time.Time }
 
-func (f *failures) report(job string, err error, logger *slog.Logger) {
+func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
 	switch {
 	case err == nil:
 		f.logged = time.Time{}
-	case time.Since(f.logged) >= repeatAfter:
+	case time.Since(f.logged) >= failureLogInterval:
 		f.logged = time.Now()
 		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
 	}
 }
 
-// Func converts a function to a Job.Run that never fails and does all its work at once.
-func Func(run func(ctx context.Context)) func(context.Context) (bool, error) {
+// RunWithoutError converts a function to a Job.Run that never fails and does all its work at once.
+func RunWithoutError(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

@@ -40,8 +40,8 @@ var EventTypes = []EventType{
 	{VerificationLocked, "max_attempts_reached"},
 }
 
-// EndsByCheck are the events of a right code, and of the last wrong one.
-var EndsByCheck = map[bool]string{true: VerificationApproved, false: VerificationLocked}
+// CheckEventTypes are the events of a right code, and of the last wrong one.
+var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
 // ExpiryEventID returns the ID of the event that v has expired: always the same, so that the event
 // is written once.
@@ -52,8 +52,8 @@ func ExpiryEventID(v Verification) uuid.UUID {
 	return id
 }
 
-// ExpiryMark is a place in the order in which verifications expire.
-type ExpiryMark struct {
+// ExpiryCursor is a place in the order in which verifications expire.
+type ExpiryCursor struct {
 	At time.Time
 	ID string // of the last verification at that instant that was read; empty: none was
 }
@@ -92,7 +92,7 @@ type AppEvent struct {
 	Purpose   string
 	To        string // masked
 	Reference string
-	Method    Method // how the verification was approved
+	Method    ApprovalMethod // how the verification was approved
 }
 
 // Columns returns the columns of the row.
@@ -101,7 +101,7 @@ func (a *AppEvent) Columns() []Column {
 		{"id", &a.ID, 0},
 		{"app", &a.App, 0},
 		{"type", &a.Type, 0},
-		{"send_id", &a.SendID, Null},
+		{"send_id", &a.SendID, NullableColumn},
 		{"verification_id", &a.VerificationID, 0},
 		{"status", &a.Status, 0},
 		{"reason", &a.Reason, 0},
@@ -120,15 +120,15 @@ func (a *AppEvent) Columns() []Column {
 	}
 }
 
-// Share is how many events of an app AppEventsDue may take.
-type Share struct {
+// AppEventLimit is how many events of an app AppEventsDue may take.
+type AppEventLimit struct {
 	App   string
 	Limit int
 }
 
 // AppEventEnd is the result of an attempt.
 type AppEventEnd struct {
-	Held
+	AttemptID
 	State  EventState    // EventPending: the delivery is tried again
 	After  time.Duration // with EventPending: until the next attempt may start
 	Answer string

@@ -7,19 +7,19 @@ type Column struct {
 	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
 	// *time.Time, *time.Duration, *uuid.UUID or *recipient.Hash.
 	Field any
-	Use   Use
+	Flags ColumnFlags
 }
 
-// Use says what is done with a column.
-type Use int
+// ColumnFlags says what is done with a column.
+type ColumnFlags int
 
 // The uses. A column that an INSERT does not write gets its default.
 const (
-	InSend    Use = 1 << iota // Begin writes it
-	InRefusal                 // Refused writes it, in the table refusals
-	InProof                   // Prove writes it, beside those of InSend
-	Added                     // the INSERTs of other tables write it
-	Null                      // the zero value is NULL
-	WriteOnly                 // it is not read: an index needs it
-	Personal                  // an erasure empties it
+	InsertedByBegin   ColumnFlags = 1 << iota // Begin writes it
+	InsertedByRefusal                         // Refused writes it, in the table refusals
+	InsertedByProve                           // Prove writes it, beside those of InsertedByBegin
+	InsertedColumn                            // the INSERTs of other tables write it
+	NullableColumn                            // the zero value is NULL
+	WriteOnlyColumn                           // it is not read: an index needs it
+	PersonalColumn                            // an erasure empties it
 )

@@ -8,7 +8,7 @@ import (
 
 // Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they
 // are.
-func Unavailable(err error) error {
+func WrapUnavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
 	}
@@ -17,7 +17,7 @@ func Unavailable(err error) error {
 
 // Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write
 // may have been committed.
-func Uncertain(err error) error {
+func WrapUncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
@@ -37,8 +37,8 @@ func IsStoreError(err error) bool {
 // Reasons why the database cannot be written, if the database tells one. An error that wraps one of
 // them wraps fault.Unavailable too.
 var (
-	// ErrFull: the disk of the database is full, or its memory.
-	ErrFull = errors.New("store: no room to write")
+	// ErrNoSpace: the disk of the database is full, or its memory.
+	ErrNoSpace = errors.New("store: no room to write")
 	// ErrReadOnly: the database, or its file, can only be read.
 	ErrReadOnly = errors.New("store: the database is read-only")
 	// ErrSchema: the database does not have the schema of this program.

@@ -25,24 +25,24 @@ type ClaimState int
 
 // The states of a claim.
 const (
-	ClaimHeld  ClaimState = iota // the caller holds the claim, and must use Claimed.SendID
-	ClaimBusy                    // another request holds the claim
-	ClaimOther                   // the key was used for a request with another fingerprint
-	ClaimDone                    // the claim's send is in the database
+	ClaimGranted    ClaimState = iota // the caller holds the claim, and must use Claimed.SendID
+	ClaimBusy                         // another request holds the claim
+	ClaimMismatched                   // the key was used for a request with another fingerprint
+	ClaimDone                         // the claim's send is in the database
 )
 
-// Claimed is the answer to a claim.
-type Claimed struct {
+// ClaimAnswer is the answer to a claim.
+type ClaimAnswer struct {
 	State        ClaimState
-	SendID       uuid.UUID    // with ClaimHeld: Claim.SendID, or the one of an earlier holder of the claim
+	SendID       uuid.UUID    // with ClaimGranted: Claim.SendID, or the one of an earlier holder of the claim
 	Send         Send         // with ClaimDone, as it is now
 	Verification Verification // with ClaimDone, as it is now; zero if it was deleted
 	Now          time.Time    // on the database's clock
 }
 
-// ClaimsForgotten is how many claims past their life each call of Claim deletes. So few old claims
+// ClaimsDeletedPerCall is how many claims past their life each call of Claim deletes. So few old claims
 // stay, and no background job is needed.
-const ClaimsForgotten = 2
+const ClaimsDeletedPerCall = 2
 
 // ClaimRow is a claim as it is stored.
 type ClaimRow struct {
@@ -50,17 +50,17 @@ type ClaimRow struct {
 	SendID      uuid.UUID
 }
 
-// Claimed returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or
+// ClaimAnswer returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or
 // zero if there is none; v is that send's verification. held: the caller holds the claim now.
-func (r ClaimRow) Claimed(c Claim, held bool, s Send, v Verification, now time.Time) Claimed {
-	out := Claimed{State: ClaimBusy, Now: now}
+func (r ClaimRow) Answer(c Claim, held bool, s Send, v Verification, now time.Time) ClaimAnswer {
+	out := ClaimAnswer{State: ClaimBusy, Now: now}
 	switch {
 	case string(r.Fingerprint) != string(c.Fingerprint[:]):
-		out.State = ClaimOther
+		out.State = ClaimMismatched
 	case s.ID != uuid.Nil && s.Status != Refused:
 		out.State, out.Send, out.Verification = ClaimDone, s, v
 	case held:
-		out.State, out.SendID = ClaimHeld, r.SendID
+		out.State, out.SendID = ClaimGranted, r.SendID
 	}
 	return out
 }

@@ -42,9 +42,9 @@ type IDs struct {
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAhead is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last.
+// maxAheadOfClock is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last.
 // If the clock was set back by more, IDs follow the clock again; else they would keep a wrong time.
-const maxAhead = 1000 << 12
+const maxAheadOfClock = 1000 << 12
 
 // New makes an ID whose time is at, or slightly later if needed to sort after the ID made before.
 // It fails only without randomness.
@@ -55,7 +55,7 @@ func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	}
 	ticks := uint64(max(0, at.UnixMilli()))<<12 | uint64(at.Nanosecond()%1e6)<<12/1e6
 	g.mu.Lock()
-	if ticks <= g.last && g.last-ticks < maxAhead {
+	if ticks <= g.last && g.last-ticks < maxAheadOfClock {
 		ticks = g.last + 1
 	}
 	g.last = ticks
@@ -89,11 +89,11 @@ func CheckDrift(id uuid.UUID, now time.Time) error {
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return VerificationID(at, random)
+	return VerificationIDFromBits(at, random)
 }
 
-// VerificationID is NewVerificationID with these bits, which nobody else may be able to guess.
-func VerificationID(at time.Time, secret [16]byte) string {
+// VerificationIDFromBits is NewVerificationID with these bits, which nobody else may be able to guess.
+func VerificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
 	id[0], id[1], id[2] = base32Digits[week>>10&31], base32Digits[week>>5&31], base32Digits[week&31]

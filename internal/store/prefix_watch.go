@@ -24,8 +24,8 @@ type PrefixWatch struct {
 	Exempt []string // beginnings of prefixes that are never paused
 }
 
-// NoUsual is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
-const NoUsual = -1
+// UsualUnknown is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
+const UsualUnknown = -1
 
 // PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
 // Since to Until or until it is lifted.
@@ -40,7 +40,7 @@ type PrefixPause struct {
 	Sends    int // sends that were counted when the pause began
 	Approved int
 	// percent approved of the class's codes at other prefixes: of the country or of all, the higher
-	// one; or NoUsual
+	// one; or UsualUnknown
 	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
@@ -50,16 +50,16 @@ type PrefixPause struct {
 // Columns returns the columns of the row.
 func (p *PrefixPause) Columns() []Column {
 	return []Column{
-		{"id", &p.ID, Added},
-		{"app", &p.App, Added},
-		{"country", &p.Country, Added},
-		{"prefix", &p.Prefix, Added},
-		{"class", (*string)(&p.Class), Added},
-		{"since", &p.Since, Added},
-		{"until", &p.Until, Added},
-		{"sends", &p.Sends, Added},
-		{"approved", &p.Approved, Added},
-		{"usual", &p.Usual, Added},
+		{"id", &p.ID, InsertedColumn},
+		{"app", &p.App, InsertedColumn},
+		{"country", &p.Country, InsertedColumn},
+		{"prefix", &p.Prefix, InsertedColumn},
+		{"class", (*string)(&p.Class), InsertedColumn},
+		{"since", &p.Since, InsertedColumn},
+		{"until", &p.Until, InsertedColumn},
+		{"sends", &p.Sends, InsertedColumn},
+		{"approved", &p.Approved, InsertedColumn},
+		{"usual", &p.Usual, InsertedColumn},
 		{"lifted_at", &p.LiftedAt, 0},
 		{"lifted_by", &p.LiftedBy, 0},
 		{"lifted_why", &p.LiftedWhy, 0},
@@ -71,13 +71,13 @@ func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && 
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
 type PrefixPauseFilter struct {
-	Active bool  // only pauses in force now, on the database's clock
-	Before *Mark // only pauses older than this mark, by Since and then ID
-	Limit  int   // 1 to 200
+	Active bool    // only pauses in force now, on the database's clock
+	Before *Cursor // only pauses older than this mark, by Since and then ID
+	Limit  int     // 1 to 200
 }
 
-// PrefixLifting is a request to end a pause early.
-type PrefixLifting struct {
+// LiftPauseRequest is a request to end a pause early.
+type LiftPauseRequest struct {
 	ID      uuid.UUID // of the pause
 	By, Why string    // the administrator's account and reason
 }
@@ -95,9 +95,9 @@ func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 
 // Validated returns the lifting and act, the audit entry that is written with it (nil: none), as
 // they are stored. Errors wrap ErrBadRequest and are about act.
-func (l PrefixLifting) Validated(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
+func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	act, err := validatedAct(act)
+	act, err := validatedAuditEntry(act)
 	return l, act, err
 }
 

@@ -49,7 +49,7 @@ func (in Intent) HolderToJoin() string {
 	return in.Verification.Holder
 }
 
-// Begun is what Begin decided.
+// BeginAnswer is what Begin decided.
 //
 // History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the
 // rules from them. Each event's instant is At minus the event's age. If the row has the same clock
@@ -58,7 +58,7 @@ func (in Intent) HolderToJoin() string {
 // another limiter, or of none) it is the age on the database's clock. So At and the events are on
 // the intent's clock, also if Now is on the database's. A repeated Begin has no History, Rejected
 // and At; a refusal by a lockout has no History and Rejected.
-type Begun struct {
+type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the row existed already; another process may be delivering it
 	Verification Verification // joined or opened; zero when refused
@@ -77,7 +77,7 @@ type Begun struct {
 }
 
 // Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.
-func (b Begun) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
+func (b BeginAnswer) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
 // HolderQuery selects the verifications of a holder for one recipient and purpose, as Begin does
 // for an Intent without Join.
@@ -101,19 +101,19 @@ type Work struct {
 	Code    []byte // a caller's code, as Intent.Code; nil: the code is derived from Verification
 }
 
-// Held names a row and an attempt of it. A write changes nothing unless Attempt is the row's
+// AttemptID names a row and an attempt of it. A write changes nothing unless Attempt is the row's
 // current attempt.
-type Held struct {
+type AttemptID struct {
 	ID      uuid.UUID
 	Attempt int
 }
 
-// Row returns h, also of a type that embeds it.
-func (h Held) Row() Held { return h }
+// SendOrRefusal returns h, also of a type that embeds it.
+func (h AttemptID) GetAttemptID() AttemptID { return h }
 
 // Outcome is how a send ended. Finish writes it; nothing changes it later but a receipt.
 type Outcome struct {
-	Held
+	AttemptID
 	Status       Status // Sent, Failed or Unknown
 	Reason       string
 	Provider     string
@@ -125,13 +125,13 @@ type Outcome struct {
 	// BadAddress, only with Failed: the address takes no messages, so the rule on rejected sends
 	// counts the send.
 	BadAddress bool
-	Suppress   SuppressAs
+	Suppress   NewSuppression
 	Event      NewEvent // written in the same transaction; zero: none
 }
 
 // Postponement ends an attempt, not the send.
 type Postponement struct {
-	Held
+	AttemptID
 	After        time.Duration // until the next attempt may start
 	Reason       string
 	Provider     string
@@ -140,7 +140,7 @@ type Postponement struct {
 
 // Refund is a refund that the limiter has not confirmed yet.
 type Refund struct {
-	Held
+	AttemptID
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
@@ -177,13 +177,13 @@ type Filter struct {
 	Network   string    // the client's, as Send.IP
 	Request   string    // as Send.RequestID; refusals have none
 	From, To  time.Time // LoggedAt in [From, To)
-	Before    *Mark     // rows older than this mark (keyset paging)
-	After     *Mark     // rows newer than this mark: those nearest to it, but returned newest first
+	Before    *Cursor   // rows older than this mark (keyset paging)
+	After     *Cursor   // rows newer than this mark: those nearest to it, but returned newest first
 	Limit     int       // 1 to 200; of the console's stream 500
 }
 
-// MaxBacklog bounds how many sends a Backlog counts, over all channels.
-const MaxBacklog = 100_000
+// MaxBacklogCounted bounds how many sends a Backlog counts, over all channels.
+const MaxBacklogCounted = 100_000
 
 // Backlog are the sends of a channel without an outcome: those that wait, and those at a mail
 // server or carrier.
@@ -192,8 +192,8 @@ type Backlog struct {
 	Age   time.Duration // of the oldest, on the database's clock
 }
 
-// Pool is the state of a pool of connections.
-type Pool struct {
+// PoolStats is the state of a pool of connections.
+type PoolStats struct {
 	Name        string
 	InUse, Idle int
 	Waits       int64 // how often one had to be waited for, or opened, since the start
@@ -212,23 +212,23 @@ const (
 	CodeOfCaller CodeState = "caller" // the caller checks it
 )
 
-// Mark is the place of a row in a list that is sorted by time and then ID.
-type Mark struct {
+// Cursor is the place of a row in a list that is sorted by time and then ID.
+type Cursor struct {
 	At time.Time
 	ID uuid.UUID
 }
 
-// row returns a row at the mark, for ByLogged.
-func (m Mark) row() Row { return Row{Send: Send{ID: m.ID, LoggedAt: m.At}} }
+// asRow returns a row at the mark, for CompareLogged.
+func (m Cursor) asRow() SendOrRefusal { return SendOrRefusal{Send: Send{ID: m.ID, LoggedAt: m.At}} }
 
-// Story is one row of the database and everything that belongs to it.
-type Story struct {
-	Send         Row
+// SendDetails is one row of the database and everything that belongs to it.
+type SendDetails struct {
+	Send         SendOrRefusal
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
 	// Related has the sends of the verification, including this row, and the refusals of its
-	// recipient (same app and channel) between its creation and its expiry; the oldest MaxRelated
+	// recipient (same app and channel) between its creation and its expiry; the oldest MaxRelatedRows
 	// of them, oldest first. Empty without a verification.
-	Related []Row
+	Related []SendOrRefusal
 	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At
@@ -254,8 +254,8 @@ type CheckRequest struct {
 	Judge func(v Verification, counts bool) (right bool, tell NewEvent, err error)
 }
 
-// Checked is the result of a check.
-type Checked struct {
+// CheckAnswer is the result of a check.
+type CheckAnswer struct {
 	Verification Verification // as the check left it
 	Now          time.Time    // of the check, on the database's clock
 	Counted      bool         // false: the verification was not pending, or its recipient is locked out

@@ -14,8 +14,8 @@ type Charge struct {
 	Limit   int64        // the most that the account may have in one period with this charge
 }
 
-// Spent is a charge that was made.
-type Spent struct {
+// SpentCharge is a charge that was made.
+type SpentCharge struct {
 	Charge
 	Period string // the first day of the period, "2006-01-02"
 	Used   int64  // sum of the account in the period, including this charge

@@ -43,7 +43,7 @@ type Tally struct {
 
 // Validated validates the query and rounds its instants; errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
-	q.From, q.To = Micro(q.From), Micro(q.To)
+	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
 		!ValidTexts(q.App, q.Purpose, string(q.Channel)) {
 		return q, BadRequestf("statistics are of a time that is given, in whole seconds")

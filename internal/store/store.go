@@ -21,7 +21,7 @@
 //	internal/verification/ask.go           Ask; validateOptions bounds it with IsPlainText, and refuses it without a secret key, as session
 //	internal/verification/parse_ask.go     row copies it
 //	internal/verification/idempotency.go   fingerprint: appended only if it is set, so that the fingerprints of other requests stay as they are
-//	internal/store/records.go              Send: Device string; Columns: {"device", &s.Device, InSend | Personal}, of which all statements follow
+//	internal/store/records.go              Send: Device string; Columns: {"device", &s.Device, InsertedByBegin | Personal}, of which all statements follow
 //	internal/store/check.go                ValidatedIntent: one text more to ValidTexts (TestEveryTextIsCheckedAndWritten in store/gate finds it missing)
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''
 //	                                       In 00001_schema.sql until 0.1.0 is released, then ALTER TABLE in a new file
@@ -34,7 +34,7 @@
 //	internal/console/testdata/pages.txt    by go test ./internal/console -update: it has the text of the erasure
 //	internal/verification/*_test.go        send_test.go: its bounds; TestKeyOfAnotherRequest: the only test that fails if the fingerprint lacks it
 //
-// Refusals have the field with InSend | InRefusal and a column in the table refusals; free text
+// Refusals have the field with InsertedByBegin | InsertedByRefusal and a column in the table refusals; free text
 // stays out. Lists have it in rowJSON instead of sendJSON (schema Row), in export.go, and as a
 // column of the page in sends-heads and sends-cells of web/admin/layout.html. A resend inherits it
 // from a column of Verification, as the reference: fillFromVerification in parse_ask.go,

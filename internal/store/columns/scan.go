@@ -12,22 +12,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// Into returns what to scan a column into a variable, given by its address. Of the zero value where
+// ScannerFor returns what to scan a column into a variable, given by its address. Of the zero value where
 // the column may be NULL: a time, which is a timestamptz or µs since 1970, a recipient's hash, also
 // of an empty value, and a UUID. A duration is a number of µs, and names are joined by commas.
-func Into(variable any) any {
+func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
-		return field{variable}
+		return fieldScanner{variable}
 	}
 	return variable
 }
 
-// field is a variable that is not scanned as it is stored.
-type field struct{ to any }
+// fieldScanner is a variable that is not scanned as it is stored.
+type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.
-func (f field) Scan(src any) (err error) {
+func (f fieldScanner) Scan(src any) (err error) {
 	switch to := f.to.(type) {
 	case *time.Time:
 		switch x := src.(type) {
@@ -35,7 +35,7 @@ func (f field) Scan(src any) (err error) {
 			*to = time.Time{}
 			return nil
 		case time.Time:
-			*to = store.Micro(x)
+			*to = store.TruncateToMicroseconds(x)
 			return nil
 		case int64:
 			*to = time.UnixMicro(x).UTC()

@@ -25,7 +25,7 @@ type Facts struct {
 
 // Decision is the gate's answer.
 type Decision struct {
-	store.Begun
+	store.BeginAnswer
 	Joined bool // the send joins an existing verification
 }
 
@@ -37,11 +37,11 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past),
 		eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
-		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
+		return Decision{BeginAnswer: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
 	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // its checks are the caller's
-		return Decision{Begun: refusedAnswer(in, now, nil, nil, out)}
+		return Decision{BeginAnswer: refusedAnswer(in, now, nil, nil, out)}
 	}
 	v.Sends++
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
@@ -77,7 +77,7 @@ func LargestLimit(in store.Intent) (n int) {
 }
 
 // ResendWithin is how long after a send its verification can be joined: as long as a code can live.
-const ResendWithin = store.MaxLife
+const ResendWithin = store.MaxCodeLife
 
 // PastSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a
 // rejected send, Clock is empty and LoggedAt is the send's end.
@@ -229,19 +229,19 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 
 // AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps
 // ErrBadRequest if that row is another recipient's.
-func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
+func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
-		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
+		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
+	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
 		NowClock: store.DatabaseClock}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
 func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
-	events, rejections []quota.Event) store.Begun {
-	return store.Begun{
+	events, rejections []quota.Event) store.BeginAnswer {
+	return store.BeginAnswer{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: slices.Clone(in.Code),
 		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.DatabaseClock,
 	}
@@ -249,7 +249,7 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 
 // refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked
 // out.
-func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
+func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
 	at := decisionTime(in, now)
-	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
+	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
 }

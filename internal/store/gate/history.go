@@ -8,8 +8,8 @@ import (
 	"sendcode/quota"
 )
 
-// Look asks for the rows of a recipient that count.
-type Look struct {
+// HistoryQuery asks for the rows of a recipient that count.
+type HistoryQuery struct {
 	store.Bucket
 	Counting time.Duration // how old the bucket's counted sends are at most, on the database's clock; 0: none are read
 	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
@@ -23,8 +23,8 @@ type History struct {
 	Now        time.Time  // on the database's clock
 }
 
-// Later returns the history at an instant after h.Now, if no row has changed since.
-func (h History) Later(by time.Duration) History {
+// AfterDelay returns the history at an instant after h.Now, if no row has changed since.
+func (h History) AfterDelay(by time.Duration) History {
 	h.Now = h.Now.Add(by)
 	return h
 }
@@ -54,8 +54,8 @@ func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 	return !slices.ContainsFunc(events, func(e quota.Event) bool { return !taken[e.ID].Equal(e.At) })
 }
 
-// Failures returns the rejected sends that ended less than within ago as events, oldest first. An
+// RejectedSends returns the rejected sends that ended less than within ago as events, oldest first. An
 // event's instant is the send's end, on the database's clock.
-func (h History) Failures(within time.Duration) []quota.Event {
+func (h History) RejectedSends(within time.Duration) []quota.Event {
 	return EventsBefore(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

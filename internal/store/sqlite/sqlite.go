@@ -46,8 +46,8 @@ const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
-	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
-	readers       = 4
+	readerPragmas     = commonPragmas + "&_pragma=query_only(1)"
+	readerConnections = 4
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only
@@ -63,7 +63,7 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := Migrate(ctx, writer); err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	reader, err := openPool(path, readerPragmas, readers)
+	reader, err := openPool(path, readerPragmas, readerConnections)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
@@ -102,7 +102,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // ReadHistory implements sqldb.Engine.
-func (s *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
 	return s.ReadHistoryUnshared(ctx, l)
 }
 
@@ -127,28 +127,28 @@ func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	return err
 }
 
-type write = batch.Call[func(sqldb.Tx) error, struct{}]
+type queuedWrite = batch.Call[func(sqldb.Tx) error, struct{}]
 
 // writeBatch runs writes in one transaction. Every write gets an answer or an error.
-func (s *DB) writeBatch(writes []*write) {
+func (s *DB) writeBatch(writes []*queuedWrite) {
 	failures, err := s.writeInTransaction(writes)
 	for i, x := range writes {
 		if failures[i] != nil {
-			x.Finish(struct{}{}, store.Unavailable(sqliteCause(failures[i])))
+			x.SetAnswer(struct{}{}, store.WrapUnavailable(sqliteCause(failures[i])))
 		} else {
-			x.Finish(struct{}{}, err)
+			x.SetAnswer(struct{}{}, err)
 		}
 	}
 }
 
 // writeInTransaction runs writes in a transaction and commits it. failures are those of single
 // writes, err is that of all others.
-func (s *DB) writeInTransaction(writes []*write) (failures []error, err error) {
+func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
 	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
-		return failures, store.Unavailable(sqliteCause(err))
+		return failures, store.WrapUnavailable(sqliteCause(err))
 	}
 	if len(writes) == 1 {
 		if failures[0] = writes[0].In(s.tx(ctx, tx)); failures[0] != nil {
@@ -159,7 +159,7 @@ func (s *DB) writeInTransaction(writes []*write) (failures []error, err error) {
 	}
 	for i, x := range writes {
 		if failures[i], err = s.writeShared(ctx, tx, x.In); err != nil {
-			return failures, store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+			return failures, store.WrapUnavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 		}
 	}
 	return failures, commitError(tx.Commit())
@@ -186,9 +186,9 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 // it surely was not committed.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
-		return store.Unavailable(sqliteCause(err))
+		return store.WrapUnavailable(sqliteCause(err))
 	}
-	return store.Uncertain(sqliteCause(err))
+	return store.WrapUncertain(sqliteCause(err))
 }
 
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
@@ -207,10 +207,10 @@ func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Quer
 func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 
 // Pools implements sqldb.Engine.
-func (s *DB) Pools() (all []store.Pool) {
+func (s *DB) Pools() (all []store.PoolStats) {
 	for name, pool := range map[string]*sql.DB{"sqlite_writer": s.writer, "sqlite_readers": s.readers} {
 		p := pool.Stats()
-		all = append(all, store.Pool{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
+		all = append(all, store.PoolStats{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
 	}
 	return all
 }
@@ -222,5 +222,5 @@ func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 // copies the write-ahead log into the database file and empties it, unless a reader still needs it.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return store.Unavailable(sqliteCause(err))
+	return store.WrapUnavailable(sqliteCause(err))
 }

@@ -9,8 +9,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// keptStatements is how many prepared statements a connection keeps.
-const keptStatements = 256
+// maxPreparedStatements is how many prepared statements a connection keeps.
+const maxPreparedStatements = 256
 
 // OpenPool opens a pool of at most so many connections. They keep their statements prepared, since
 // SQLite takes longer to compile a statement than to run it.
@@ -25,9 +25,9 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter
+// limitReplacer replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter
 // when it plans, and so compiles the statement again each time that a value is bound.
-var limits = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
+var limitReplacer = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
 
 type stmtCachingConnector struct{ driver.Connector }
 
@@ -73,7 +73,7 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 		delete(c.idle, text)
 		return stmt, nil
 	}
-	stmt, err := c.PrepareContext(ctx, limits.Replace(text))
+	stmt, err := c.PrepareContext(ctx, limitReplacer.Replace(text))
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
 	}
-	if len(c.idle) >= keptStatements {
+	if len(c.idle) >= maxPreparedStatements {
 		for other, stmt := range c.idle {
 			delete(c.idle, other)
 			if err := stmt.Close(); err != nil {
@@ -105,10 +105,10 @@ func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runKept takes a statement, prepared before or now, and calls run. It returns the result and the
+// runPrepared takes a statement, prepared before or now, and calls run. It returns the result and the
 // statement, which the caller must pass to putStatement after use. If run fails, it closes the
 // statement.
-func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
+func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
@@ -125,7 +125,7 @@ func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
 	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
-	result, stmt, err := runKept(ctx, c, text,
+	result, stmt, err := runPrepared(ctx, c, text,
 		func(s preparedStmt) (driver.Result, error) { return s.ExecContext(ctx, args) })
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (c *stmtCachingConn) QueryContext(ctx context.Context, text string,
 	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
-	rows, stmt, err := runKept(ctx, c, text,
+	rows, stmt, err := runPrepared(ctx, c, text,
 		func(s preparedStmt) (driver.Rows, error) { return s.QueryContext(ctx, args) })
 	if err != nil {
 		return nil, err

@@ -44,13 +44,13 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// sqliteCause wraps err in ErrFull or ErrReadOnly if SQLite says that this is why it can't write.
+// sqliteCause wraps err in ErrNoSpace or ErrReadOnly if SQLite says that this is why it can't write.
 func sqliteCause(err error) error {
 	switch why := sqliteCode(err); {
 	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case why&0xff == sqliteFull || why&0xff == sqliteNoMem:
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case why&0xff == sqliteReadOnly:
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
