@@ -15,11 +15,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// SchemaTable is where the applied migrations are kept, under a name of our own beside other users
-// of goose.
+// SchemaTable is the table in which goose records the applied migrations. It is not goose's default,
+// so that other programs can use goose in the same database.
 const SchemaTable = "sendcode_schema"
 
-// WrapError adds to an error that it came from a migration; nil stays nil.
+// WrapError adds to the text of an error that it came from a migration; nil stays nil.
 func WrapError(err error) error {
 	if err == nil {
 		return nil
@@ -93,18 +93,19 @@ func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 // FingerprintsSQL reads the fingerprints of the applied migrations.
 const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 
-// countFingerprintTablesSQL counts the tables of fingerprints in a database.
+// countFingerprintTablesSQL counts the tables schema_fingerprints in a database: 0 or 1.
 var countFingerprintTablesSQL = map[goose.Dialect]string{
 	goose.DialectPostgres: `SELECT count(to_regclass('schema_fingerprints'))`,
 	goose.DialectSQLite3:  `SELECT count(*) FROM sqlite_master WHERE name = 'schema_fingerprints'`,
 }
 
-// errUnreleasedSchema is of a database that no release made: migrations change until the first one.
+// errUnreleasedSchema is the error for the schema of an early build. Migrations may change until the
+// first release.
 var errUnreleasedSchema = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
 	store.ErrSchema)
 
-// compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations
-// that are not applied yet.
+// compareApplied is CheckFingerprints for the fingerprints in a database. It ignores migrations that
+// are not applied yet.
 func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
 	var tables int
 	if err := db.QueryRowContext(ctx, countFingerprintTablesSQL[dialect]).Scan(&tables); err != nil {
@@ -133,9 +134,9 @@ func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own 
 	return CheckFingerprints(own, applied)
 }
 
-// CheckFingerprints returns an error that wraps store.ErrSchema unless applied, what the database
-// has, has all of the program's own migrations as they are. It may have later ones: migrations only
-// add.
+// CheckFingerprints compares the fingerprints of the program's own migrations with those applied to
+// the database. The error wraps store.ErrSchema if one is missing or different. The database may
+// have later migrations, since they only add to the schema.
 func CheckFingerprints(own, applied map[int64]string) error {
 	for _, version := range slices.Sorted(maps.Keys(own)) {
 		switch applied[version] {

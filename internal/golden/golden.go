@@ -1,5 +1,5 @@
-// Package golden compares what tests get with files that were read by a person once. A test that
-// fails prints the lines that differ.
+// Package golden compares results of tests with golden files, which a person has reviewed. A failed
+// test prints the lines that differ.
 package golden
 
 import (
@@ -32,7 +32,7 @@ func File(t testing.TB, path, got string) {
 	}
 }
 
-// maxDiffLines is how many lines of a difference are printed.
+// maxDiffLines is the most lines of a difference that are printed.
 const maxDiffLines = 60
 
 // diffLines returns the lines that differ, with those around them; "" if there are none.

@@ -1,8 +1,6 @@
 // Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
-// pauses of prefixes, polling of receipts, and flushes of what other packages collect in memory.
-// Each job is one row of a table, which internal/app builds.
-//
-// Sends and checks do not depend on it directly.
+// pauses of prefixes, polls for receipts, and flushes of what other packages collect in memory.
+// internal/app builds the list of jobs. No send or check waits for a job.
 package jobs
 
 import (
@@ -14,7 +12,7 @@ import (
 	"sendcode/internal/runbook"
 )
 
-// Job is one row of the table.
+// Job is one kind of periodic work.
 type Job struct {
 	Name  string
 	Every time.Duration
@@ -32,7 +30,7 @@ const DefaultTick = time.Second
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
-// it runs those with AtStop once more, one after the other. If tick is 0, it is DefaultTick.
+// it runs the jobs with AtStop once more, one after the other. 0 for tick means DefaultTick.
 // observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {

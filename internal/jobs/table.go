@@ -42,11 +42,11 @@ type Maintenance struct {
 
 	expired   int                // rows deleted since the last time that none was left
 	alarmedAt time.Time          // last alarm about partitions
-	told      store.ExpiryCursor // apps were told of the codes that expired before
+	told      store.ExpiryCursor // events of codes that expired before it are written
 }
 
-// How often the jobs are due, and how much they do at once: a little, so that nothing else waits
-// for it.
+// How often the jobs are due, and how much work they do in one run. A run is short, so that no other
+// work waits for it.
 const (
 	RetentionEvery    = 10 * time.Minute // once nothing old is left
 	rollUpEvery       = time.Minute      // once all is counted
@@ -105,8 +105,8 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// addExpiryEvents writes the events of some codes that expired, for the apps that want them. again:
-// more may be left. Every replica does, and the database keeps one event of each.
+// addExpiryEvents writes the events of some expired codes for the apps that subscribe to them. again:
+// more may be left. All replicas do so, and the database keeps one event of each code.
 func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -127,8 +127,8 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	return read == expiryEventsPerRun, nil
 }
 
-// countPastHours counts the rows of some past hours for statistics. again: more hours may be left. For
-// hours that are not counted yet, statistics read the rows.
+// countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
+// For hours that are not counted yet, statistics read the rows.
 func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
 	set := l.Policy.Get()
 	keep := set.Retention
@@ -171,8 +171,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered,
-// which is a sign of fraud. A lease makes sure that one replica does it for all.
+// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud. By
+// a lease, one replica does it for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()

@@ -34,15 +34,15 @@ func (a *Account) Columns() []Column {
 type Session struct {
 	ID        [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
 	Account   string
-	Bound     [32]byte // hash of the password or of the provider at login; if either changes, the session ends
+	Bound     [32]byte // hash of the password or login provider at login; the session ends when that changes
 	Via       string   // the login provider; empty: by password
-	Granted   string   // for a person without an account: the provider's claim that gave the role
+	Granted   string   // the login provider's claim that gave the role; empty: the person has an account
 	Passed    bool     // the second factor was checked at login
 	Network   string   // the /24 or /48 of the login; empty: unknown
 	Browser   string   // browser and system, such as Firefox/Linux; empty: unknown
 	StartedAt time.Time
 	SeenAt    time.Time
-	FactorAt  time.Time // MadeAt of the account's second factor; zero: it has none. Only read
+	FactorAt  time.Time // MadeAt of the account's second factor, only read; zero: it has none
 }
 
 // Columns returns the columns of the row.
@@ -78,7 +78,7 @@ type AccountChange struct {
 	DisabledAt               *time.Time // the zero time: may log in again
 }
 
-// Why an account cannot be added or changed. Both wrap ErrBadRequest.
+// Errors of adding or changing an account. Both wrap ErrBadRequest.
 var (
 	ErrNameTaken     = BadRequestf("there is an account of this name")
 	ErrIdentityTaken = BadRequestf("another account has this identity")

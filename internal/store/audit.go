@@ -11,26 +11,26 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with
-// which outcome. Entries are never changed, except that an erasure removes the recipient. If the
-// action changes the store, the entry is written in the same transaction. Otherwise it is written
-// with outcome Begun before the action, and a second entry completes it afterwards.
+// AuditEntry records one action of an administrator. Entries never change, except that an erasure
+// removes the recipient. If the action changes the store, the entry is written in the same
+// transaction. Otherwise an entry with AuditBegun is written before the action, and a second entry
+// completes it afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
 	Who       string    // the account
 	Role      string    // that the account had
 	Network   string    // where the request came from
-	What      string    // machine word, as "quota.reset"
+	What      string    // machine-readable action, as "quota.reset"
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash // zero: the action had no recipient, or Forget deleted the hash
 	To        string         // masked; the constant Erased after an erasure
 	Target    string         // ID of a send, or the name of an account
-	Reason    string         // in the administrator's words; must not name a recipient, since no erasure removes it
+	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
-	Detail    string    // machine word: why it failed, what was changed
+	Detail    string    // machine-readable: the cause of a failure, or what was changed
 	Ends      uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 
@@ -56,7 +56,7 @@ func (a *AuditEntry) Columns() []Column {
 	}
 }
 
-// AuditOutcome is how an action ended.
+// AuditOutcome is the outcome of an action.
 type AuditOutcome string
 
 // The outcomes of an action. If no entry completes an entry with AuditBegun, the process died
@@ -79,7 +79,7 @@ type AuditFilter struct {
 	Limit     int     // 1 to 200
 }
 
-// maxReasonLength is how long an administrator's reason may be, in characters.
+// maxReasonLength is the largest length of an administrator's reason, in characters.
 const maxReasonLength = 500
 
 // Validated validates the entry and returns it; errors wrap ErrBadRequest.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of one call. Callers check MaxPageRows.
+// Bounds of one call.
 const (
 	MaxPageRows    = 200
 	MaxRelatedRows = 500

@@ -34,12 +34,11 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Reasons why the database cannot be written, if the database tells one. An error that wraps one of
-// them wraps fault.Unavailable too.
+// Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
 var (
-	// ErrNoSpace: the disk of the database is full, or its memory.
+	// ErrNoSpace: the database's disk or memory is full.
 	ErrNoSpace = errors.New("store: no room to write")
-	// ErrReadOnly: the database, or its file, can only be read.
+	// ErrReadOnly: the database or its file is read-only.
 	ErrReadOnly = errors.New("store: the database is read-only")
 	// ErrSchema: the database does not have the schema of this program.
 	ErrSchema = errors.New("store: the database has another schema than this program")

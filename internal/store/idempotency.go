@@ -8,16 +8,15 @@ import (
 
 // Claim is the use of an Idempotency-Key by a request (draft-ietf-httpapi-idempotency-key-header).
 // All requests with one key lead to one send. The claim fixes the send's ID before any gate
-// decides. Both gates recognize an ID, so a process that continues the claim of a dead process
-// finds that process's send. A claim is complete when the send has a row; no second write is
-// needed.
+// decides. Both gates recognize an ID; so if a process dies, the next request with the key finds
+// that process's send. The claim is complete when the send has a row.
 type Claim struct {
 	// keyed hash of the Idempotency-Key and its caller, so that two callers never share a claim
 	Key         [32]byte
 	Fingerprint [32]byte      // keyed hash of the request's content
 	SendID      uuid.UUID     // ID for the send; used only if the claim is new
-	Lease       time.Duration // meanwhile other requests with the key get ClaimBusy; then the next one may continue
-	Life        time.Duration // how long the key is kept
+	Lease       time.Duration // until its end, other requests with the key get ClaimBusy
+	Life        time.Duration // the key is kept for this time
 }
 
 // ClaimState is the result of a claim.
@@ -40,8 +39,8 @@ type ClaimAnswer struct {
 	Now          time.Time    // on the database's clock
 }
 
-// ClaimsDeletedPerCall is how many claims past their life each call of Claim deletes. So few old claims
-// stay, and no background job is needed.
+// ClaimsDeletedPerCall is the number of claims past their life that each call of Claim deletes. So
+// old claims need no background job.
 const ClaimsDeletedPerCall = 2
 
 // ClaimRow is a claim as it is stored.

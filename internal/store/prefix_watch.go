@@ -8,20 +8,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers whose owners earn money with each message. They never
-// enter the codes. So a prefix of such numbers has few approved codes. The watch compares, for each
-// app, prefix and class of callers, the approved codes with the sent ones. So what strangers pump
-// pauses strangers alone.
+// Fraudsters request codes for phone numbers that earn them money with each message, and never enter
+// the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
+// approved codes for each app, prefix and class of callers. So fraud by strangers pauses strangers
+// alone.
 
-// PrefixWatch says when a prefix of phone numbers is paused.
+// PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
 	Sends    int           // least number of text messages to judge a prefix; 0: no watch
 	Approved int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
-	Within   time.Duration // length of the time range in which sends are counted; it ends TTL ago
-	TTL      time.Duration // of a code; younger codes may still be entered, so they are not counted
+	Within   time.Duration // sends of this time range are counted; it ends TTL ago
+	TTL      time.Duration // life of a code; codes that may still be entered are not counted
 	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
 	Pause  time.Duration
-	Exempt []string // beginnings of prefixes that are never paused
+	Exempt []string // prefixes that begin with one of these are never paused
 }
 
 // UsualUnknown is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
@@ -39,8 +39,8 @@ type PrefixPause struct {
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
 	Approved int
-	// percent approved of the class's codes at other prefixes: of the country or of all, the higher
-	// one; or UsualUnknown
+	// approved percentage of the class's codes at other prefixes, of the country or of all,
+	// whichever is higher; or UsualUnknown
 	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
@@ -93,8 +93,8 @@ func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return act
 }
 
-// Validated returns the lifting and act, the audit entry that is written with it (nil: none), as
-// they are stored. Errors wrap ErrBadRequest and are about act.
+// Validated returns the request and act, the audit entry that is written with it (nil: none), as
+// they are stored. Error: act is invalid (ErrBadRequest).
 func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	act, err := validatedAuditEntry(act)

@@ -22,15 +22,15 @@ const (
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}
 
-// ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of
-// the same kind is ignored.
+// ProviderEvent is a provider's report on a send. A send has at most one event of each kind; a
+// second one of the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
 	At       time.Time // the provider's time of the event; HeardAt if it is missing or later
 	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
-	Detail   string    // machine word or codes
+	Detail   string    // SMTP codes or one word
 }
 
 // Columns returns the columns of the row.

@@ -23,19 +23,19 @@ const (
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
 	Delivered Status = "delivered" // the message reached the phone
-	// the message did not reach the phone; not refunded, since the carrier took it; see also Told
+	// the message did not reach the phone; not refunded, since the carrier took it; see also
+	// StatusForApp
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
-	// not a send: a browser proved the address, so no message was needed; see Prove in package
-	// sqldb
+	// a browser proved the address, so no message was needed; see Prove in package sqldb
 	Proven Status = "proven"
 )
 
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// DatabaseClock names the database's own clock. It is the Clock of a row that no limiter counted.
+// DatabaseClock names the database's own clock. Rows that no limiter counted have it as Clock.
 const DatabaseClock = "log"
 
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
@@ -55,21 +55,20 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 // Classes are all classes.
 var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
-// IsStranger reports whether callers of the class are strangers to this service and to the back
-// end. What the service itself shares out (requests at once, attempts, memory, its own judgement of
-// recipients) has a part for strangers, apart from that of all others. The rules and caps that
-// somebody wrote take known browsers for strangers, too, where they are not about one recipient:
-// see policy.IsStrangerInScope.
+// IsStranger reports whether callers of the class are strangers. Strangers have their own share of
+// the service's resources: concurrent requests, attempts and memory. Configured rules and caps that
+// are wider than one recipient also treat known browsers as strangers; see
+// policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
-// Queue names rows of the outbox that wait apart from all others: those of a channel, and of
-// strangers or of all other callers.
+// Queue names one of the outbox's queues. Each channel has two: one for sends of strangers, one for
+// all others.
 type Queue struct {
 	Channel   recipient.Channel
 	Strangers bool // see Class.IsStranger
 }
 
-// Queues returns all queues, of each channel that of strangers last.
+// Queues returns all queues. Of each channel, the queue of strangers comes last.
 func Queues() (all []Queue) {
 	for _, ch := range recipient.Channels() {
 		all = append(all, Queue{Channel: ch}, Queue{Channel: ch, Strangers: true})
@@ -82,9 +81,9 @@ func (w Work) Queue() Queue {
 	return Queue{Channel: w.Send.Channel, Strangers: w.Verification.Class.IsStranger()}
 }
 
-// Verification is one code: its holder may have it sent again, its recipient enters it.
+// Verification is a row of the table verifications: one code and its state.
 type Verification struct {
-	ID          string // opaque; see NewVerificationID: a caller who knows it may read and check it
+	ID          string // from NewVerificationID; secret, since it allows to read and check the verification
 	App         string
 	Channel     recipient.Channel
 	Purpose     string
@@ -92,7 +91,7 @@ type Verification struct {
 	To          string // masked
 	Sealed      []byte // the full recipient, encrypted; empty once erased
 	Holder      string // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class       Class  // of the caller that opened it; the classes have separate bounds on failed checks
+	Class       Class  // class of the caller that opened it; the bounds on failed checks are per class
 	Nonce       []byte // 16 random bytes from which the code is derived; stored nowhere else
 	KeyID       string // names the key in the ring from which the code is derived
 	CodeLength  int
@@ -109,9 +108,8 @@ type Verification struct {
 	CanceledAt  time.Time // zero: not canceled
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
-	Replaces    []string  // newest first, at most MaxReplacedIDs: the IDs of those in whose place it was opened
-	// how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore
-	// them
+	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
+	// number of Attempts that an administrator forgave: the bounds on failed checks ignore them
 	Forgiven int
 	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
 	// again here; see Intent.Code.
@@ -119,7 +117,7 @@ type Verification struct {
 	Method       ApprovalMethod // how it was approved; empty: not, or by its code
 }
 
-// ApprovalMethod is how a verification was approved, beside by its code.
+// ApprovalMethod is how a verification was approved without its code.
 type ApprovalMethod string
 
 // MethodEVP is the Email Verification Protocol: the browser brought a token of the mail provider
@@ -170,7 +168,7 @@ type Check struct {
 // MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
 const MaxReplacedIDs = 16
 
-// Chain returns the ID of v and those of the verifications that it replaces, newest first.
+// Chain returns the IDs of v and of the verifications that it replaced, newest first.
 func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replaces...) }
 
 // SendOrRefusal is a row of a list: a send or, with Status Refused, a row of the table refusals.
@@ -179,13 +177,13 @@ type SendOrRefusal struct {
 	Refusal
 }
 
-// Refusal is what a row of the table refusals has beside the request: one or more refusals by one
-// rule.
+// Refusal has the fields that only rows of the table refusals have. A row stands for one or more
+// refusals by one rule.
 type Refusal struct {
 	BlockedBy  string        // the rule that blocked longest; empty: the row is a send
 	RetryAfter time.Duration // the wait in the latest answer
 	Count      int           // how many requests the row stands for; 1 for a send
-	Recipients int           // for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
+	Recipients int           // number of recipients that the row stands for, at most ManyRecipients; 0: only Recipient
 }
 
 // Columns returns the columns of the row.
@@ -289,16 +287,15 @@ func (s *Send) Columns() []Column {
 	}
 }
 
-// ManyRecipients is the largest number of recipients that is counted for one row of refusals: it
-// stands for as many or more.
+// ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
 const ManyRecipients = 100
 
-// CompareLogged compares rows by LoggedAt and then ID, oldest first.
+// CompareLogged orders rows by LoggedAt and then ID, oldest first, for slices.SortFunc.
 func CompareLogged(a, b SendOrRefusal) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
 
-// Matches reports whether s matches the filter, apart from Outcome, Network and the page's length.
+// Matches reports whether s matches the filter. It ignores Outcome, Network, Request and Limit.
 func (f Filter) Matches(s SendOrRefusal) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,

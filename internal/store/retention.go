@@ -12,10 +12,9 @@ func PartitionWeeksAhead(until, now time.Time) int {
 	return int(until.Sub(now.Truncate(Week))/Week) - 1
 }
 
-// MaxCodeLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxCodeLife
-// longer than configured: a verification is deleted with its oldest send, and its newest send is at
-// most one life younger. So no verification is deleted before all its sends have reached the
-// configured age.
+// MaxCodeLife is the longest life of a code. Rows are kept MaxCodeLife longer than configured: a
+// verification is deleted with its oldest send, and its newest send may be one life younger and
+// must reach the configured age too.
 const MaxCodeLife = 24 * time.Hour
 
 // ExpiredRows is what a call of Expire deleted.
@@ -30,10 +29,10 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// rows that Expire may delete now, of the table with the most, at most MaxDueCounted; 0: kept for ever
+	// rows that Expire may delete now, of the table with the most such rows, at most MaxDueCounted
 	Due        int
 	Forgetting int         // erased recipients whose hash Forget has not deleted yet
-	Late       int         // those of Forgetting whose keep has passed
+	Late       int         // those of Forgetting whose hash is due for deletion
 	Partitions []Partition // of sends, oldest first; empty in SQLite
 	Bytes      int64       // size of the database, with indexes
 }
@@ -49,8 +48,8 @@ func (e StorageStatus) PartitionsUntil() time.Time {
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-// RetentionCutoff returns the time before which rows are due for deletion if they are kept for age: now
-// minus age and MaxCodeLife. If age is 0 or negative, it returns 1970, so that no row is due.
+// RetentionCutoff returns the time before which rows are deleted: now minus age and MaxCodeLife. If
+// age is 0 or negative, rows are kept for ever, and it returns 1970.
 func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()

@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// HeavyRecipientsQuery selects the recipients with many counted sends lately.
+// HeavyRecipientsQuery selects the recipients with many recent counted sends.
 type HeavyRecipientsQuery struct {
 	Purposes []string      // at least one; their sends are counted together, as under one policy
 	Within   time.Duration // how far back sends are counted, on the database's clock

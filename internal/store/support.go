@@ -10,11 +10,10 @@ import (
 )
 
 // SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and
-// is short enough to be read out. It has the time in the send's ID in whole seconds since 2020 (31
-// bits) and the last 9 bits of the ID, in Crockford's Base32. It is computed, not stored. It
-// reveals nothing of the verification's ID, with which codes can be checked, so it is good only for
-// finding the row in the console. At 100 sends a second, one reference in five belongs to two
-// sends; a search then finds both.
+// is short enough to be read out. It is computed, not stored: the time in the send's ID in whole
+// seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It reveals
+// nothing of the verification's ID, so it cannot be used to check codes. At 100 sends a second, one
+// reference in five belongs to two sends; a search then finds both.
 type SupportRange struct {
 	second int64  // since 1970
 	Tail   uint16 // the last 9 bits of the ID
@@ -31,8 +30,7 @@ const (
 // supportEpoch is the start of the seconds in a reference; 31 bits last until 2088.
 var supportEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the second and the tail of a send's ID. False: this is not the ID of a
-// send.
+// supportRangeOfID returns the second and the tail of a send's ID. False: id is not a send's.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
@@ -86,18 +84,18 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range in which the IDs of all sends lie that began in the second that the
-// reference names: from inclusive, to exclusive. Compare Tail too.
+// IDRange returns the range of the IDs of all sends of the reference's second: from inclusive, to
+// exclusive. Compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
 	return from, to
 }
 
-// MaxSupportSearchRows is how many rows of one second a search by reference reads at most.
+// MaxSupportSearchRows is the most rows of one second that a search by reference reads.
 const MaxSupportSearchRows = 20_000
 
-// Filter returns the rows whose IDs have the reference. It changes rows.
+// Filter returns the rows that have the reference. It changes the slice rows.
 func (r SupportRange) Filter(rows []SendOrRefusal) []SendOrRefusal {
 	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool { return !r.matches(s.ID) })
 }

@@ -30,7 +30,7 @@ type Suppression struct {
 	App       string // empty: of every app
 	Channel   recipient.Channel
 	Address   recipient.Hash // of the address as spelled; Begin compares this hash
-	Recipient recipient.Hash // as in Send.Recipient; may stand for several spellings of a mailbox
+	Recipient recipient.Hash // as in Send.Recipient: one hash for all spellings of a mailbox
 	To        string         // masked
 	Cause     SuppressionCause
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
@@ -68,7 +68,7 @@ func (s *Suppression) Columns() []Column {
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
-// second row, even if the first was lifted.
+// second row, even after the first was lifted.
 func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
 	return uuid.NewSHA1(send, []byte(why))
 }

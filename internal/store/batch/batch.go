@@ -30,7 +30,7 @@ var (
 	errQueueFull = errors.New("too many calls wait for the database")
 )
 
-// Call is one caller's input while it waits for its batch, and then its answer.
+// Call is one caller's input and, after its batch has run, the answer.
 type Call[In, Answer any] struct {
 	In     In
 	Key    int64 // calls with the same key never run at the same time
@@ -41,7 +41,7 @@ type Call[In, Answer any] struct {
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call as Submit does, of no caller.
+// NewCall makes a call as Submit does, without a caller.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
@@ -52,25 +52,23 @@ func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	close(x.done)
 }
 
-// RoundTripContext returns the context of a trip that this call shares with others, as their first. It
-// has the values of the caller's context, so that the trip belongs to the caller's trace, and does
-// not end with it.
+// RoundTripContext returns the context for the round trip of a batch whose first call is x: that of
+// x's caller, so that the trip belongs to the caller's trace, but without its end.
 func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(x.ctx) }
 
-// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one.
-// If none is, a call runs at once. At most one call of each key is under way at a time. Two in one
-// batch would not see each other's rows; in two batches, the second would wait for the first one's
+// Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
+// else a call runs at once. At most one call of each key is under way at a time: two in one batch
+// would not see each other's rows, and in two batches the second would wait for the first one's
 // lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
-	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the
-	// first call.
+	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	Waits bool
-	// Pause is the least time between the beginnings of two batches, if calls wait after the first.
-	// Set it before the first call.
+	// Pause is the least time between the starts of two batches of one writer. Set it before the
+	// first call.
 	Pause time.Duration
-	// Slow: a batch that takes longer makes later ones half as large, so that they do not run out
-	// of time; 0: not. While a batch of the most calls takes less than half of it, they grow again.
-	// Set it before the first call.
+	// Slow: after a batch that takes longer, batches are half as large, so that they do not time
+	// out. After a full batch that takes less than half of Slow, they are twice as large. 0: the
+	// size is fixed. Set it before the first call.
 	Slow time.Duration
 
 	run        func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
@@ -121,8 +119,8 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	}
 }
 
-// enqueue adds the call to the queue and starts a writer if none runs, or if another one is worth
-// it. It fails if the batcher is closed or the queue is full.
+// enqueue adds the call to the queue. It starts a writer if none runs or if enough calls wait (see
+// extraWriterQueue). It fails if the batcher is closed or the queue is full.
 func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +181,8 @@ func (c *Batcher[In, Answer]) runBatches() {
 }
 
 // takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and
-// returns the calls. If there are none, it returns nil, and the calling writer must end: all calls
-// that are left have a key of another writer's batch, which takes them next.
+// returns the calls. If it returns nil, the calling writer must end: all queued calls have keys of
+// other writers' batches, and those writers take them next.
 func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,8 +204,8 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// releaseKeys frees the keys of a batch that got its answers after a time, and returns how many calls
-// wait.
+// releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch took,
+// and returns the number of queued calls.
 func (c *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

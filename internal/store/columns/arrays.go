@@ -56,8 +56,8 @@ type arrayParameter[R any] struct {
 	write   elementAppender[R]
 }
 
-// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for
-// each row. capacity is how many parameters are expected.
+// NewArrays returns Arrays of rows without a column yet; see Add. capacity is the largest number of
+// columns.
 func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 	return &Arrays[R]{rows: rows, lists: make([]arrayParameter[R], 0, capacity), args: make([]any, 0, capacity)}
 }
@@ -71,7 +71,7 @@ func (a *Arrays[R]) Add(of elementType, write elementAppender[R]) {
 // Args returns the parameters, followed by more.
 func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
 
-// AppendArray appends the array in Postgres's binary form: one dimension, counted from 1.
+// AppendArray appends the array in Postgres's binary form: one dimension, lower bound 1.
 func (l *arrayParameter[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
 	if element != l.element {
 		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
@@ -122,7 +122,7 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
-// RegisterArrays makes a connection with this type map accept Arrays as parameters.
+// RegisterArrays lets connections with this type map accept Arrays as parameters.
 func RegisterArrays(m *pgtype.Map) {
 	for element, is := range elementTypes {
 		known, ok := m.TypeForOID(is.array)
@@ -133,8 +133,7 @@ func RegisterArrays(m *pgtype.Map) {
 	}
 }
 
-// arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode
-// itself.
+// arrayCodec is pgx's codec, except that an arrayAppender encodes itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
 	element elementType

@@ -1,6 +1,5 @@
-// Package columns makes SQL and parameters of the columns that the types of package store list:
-// SELECT lists and what their rows are scanned into, INSERTs, and array parameters in Postgres's
-// binary form.
+// Package columns makes SQL and parameters from the store.Columns of a type: SELECT lists and their
+// scan destinations, INSERTs, and array parameters in Postgres's binary form.
 package columns
 
 import (
@@ -31,8 +30,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns a table. fields are the Columns of its type; read has the SQL of columns that are not
-// read as stored.
+// New returns a table. fields is the method Columns of its type. read maps a column to the SQL
+// expression that reads it; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
@@ -44,8 +43,8 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// AsRefusals returns the table of refusals, which are read as sends. A column that refusals do not
-// have is read as by read, else as its zero value.
+// AsRefusals returns the table refusals with the columns of t, so that both can be read together. A
+// column that refusals lack is read by the expression in read, else as its zero value.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -57,7 +56,7 @@ func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	return t
 }
 
-// zeroSQL has the zero value of each type as SQL.
+// zeroSQL maps each type to its zero value in SQL.
 var zeroSQL = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Boolean: "false",
 	Instant: "CAST(NULL AS timestamptz)",
 	UUID:    "CAST(NULL AS uuid)"}
@@ -122,8 +121,8 @@ func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]an
 		", @") + ")", args
 }
 
-// EraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT
-// writes; @empty is no bytes.
+// EraseSQL returns the SET list with which an erasure empties the personal columns that have a flag
+// of by. Its parameter @empty is an empty byte string.
 func (t Table[T]) EraseSQL(by store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
@@ -150,7 +149,7 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	return list
 }
 
-// elementTypeOf returns the type in Postgres of a field, by the field's address.
+// elementTypeOf returns the Postgres type of a field, given its address.
 func elementTypeOf(field any) elementType {
 	switch field.(type) {
 	case *time.Time:
@@ -169,7 +168,7 @@ func elementTypeOf(field any) elementType {
 	return Text
 }
 
-// scanDestination returns what to scan a field's column into.
+// scanDestination returns the destination to scan a field's column into.
 func scanDestination(c store.Column) any {
 	if _, isID := c.Field.(*uuid.UUID); isID && c.Flags&store.NullableColumn == 0 {
 		return c.Field

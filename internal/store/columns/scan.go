@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// ScannerFor returns what to scan a column into a variable, given by its address. Of the zero value where
-// the column may be NULL: a time, which is a timestamptz or µs since 1970, a recipient's hash, also
-// of an empty value, and a UUID. A duration is a number of µs, and names are joined by commas.
+// ScannerFor returns the destination that scans a column into a variable, given its address. NULL
+// gives the zero time, hash or UUID. A time is a timestamptz or µs since 1970, a duration a number
+// of µs, a []string a text with commas between its elements. An empty value gives the zero hash.
 func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
@@ -23,7 +23,7 @@ func ScannerFor(variable any) any {
 	return variable
 }
 
-// fieldScanner is a variable that is not scanned as it is stored.
+// fieldScanner scans a column into a variable of another type than the column has.
 type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.
@@ -79,8 +79,8 @@ func (f fieldScanner) Scan(src any) (err error) {
 	return fmt.Errorf("store: a column is %T, which is not scanned into %T", src, f.to)
 }
 
-// parseChecks reads the checks of a verification: pairs of an instant, in µs since 1970, and a
-// network, "1919191919191919 192.0.2.0/24", with commas between them. NULL is none.
+// parseChecks parses the column checks. A check is an instant in µs since 1970, a space and a
+// network, as "1919191919191919 192.0.2.0/24"; commas separate checks.
 func parseChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string
@@ -95,12 +95,12 @@ func parseChecks(text string) (list []store.Check, err error) {
 	return list, nil
 }
 
-// AppendCheck appends a check as parseChecks reads it.
+// AppendCheck appends a check in the format of parseChecks.
 func AppendCheck(buf []byte, c store.Check) []byte {
 	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
 }
 
-// NullIfZero returns nil, which is NULL, for the zero value, else x.
+// NullIfZero returns nil (NULL) for the zero value, else x.
 func NullIfZero[T comparable](x T) any {
 	var zero T
 	if x == zero {

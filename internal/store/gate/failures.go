@@ -18,16 +18,16 @@ const (
 )
 
 // The bound on failed checks in a row: at most ConsecutiveFailureLimit checks may fail with no right code between
-// them, in any ConsecutiveFailureWindow, of all classes together (NIST SP 800-63B). So guessing a few codes each
-// day does not go on for ever.
+// them, in any ConsecutiveFailureWindow, of all classes together (NIST SP 800-63B). This stops an
+// attacker who guesses a few codes each day.
 const (
 	ConsecutiveFailureLimit  = 100
 	ConsecutiveFailureWindow = 30 * 24 * time.Hour
 )
 
-// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of
-// all classes; now is on the database's clock. The caller writes the check if it is Counted, and
-// the approval and the event if it is Approved. Errors: those of Judge.
+// DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
+// classes; now is on the database's clock. The caller writes a Counted check, with its approval and
+// event. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
@@ -48,9 +48,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, err
 }
 
-// LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all
-// classes. Wait is the longer wait of the two bounds (in a day, and in a row), and Failures are
-// those that this bound counts.
+// LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.
+// Of the two bounds (in a day, and in a row), the one with the longer wait gives Wait and Failures.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	var last time.Time // when the newest right code was entered, which ends a row
 	for _, t := range all {
@@ -77,9 +76,9 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	return inDay
 }
 
-// failureTimes returns the times of a verification's failed checks, without those that were forgiven.
-// Of an approved verification, the last check is left out, for it succeeded. If an erasure removed
-// the times, the failures count from the expiry.
+// failureTimes returns the times of a verification's failed checks, without the forgiven ones and
+// without the right check that approved it. If an erasure removed the times, the failures count
+// from the expiry.
 func failureTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
@@ -95,7 +94,8 @@ func failureTimes(t store.Verification) (failed []time.Time) {
 	return failed
 }
 
-// waitUntilBelow returns the wait until fewer than limit of the failures count; 0 if fewer count now.
+// waitUntilBelow returns the wait until fewer than limit of the failures are in the window; 0 if
+// fewer are in it now.
 func waitUntilBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
 	if len(failed) < limit {
 		return 0

@@ -8,15 +8,15 @@ import (
 	"sendcode/quota"
 )
 
-// HistoryQuery asks for the rows of a recipient that count.
+// HistoryQuery selects the rows of a History.
 type HistoryQuery struct {
 	store.Bucket
-	Counting time.Duration // how old the bucket's counted sends are at most, on the database's clock; 0: none are read
-	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
+	Counting time.Duration // largest age of the bucket's counted sends, on the database's clock; 0: none are read
+	Rejected time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
 }
 
-// History is the rows that the database has of a recipient, at an instant. It takes no lock, so a
-// Begin may add a send right after it.
+// History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a send
+// right after it.
 type History struct {
 	Past       []PastSend // the bucket's counted sends
 	Rejections []PastSend // the recipient's rejected sends, of all purposes
@@ -35,7 +35,7 @@ func (h History) Sends(within time.Duration, clock string, at time.Time) []quota
 	return EventsBefore(h.Past, within, clock, at, h.Now)
 }
 
-// SendsOf is Sends of the named verifications alone.
+// SendsOf is Sends, for sends of the given verifications (IDs) alone.
 func (h History) SendsOf(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
 	rows := slices.DeleteFunc(slices.Clone(h.Past),
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) })

@@ -21,9 +21,8 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (store.BeginAnswer, error) { return begin(q, in) })
 }
 
-// begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row
-// already, it decides nothing and returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest
-// if that row is another recipient's.
+// begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
+// returns gate.AnswerRepeated. Errors: ErrDrift, and those of AnswerRepeated.
 func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
@@ -50,7 +49,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	return r.BeginAnswer, writeAdmitted(q, r)
 }
 
-// readFacts reads the rows by which the gate decides an intent.
+// readFacts reads the rows that the gate needs to decide an intent.
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
@@ -76,9 +75,9 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verification with the ID that the intent names, or, if it has a
-// HolderToJoin, those of the recipient's recent sends, also of other holders. The gate chooses
-// among them. It returns nil if the intent has neither, or if there is none.
+// candidates returns the verifications among which the gate chooses one to join: the one that
+// Intent.Join names or, if there is a HolderToJoin, those of the recipient's recent sends, of all
+// holders.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":

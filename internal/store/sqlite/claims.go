@@ -56,7 +56,7 @@ func (s *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error
 	})
 }
 
-// sendAndVerification returns a send and its verification; zero what there is not.
+// sendAndVerification returns a send and its verification. A missing one is zero, without an error.
 func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
 	if send, err = q.Send(id); err == nil {
 		v, err = q.Verification(send.VerificationID)

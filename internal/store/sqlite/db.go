@@ -56,8 +56,8 @@ func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.
 	return n, rows.Err()
 }
 
-// toDriverArgs returns the parameters as the driver takes them, with now for @now: instants and
-// durations as numbers of µs, lists as JSON.
+// toDriverArgs converts parameters to those of the driver: instants and durations to numbers of µs,
+// lists to JSON. It adds now as @now.
 func toDriverArgs(params sqldb.Args, now time.Time) []any {
 	args := append(make([]any, 0, len(params)+1), sql.Named("now", now.UnixMicro()))
 	for name, v := range params {

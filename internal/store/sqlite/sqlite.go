@@ -1,4 +1,5 @@
-// Package sqlite is the store in one file, for one process.
+// Package sqlite is the store in one SQLite file, for one process: the connections, and the
+// statements of each send.
 package sqlite
 
 import (
@@ -22,7 +23,7 @@ import (
 	"sendcode/migrations"
 )
 
-// Migrate brings the schema up to date, as postgres.Migrate does.
+// Migrate applies the missing migrations; see migrations.Migrate for its errors.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
@@ -70,8 +71,8 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	return New(writer, reader, now), nil
 }
 
-// New returns the store on two pools with its schema, which may be the same one. writer has one
-// connection, whose transactions are IMMEDIATE. now is the store's clock.
+// New returns the store on two pools, which may be the same one. The schema must exist. writer has
+// one connection and IMMEDIATE transactions. now is the database's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -117,11 +118,10 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its
-// end, which takes milliseconds, so that its outcome is known. Writes that come while a transaction
-// is under way share the next one, in the order of their arrival: each sees the rows of those
-// before it, and has its own time. If f fails, only its own changes are undone. A method needs
-// nothing but Write, or sqldb.Writing, to share commits with all others.
+// Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
+// its end, which takes milliseconds. Writes that arrive while a transaction is under way share the
+// next one, in the order of their arrival. Each sees the rows of the ones before it, and has its
+// own time. If f fails, only its own changes are undone.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
 	return err
@@ -141,8 +141,8 @@ func (s *DB) writeBatch(writes []*queuedWrite) {
 	}
 }
 
-// writeInTransaction runs writes in a transaction and commits it. failures are those of single
-// writes, err is that of all others.
+// writeInTransaction runs writes in a transaction and commits it. failures has the error of each
+// failed write; err is the error of all others.
 func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
@@ -165,9 +165,9 @@ func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err er
 	return failures, commitError(tx.Commit())
 }
 
-// writeShared runs a write within a transaction with others. failure is that of the write, whose
-// changes are undone. err means that the whole transaction is lost: SQLite itself rolls it back if
-// the disk is full or fails.
+// writeShared runs a write in a transaction that it shares with others. failure is the error of the
+// write; its changes are undone. err means that the whole transaction is lost: SQLite itself rolls
+// it back if the disk is full or fails.
 func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error) (failure, err error) {
 	q := s.tx(ctx, tx)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -182,8 +182,8 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	return failure, nil
 }
 
-// commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless
-// it surely was not committed.
+// commitError wraps the error of a COMMIT in fault.Unavailable and, if the transaction may have been
+// committed, also in fault.Uncertain.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
 		return store.WrapUnavailable(sqliteCause(err))
@@ -194,8 +194,8 @@ func commitError(err error) error {
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.PerDatabase. SQLite stores no counts; the empty transaction only
-// reports whether the store can write.
+// CountHours implements sqldb.PerDatabase. SQLite stores no counts. The empty transaction returns
+// an error if the store cannot write.
 func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
 	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }
