@@ -20,7 +20,7 @@ import (
 
 // hookCodes are the use cases behind hooks. Implementation: verification.Service.
 type hookCodes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
@@ -53,7 +53,7 @@ func (h *authHooks) receive(c echo.Context) error {
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readReport(c.Request(), hooks.MaxBody)
+	body, err := readBody(c.Request(), hooks.MaxBody)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (h *authHooks) receive(c echo.Context) error {
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	var sent []verification.Answer
 	var caller verification.Caller
-	for _, ask := range h.asks(ctx, hook, r) {
+	for _, ask := range h.codeRequests(ctx, hook, r) {
 		caller = ask.Caller
-		answer, err := h.sendOnce(ctx, ask)
+		answer, err := h.sendRetryingBusy(ctx, ask)
 		if err == nil && answer.Admitted {
 			requestid.AddLogAttrs(ctx, slog.String("send", answer.View.Send.ID))
 			sent = append(sent, answer)
@@ -98,7 +98,7 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 		}
 		if err != nil {
 			server.LogFailure(ctx, h.logger, err)
-			return forPersons(server.ProblemOf(err))
+			return problemForPerson(server.ProblemOf(err))
 		}
 		return &server.Problem{Kind: server.QuotaExceeded,
 			Detail: "The next code can be sent in " + server.InWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
@@ -106,13 +106,13 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	return nil
 }
 
-// asks returns the requests for codes that a hook's request makes: of a stranger, each with its own
+// codeRequests returns the requests for codes that a hook's request makes: of a stranger, each with its own
 // idempotency key. What a rule would refuse now comes first, so that nothing is sent in vain.
-func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Ask) {
-	caller := verification.Caller{App: hook.App, Kind: verification.Secret, IP: r.IP, Stranger: true}
+func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Request) {
+	caller := verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true}
 	refused := map[string]int{}
 	for i, m := range r.Messages {
-		ask := verification.Ask{
+		ask := verification.Request{
 			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL,
 			// no header of a request may have a space in it
@@ -125,19 +125,19 @@ func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b verification.Ask) int { return refused[b.Key] - refused[a.Key] })
+	slices.SortStableFunc(all, func(a, b verification.Request) int { return refused[b.Key] - refused[a.Key] })
 	return all
 }
 
 const (
-	busyFor   = 3 * time.Second // less than the servers wait for an answer
-	busyEvery = 100 * time.Millisecond
+	busyTimeout       = 3 * time.Second // less than the servers wait for an answer
+	busyRetryInterval = 100 * time.Millisecond
 )
 
-// sendOnce asks for a code. If a repetition finds the first request under way, it waits for that
+// sendRetryingBusy asks for a code. If a repetition finds the first request under way, it waits for that
 // one's answer.
-func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
-	for until := time.Now().Add(busyFor); ; {
+func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
+	for until := time.Now().Add(busyTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)
 		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
 			return answer, err
@@ -145,13 +145,13 @@ func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verific
 		select {
 		case <-ctx.Done():
 			return answer, err
-		case <-time.After(busyEvery):
+		case <-time.After(busyRetryInterval):
 		}
 	}
 }
 
-// forPersons returns the problem with the detail that a person may read.
-func forPersons(p *server.Problem) *server.Problem {
+// problemForPerson returns the problem with the detail that a person may read.
+func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug {
 		return p
 	}

@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSON(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
+			return writeJSONWithQuota(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err

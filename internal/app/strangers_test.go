@@ -645,8 +645,8 @@ var refusedWith = map[string]string{
 	"fault.Uncertain":      "unavailable",
 	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable",
 	"admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
-	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
-	"verification.ErrCallerChecks": "caller-checks",
+	"verification.ErrBusy": "conflict", "verification.ErrKeyReused": "idempotency-key-reused",
+	"verification.ErrCallerCode": "caller-checks",
 	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
 	"context.Canceled": "unavailable",
 }

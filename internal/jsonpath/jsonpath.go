@@ -14,15 +14,15 @@ type Path []string
 
 // The bounds of a path.
 const (
-	maxSteps = 32
-	maxStep  = 64
+	maxSteps      = 32
+	maxStepLength = 64
 )
 
 // Parse parses a path. The error is the end of a sentence.
 func Parse(text string) (Path, error) {
 	parts := strings.Split(text, ".")
 	for _, p := range parts {
-		if p == "" || len(p) > maxStep || len(parts) > maxSteps {
+		if p == "" || len(p) > maxStepLength || len(parts) > maxSteps {
 			return nil, errors.New("is no path such as data.to.0")
 		}
 	}
@@ -60,8 +60,8 @@ func (p Path) Find(value any) any {
 	return value
 }
 
-// Text returns a string, number or boolean as text; false for other values.
-func Text(value any) (string, bool) {
+// ScalarText returns a string, number or boolean as text; false for other values.
+func ScalarText(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
 		return v, true

@@ -141,7 +141,7 @@ var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.
 // its own.
 func timeSpanKey(r quota.Rule) string {
 	switch {
-	case r.Name == verification.CarrierRule:
+	case r.Name == verification.CarrierRuleName:
 		return "CarrierRule"
 	case r.Days == 1:
 		return "Today"

@@ -28,8 +28,8 @@ const Life = 5 * time.Minute
 // issuer is the claim iss of every proof.
 const issuer = "sendcode"
 
-// label separates the seeds of these keys from all other keys of the ring.
-const label = "proof ed25519"
+// seedLabel separates the seeds of these keys from all other keys of the ring.
+const seedLabel = "proof ed25519"
 
 // Claims are what a proof states.
 type Claims struct {
@@ -65,7 +65,7 @@ func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	if known, ok := s.keys.Load(id); ok {
 		return known.(ed25519.PrivateKey), nil
 	}
-	seed, err := s.ring.Subkey(id, label)
+	seed, err := s.ring.Subkey(id, seedLabel)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// plan describes a country's phone numbers for an input that formats them while they are typed.
+// numberPlan describes a country's phone numbers for an input that formats them while they are typed.
 // Only Parse decides what is valid.
-type plan struct {
+type numberPlan struct {
 	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
 	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
 	Example string // as ExampleNumber
@@ -32,11 +32,11 @@ type grouping struct {
 	Abroad        string // after the country code
 }
 
-// Plans returns the plans of all Countries by country, and their shared parts by country code.
-func Plans() (countries map[string]plan, codes map[string]callingCodePlan) {
-	countries, codes = map[string]plan{}, map[string]callingCodePlan{}
+// NumberPlans returns the plans of all Countries by country, and their shared parts by country code.
+func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCodePlan) {
+	countries, codes = map[string]numberPlan{}, map[string]callingCodePlan{}
 	for _, country := range Countries() {
-		countries[country] = plan{
+		countries[country] = numberPlan{
 			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
 			Example: ExampleNumber(country),
 		}
@@ -69,7 +69,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
 			g.LeadingDigits = leading[len(leading)-1] // the most exact one
 		}
-		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
+		if rule := f.GetNationalPrefixFormattingRule(); digitPattern.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
 		}
 		if g.Abroad = g.Short; abroad[formatKey(f)] != "" {
@@ -86,25 +86,25 @@ func formatKey(f *phonenumbers.NumberFormat) string {
 }
 
 var (
-	digitsIn        = regexp.MustCompile(`[0-9]`)
-	characterClass  = regexp.MustCompile(`\[[^\]]*\]`)
-	groupIn         = regexp.MustCompile(`\$([1-9])`)
-	templatePattern = regexp.MustCompile(`^[# ()./-]+$`)
+	digitPattern          = regexp.MustCompile(`[0-9]`)
+	characterClassPattern = regexp.MustCompile(`\[[^\]]*\]`)
+	groupReferencePattern = regexp.MustCompile(`\$([1-9])`)
+	templatePattern       = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
 // templateOf returns the longest number that matches a pattern, in its format and with # for each
 // digit; empty if none can be typed.
 func templateOf(pattern, format string) string {
-	fits, err := regexp.Compile("^(?:" + characterClass.ReplaceAllString(pattern, `\d`) + ")")
+	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {
 		return ""
 	}
-	longest := fits.FindString(strings.Repeat("9", maxDigits))
+	longest := fits.FindString(strings.Repeat("9", maxPhoneDigits))
 	if longest == "" {
 		return ""
 	}
-	out := fits.ReplaceAllString(longest, groupIn.ReplaceAllString(format, "$${$1}"))
-	if out = digitsIn.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
+	out := fits.ReplaceAllString(longest, groupReferencePattern.ReplaceAllString(format, "$${$1}"))
+	if out = digitPattern.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
 		return ""
 	}
 	return out

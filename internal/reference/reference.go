@@ -45,7 +45,7 @@ func render(specification []byte) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf,
+		"text": renderParagraphs, "code": server.Code, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
 		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
@@ -59,9 +59,9 @@ func render(specification []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// paragraphs returns a description as HTML: paragraphs between empty lines, with what stands
+// renderParagraphs returns a description as HTML: paragraphs between empty lines, with what stands
 // between backticks as code.
-func paragraphs(text string) template.HTML {
+func renderParagraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if p != "" {
@@ -71,11 +71,11 @@ func paragraphs(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// kindsOf returns the kinds of problems with a status.
-func kindsOf(status string) []server.ProblemKind {
+// problemKindsOf returns the kinds of problems with a status.
+func problemKindsOf(status string) []server.ProblemKind {
 	return slices.DeleteFunc(server.ProblemKinds(),
 		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })
 }
 
-// last returns the last segment of a reference such as #/components/schemas/Send.
-func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+// lastSegment returns the last segment of a reference such as #/components/schemas/Send.
+func lastSegment(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

@@ -114,7 +114,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
 		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
-		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
+		r.WantError(r.SendError(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("erase done")
 	})
 }
@@ -153,7 +153,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		late := r.SendTo("late@example.com")
 		r.Sleep(8*time.Minute + time.Second)
 		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
-		callers := r.SendTo("caller@example.com", func(a *verification.Ask) { a.Code = "123456" })
+		callers := r.SendTo("caller@example.com", func(a *verification.Request) { a.Code = "123456" })
 		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
 		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
 	})

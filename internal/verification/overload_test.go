@@ -19,8 +19,8 @@ func overloaded(err error) bool {
 // it does not show. A browser that names a verification or has tokens may be a known one.
 func TestASendIsRefusedUnparsed(t *testing.T) {
 	browser, stranger := vtest.By(vtest.Browser),
-		vtest.By(verification.Caller{App: vtest.BackEnd.App, Kind: verification.Secret, Stranger: true})
-	known := func(a *verification.Ask) { a.Known = []string{"a token"} }
+		vtest.By(verification.Caller{App: vtest.BackEnd.App, Kind: verification.BackEnd, Stranger: true})
+	known := func(a *verification.Request) { a.Known = []string{"a token"} }
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		refused := func(o ...vtest.Option) bool { return overloaded(r.SendError(vtest.AskFor("no address", o...))) }
 		r.Want("refused of none", []bool{refused(browser), refused(stranger), r.Svc.SendsOverloaded() != nil},

@@ -48,7 +48,7 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 							r.LoseLimiter()
 						}
 						n := 0
-						ask := func(c verification.Caller) verification.Ask {
+						ask := func(c verification.Caller) verification.Request {
 							n++
 							if scope == quota.Country || scope == quota.Prefix {
 								text := vtest.TextTo(vtest.NthNumber(n))
