@@ -647,7 +647,7 @@ var refusedWith = map[string]string{
 	"admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
 	"verification.ErrBusy": "conflict", "verification.ErrKeyReused": "idempotency-key-reused",
 	"verification.ErrCallerCode": "caller-checks",
-	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
+	"redemption.ErrRedeemed":     "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
 	"context.Canceled": "unavailable",
 }
 
