@@ -94,7 +94,7 @@ type route struct {
 	scope          Scope
 	handler        handler
 	secret         string // what only secret keys may do there; empty: public keys may as well
-	notFoundDetail string // detail where what is asked for does not exist
+	notFoundDetail string // detail of a 404
 	// the error with which each request is refused in an overload, before its key and body are
 	// read; may be nil
 	overloaded func(Codes) error

@@ -45,9 +45,9 @@ func NewHooks(all []hooks.Hook, codes hookCodes, logger *slog.Logger) *authHooks
 // Register adds the route.
 func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
-// receive handles POST /v1/hooks/{name}. Whatever a person should read is answered with the status
-// 200, since the servers repeat other answers at once and then show none of them. A request that is
-// not the server's, or not of its form, is a problem.
+// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200:
+// after any other status an auth server repeats the request at once, and then shows no answer. A
+// forged or malformed request gets a problem.
 func (h *authHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
@@ -77,8 +77,9 @@ func (h *authHooks) receive(c echo.Context) error {
 	return c.JSON(http.StatusOK, hook.Done())
 }
 
-// send has all messages of a request sent, or none that is not under way yet. It returns the
-// problem whose detail the person may read, or nil.
+// send sends the messages of a request. If one is not admitted, it stops, cancels the verifications
+// of the earlier ones, and returns the problem, whose detail the person may read. Else it returns
+// nil.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	var sent []verification.Answer
 	var caller verification.Caller
@@ -106,8 +107,9 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	return nil
 }
 
-// codeRequests returns the requests for codes that a hook's request makes: of a stranger, each with its own
-// idempotency key. What a rule would refuse now comes first, so that nothing is sent in vain.
+// codeRequests returns the requests for codes that a hook's request makes: of a stranger, each with
+// its own idempotency key. A request that a rule would refuse now comes first, so that nothing is
+// sent in vain.
 func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Request) {
 	caller := verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true}
 	refused := map[string]int{}
@@ -115,7 +117,7 @@ func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.R
 		ask := verification.Request{
 			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL,
-			// no header of a request may have a space in it
+			// with a space, so that no Idempotency-Key header can equal it
 			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 		}
 		if all = append(all, ask); len(r.Messages) > 1 {
@@ -134,8 +136,8 @@ const (
 	busyRetryInterval = 100 * time.Millisecond
 )
 
-// sendRetryingBusy asks for a code. If a repetition finds the first request under way, it waits for that
-// one's answer.
+// sendRetryingBusy requests a code. While an earlier request with the same key is under way, it
+// tries again, for at most busyTimeout.
 func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	for until := time.Now().Add(busyTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)

@@ -55,7 +55,7 @@ func (k Keys) keyFor(presented string) (found *Key) {
 }
 
 // authenticate finds the API key of a request and lets the route's handler answer its caller. In an
-// overload it refuses the request before that, since then what a refusal costs is taken from those
+// overload it refuses the request before it reads the key: then refusals leave more time to those
 // that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
 // scope, if the route is for secret keys only, if a browser's key comes from another origin or too
 // often, if a page sends a secret key, or if a generated key comes from elsewhere.

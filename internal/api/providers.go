@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Ingester records what a provider reports. Implementation: *reports.Providers.
+// eventIngester records the events that a provider reports. Implementation: *reports.Providers.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
@@ -30,8 +30,8 @@ type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// replayRule admits each signature once. Its window covers the accepted age, clocks of providers that
-// are ahead, and replicas whose clocks differ by a minute.
+// replayRule admits each signature once. Its window covers the accepted age, clocks of providers
+// that are ahead, and replicas whose clocks differ by a minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
 // providerEvents serves /v1/events, where mail providers report what became of mails.
@@ -81,7 +81,8 @@ func ProviderOutcomes() []string {
 	return all
 }
 
-// readBody returns the body of a request that may have so many bytes. Error: a *server.Problem.
+// readBody returns the body of a request, of at most the given number of bytes. Error: a
+// *server.Problem.
 func readBody(r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
@@ -96,7 +97,7 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 
 // receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
-// database is away it answers 503, so that the provider does.
+// database is away it answers 503, so that the provider sends it again.
 func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
@@ -135,7 +136,7 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied one an attacker could send any event. A repetition is no error,
-// so that a provider whose first answer was lost does not go on.
+// so that a provider whose first answer was lost stops sending it.
 func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event) error {
 	signature := source.ReplayKey(body)

@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/sns"
 )
 
-// subscriptionConfirmer asks whether an administrator accepted a topic's subscription. Implementation:
-// *support.Desk.
+// subscriptionConfirmer asks whether an administrator accepted a topic's subscription.
+// Implementation: *support.Desk.
 type subscriptionConfirmer interface {
 	ConfirmSubscription(ctx context.Context, provider string,
 		confirm func(context.Context) error) (accepted bool, err error)

@@ -65,7 +65,7 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
 
-// parseSendRequest returns the request for a code that the body and the headers make.
+// parseSendRequest returns the request for a code from the body and the headers.
 func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Request, error) {
 	ask := verification.Request{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,

@@ -25,8 +25,8 @@ func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
 	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }
 
-// deriveCharacters takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that would make
-// some characters more likely, so all codes are equally likely.
+// deriveCharacters takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that
+// would make some characters more likely, so all codes are equally likely.
 func deriveCharacters(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)

@@ -11,7 +11,7 @@ import (
 // maxPastedLength bounds the text that Find searches, in bytes: a long text message.
 const maxPastedLength = 2000
 
-// The words of a text that may be a code or a part of one, by alphabet. Find skips a word with
+// Patterns of words that may be a code or a part of one, by alphabet. Find skips a word with
 // letters that no code has, such as BOX.
 var (
 	digitWords = regexp.MustCompile(`\p{Nd}+`)

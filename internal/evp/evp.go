@@ -30,14 +30,14 @@ import (
 
 // Bounds of a token.
 const (
-	maxTokenAge    = 5 * time.Minute        // from the field's look-up to the form's post
-	maxClockSkew   = time.Minute            // of the browser's and the issuer's clocks
+	maxTokenAge    = 5 * time.Minute        // from the issue to the form's submission
+	maxClockSkew   = time.Minute            // how far the clocks of browser and issuer may be ahead
 	maxTokenLength = 8 << 10                // bytes; a token with two RSA keys of 4,096 bits has some 2,500
-	maxIssuerWait  = 300 * time.Millisecond // of Verify for the issuer; a look-up that takes longer serves later tokens
+	maxIssuerWait  = 300 * time.Millisecond // how long Verify waits for the issuer; a slower look-up serves later tokens
 )
 
-// signatureAlgorithms are those that Chromium signs with and accepts. RFC 9864 calls EdDSA of this curve
-// Ed25519, which go-jose does not know yet.
+// signatureAlgorithms are the algorithms that Chromium signs with and accepts. RFC 9864 renames
+// EdDSA of this curve to Ed25519, which go-jose does not know yet.
 var signatureAlgorithms = []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256, jose.RS256}
 
 // ErrInvalid says that a token proves nothing. Its text has the reason, and nothing of the token.
@@ -47,14 +47,15 @@ func tokenError(why string) error { return fmt.Errorf("%w: %s", ErrInvalid, why)
 
 // Expected is what a token must say.
 type Expected struct {
-	// Origin is the page's, "https://codes.example". It must not come from the request: another
-	// site, which has tokens for its own origin, could name itself there.
+	// Origin is the origin of the page, "https://codes.example". It must not come from the request:
+	// another site, which has tokens for its own origin, could name itself there.
 	Origin  string
-	Nonce   string // of this browser's page
+	Nonce   string // of the page in this browser
 	Address recipient.Recipient
 }
 
-// claims are those of the issuer and those of the browser. Times are in seconds since 1970.
+// claims are the claims of both JWTs, the issuer's and the browser's. Times are in seconds since
+// 1970.
 type claims struct {
 	IssuedAt int64  `json:"iat"`
 	Expires  *int64 `json:"exp"` // optional
@@ -97,7 +98,7 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 		return "", tokenError("sd_hash")
 	case !v.isCurrent(binding) || !v.isCurrent(said):
 		return "", tokenError("iat")
-	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // a private address is another one
+	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // an issuer's private alias is another address
 		return "", tokenError("email")
 	case !hasValidSignature(inner, said.Confirmation.Key): // before anything is fetched
 		return "", tokenError("key binding")
@@ -135,7 +136,8 @@ func parseJWT(text, typ string) (said claims, parsed *jose.JSONWebSignature, err
 	return said, parsed, nil
 }
 
-// hasValidSignature reports whether a signature is right. Keys with which verifying takes long are refused.
+// hasValidSignature reports whether the key made the signature. It refuses keys that make verifying
+// slow.
 func hasValidSignature(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
 	usable := false
 	switch key := by.Key.(type) {
@@ -153,7 +155,7 @@ func hasValidSignature(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
 	return false
 }
 
-// isCurrent reports whether a JWT was issued lately and has not expired.
+// isCurrent reports whether a JWT was issued at most maxTokenAge ago and has not expired.
 func (v *Verifier) isCurrent(c claims) bool {
 	now := v.Now()
 	age := now.Sub(time.Unix(c.IssuedAt, 0))

@@ -14,10 +14,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Bounds of look-ups, which anybody can cause for a domain of their own.
+// Bounds of look-ups. Anyone can cause one, for a domain of their own.
 const (
 	cacheFor         = 10 * time.Minute
-	cacheFailureFor  = time.Minute // no issuer, or one that is away
+	cacheFailureFor  = time.Minute // of a domain without an issuer, or whose issuer does not answer
 	lookUpTimeout    = 5 * time.Second
 	maxDocumentSize  = 64 << 10 // bytes
 	maxKeysTried     = 4        // of one ID, with which a signature is verified
@@ -40,7 +40,7 @@ type Verifier struct {
 	underWay int
 }
 
-// cachedIssuer is what is known of a domain once ready is closed: its issuer, or why there is none.
+// cachedIssuer is a domain's issuer, or why there is none. It may be read once ready is closed.
 type cachedIssuer struct {
 	ready chan struct{}
 	host  string
@@ -49,8 +49,8 @@ type cachedIssuer struct {
 	until time.Time // zero: not ready
 }
 
-// issuerOf returns the issuer of a domain. It waits for a look-up until ctx ends; the look-up goes
-// on, and others wait for the same one.
+// issuerOf returns the issuer of a domain. It waits for the look-up until ctx ends; the look-up
+// then goes on, for later callers.
 func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, error) {
 	e := v.findOrLookUp(domain)
 	if e == nil {
@@ -64,8 +64,8 @@ func (v *Verifier) issuerOf(ctx context.Context, domain string) (*cachedIssuer, 
 	}
 }
 
-// findOrLookUp returns the entry of a domain. It starts a look-up if there is none that holds, and
-// returns nil if too many are under way.
+// findOrLookUp returns the cached issuer of a domain. If there is none, or if it has expired, it
+// starts a look-up. It returns nil if too many look-ups are under way.
 func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -76,7 +76,7 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 		return nil
 	}
 	if len(v.known) >= maxCachedDomains || v.known == nil {
-		v.known = map[string]*cachedIssuer{} // those under way are only asked for again
+		v.known = map[string]*cachedIssuer{} // a look-up under way is then only repeated
 	}
 	e := &cachedIssuer{ready: make(chan struct{})}
 	v.known[domain] = e

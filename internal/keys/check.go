@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// checkValueLabel is the label of check values, which are derived for nothing else.
+// checkValueLabel is the label with which check values are derived, and nothing else.
 const checkValueLabel = "key check"
 
 // IndexKeyCheck is the name of the index key's check value.
@@ -15,10 +15,10 @@ const IndexKeyCheck = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// CheckValues returns a check value for each key, by which the database knows whether a process has the
-// keys that its rows were written with. Equal keys have equal values. A key cannot be found by its
-// value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under the
-// index key, or a sub-key of the ring's key that is used for nothing else.
+// CheckValues returns a check value for each key, by which the database knows whether a process has
+// the keys that its rows were written with. Equal keys have equal values. A key cannot be found by
+// its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
+// the index key, or a sub-key of the ring's key that is used for nothing else.
 func (k Vault) CheckValues() store.KeyChecks {
 	all := store.KeyChecks{}
 	if len(k.IndexKey) > 0 {
@@ -26,7 +26,7 @@ func (k Vault) CheckValues() store.KeyChecks {
 		all[IndexKeyCheck] = value[:]
 	}
 	for _, id := range k.Ring.IDs() {
-		all[ringKeyCheckPrefix+id], _ = k.Ring.Subkey(id, checkValueLabel) // fails for an ID alone that is not on the ring
+		all[ringKeyCheckPrefix+id], _ = k.Ring.Subkey(id, checkValueLabel) // fails only for an ID that is not on the ring
 	}
 	return all
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// minKeyLength is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section
-// 3).
+// minKeyLength is the least length of a key in bytes: the size of the hash that uses it (RFC 2104
+// section 3).
 const minKeyLength = 32
 
 const maxIDLength = 16

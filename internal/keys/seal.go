@@ -9,8 +9,8 @@ import (
 // sealVersion is the first byte of sealed data, so that the format can change.
 const sealVersion = 1
 
-// errCannotOpen says that data cannot be opened: they were damaged or never sealed, or the label or the
-// additional data differ.
+// errCannotOpen says that data cannot be opened: they were damaged or never sealed, or the label or
+// the additional data differ.
 var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is

@@ -64,8 +64,8 @@ func isPublishedExample(encoded string) bool {
 	}, plain)
 }
 
-// isPrintableText reports whether the key is printable text, such as a passphrase or a hexadecimal key that
-// was encoded again.
+// isPrintableText reports whether the key is printable text, such as a passphrase or a hexadecimal
+// key that was encoded again.
 func isPrintableText(secret []byte) bool {
 	if !utf8.Valid(secret) {
 		return false

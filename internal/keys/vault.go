@@ -32,7 +32,7 @@ const (
 // spelling that was typed, only the holder of that spelling may resend it, and a proof is valid
 // only for that spelling.
 type Vault struct {
-	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
+	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
@@ -74,15 +74,15 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// SealKnownToken returns the token of a browser in which the code of a verification was entered; address
-// is its AddressHashOf. It fails if the ring has no key.
+// SealKnownToken returns the token of a browser in which the code of a verification was entered;
+// address is the AddressHashOf of the verification. It fails if the ring has no key.
 func (k Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
 	sealed, err := k.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnownToken returns the verification that a known browser's token names. It fails if the token is
-// not of this app and address, or if its key is not in the ring.
+// OpenKnownToken returns the verification that a known browser's token names. It fails if the token
+// is not of this app and address, or if its key is not in the ring.
 func (k Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -119,7 +119,7 @@ func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error)
 	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// What a sealed code begins with.
+// First character of a caller's sealed code: whether its message tells how long the code is good.
 const timedPrefix, untimedPrefix = "t", "u"
 
 // Code returns the code of work in flight, derived from its verification or decrypted, and whether

@@ -59,8 +59,9 @@ func checkLabels(labels []string, readable string) error {
 	return nil
 }
 
-// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or emoji that UTS 46 allows
-// (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of IDNA 2008.
+// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or emoji that
+// UTS 46 allows (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of
+// IDNA 2008.
 func isForbiddenInDomain(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
@@ -96,8 +97,8 @@ func isSafeLabel(label string) bool {
 	return isUnmistakableCyrillic(label, plain)
 }
 
-// isUnmistakableLatin: ASCII, Latin-1 and Latin Extended-A, without the letters that are easily taken for
-// others.
+// isUnmistakableLatin reports whether r is a letter of ASCII, Latin-1 or Latin Extended-A that is
+// not easily taken for another one.
 func isUnmistakableLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
@@ -117,8 +118,8 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one:
-// "почта" has, "аррӏе" has not.
+// isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin
+// one: "почта" has, "аррӏе" has not.
 func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {

@@ -65,14 +65,15 @@ func checkText(s string) error {
 	return nil
 }
 
-// isControl: C0 (CR, LF and NUL among them), DEL, C1 and the Unicode line breaks.
+// isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
+// Unicode line break.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isInvisible: bidi marks, zero-width characters, soft hyphen, byte order mark, tags, variation
-// selectors, fillers. ZWJ and ZWNJ are among them: a domain that needs one can be written as an
-// A-label.
+// isInvisible reports whether r is a bidi mark, zero-width character, soft hyphen, byte order mark,
+// tag, variation selector or filler. ZWJ and ZWNJ are among them: a domain that needs one can be
+// written as an A-label.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
@@ -131,7 +132,7 @@ func checkLocal(local string) error {
 	return nil
 }
 
-// isAtext is atext of RFC 5322 section 3.2.3.
+// isAtext reports whether r is atext of RFC 5322 section 3.2.3.
 func isAtext(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -150,9 +151,9 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isNonASCIILetterOrDigit reports whether r is a letter, mark or decimal digit of any script. RFC 6531 allows all
-// characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264 section 4.2), by
-// which mail systems choose names.
+// isNonASCIILetterOrDigit reports whether r is a letter, mark or decimal digit beyond ASCII. RFC
+// 6531 allows all characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264
+// section 4.2), by which mail systems choose names.
 func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }

@@ -39,8 +39,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // tagEncoding is Crockford's, without letters that are read as digits.
 var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the hash's first 20 bits as four characters, for eyes to tell two recipients apart
-// whose masks are alike; "" for the zero hash. It proves nothing.
+// Tag returns the hash's first 20 bits as four characters, so that a person can tell apart two
+// recipients with equal masks; "" for the zero hash. It proves nothing.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
@@ -84,7 +84,7 @@ type Folding map[string]FoldRules
 
 // Hashes are the three hashes of a recipient. For a phone number they are equal.
 type Hashes struct {
-	Address Hash // of the very address, in whatever case: Recipient.Hash
+	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
 	// Counted is the hash of the folded spelling, by which events are counted. For the simplest
 	// spelling it is equal to Address, so the counts of that spelling stay when the folding
 	// changes.
@@ -117,7 +117,8 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 	return Hashes{h, hash(counted), hash(mailbox)}
 }
 
-// googleDomains are the domains of Gmail. On both, a local part is the same account, with or without dots.
+// googleDomains are the domains of Gmail. On both, a local part is the same account, with or
+// without dots.
 var googleDomains = []string{"gmail.com", "googlemail.com"}
 
 // foldAddress returns the address without the parts of its local part that rules ignore. Addresses

@@ -10,14 +10,15 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// maxPhoneDigits of an international number, country code included (ITU-T E.164 section 6).
+// maxPhoneDigits is the greatest number of digits of an international number, country code included
+// (ITU-T E.164 section 6).
 const maxPhoneDigits = 15
 
 // minPhoneDigits is the least number of digits of any phone number.
 const minPhoneDigits = 3
 
-// phoneSeparators stand between the digits of a number as people write and copy it, also with an East
-// Asian keyboard.
+// phoneSeparators stand between the digits of a number as people write and copy it, also with an
+// East Asian keyboard.
 const phoneSeparators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
 func parsePhone(raw, country string) (parts, error) {
@@ -67,7 +68,7 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 		return nil, errNoCountryCode
 	}
 	number, err := checkAssigned(phonenumbers.Parse(digits, country))
-	// dialled so in most countries, and meant so in all
+	// 00 is the international prefix of most countries, and understood in all
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return checkAssigned(phonenumbers.Parse("+"+rest, ""))
 	}
@@ -160,8 +161,8 @@ func Countries() []string {
 }
 
 // ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
-// 3456789"; in international form if ParseInCountry could not read the national one; "" if no example is
-// known.
+// 3456789"; in international form if ParseInCountry could not read the national one; "" if no
+// example is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {

@@ -8,18 +8,18 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// numberPlan describes a country's phone numbers for an input that formats them while they are typed.
-// Only Parse decides what is valid.
+// numberPlan describes a country's phone numbers for an input that formats them while they are
+// typed. Only Parse decides what is valid.
 type numberPlan struct {
-	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
-	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
+	Code    string // country code, "49"; several countries may share it
+	Trunk   string // trunk prefix, "0", for calls within the country; empty: none
 	Example string // as ExampleNumber
 }
 
-// callingCodePlan is the part of a Plan that all countries with one country code share.
+// callingCodePlan is the part of the numbering plan that all countries with one country code share.
 type callingCodePlan struct {
 	Main      string     // the country that most of the numbers belong to
-	Groupings []grouping // the first one that fits holds
+	Groupings []grouping // the first one that fits applies
 }
 
 // grouping is a format for numbers with certain leading digits. In a template each # is a digit.
@@ -28,11 +28,12 @@ type grouping struct {
 	// trunk prefix
 	LeadingDigits string
 	National      string // with the trunk prefix; empty: it is not written so
-	Short         string // without it, within the country
+	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
 
-// NumberPlans returns the plans of all Countries by country, and their shared parts by country code.
+// NumberPlans returns the plans of all Countries by country, and their shared parts by country
+// code.
 func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCodePlan) {
 	countries, codes = map[string]numberPlan{}, map[string]callingCodePlan{}
 	for _, country := range Countries() {
@@ -43,7 +44,7 @@ func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCod
 	}
 	metadata, err := phonenumbers.MetadataCollection()
 	if err != nil {
-		return countries, codes // it is part of the program, and a test reads it
+		return countries, codes // never: the metadata is part of the program
 	}
 	for _, m := range metadata.GetMetadata() {
 		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) &&
@@ -62,7 +63,7 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// a number of one town, which cannot be called from elsewhere
+		// local numbers, which cannot be called from elsewhere
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}

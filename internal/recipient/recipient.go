@@ -16,7 +16,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Channel is the way on which a code is sent.
+// Channel is the way by which a code is sent.
 type Channel string
 
 // The channels. Their values are part of the HTTP surface and of every hash.

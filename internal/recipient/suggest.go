@@ -21,21 +21,21 @@ var wellKnownDomains = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// realLookAlikeDomains are real mail domains one typing error away from a more common one. They are neither
-// corrected nor suggested.
+// realLookAlikeDomains are real mail domains one typing error away from a more common one. They are
+// neither corrected nor suggested.
 var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// Domains from this length on may differ by two edits: "outlook.com" has room for two slips,
-// "gmail.com" is two slips away from too many others.
+// longDomainLength is the length from which a domain may differ by two edits. "outlook.com" has
+// room for two slips; "gmail.com" is two slips away from too many others.
 const longDomainLength = 10
 
 // Names this short, such as "live", are one slip from many other names ("line"), so Suggest
 // corrects only what follows the name.
 const shortNameLength = 4
 
-// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com"
-// for "gmial.com"; else false. It takes a domain or an address and returns the same kind. The
-// caller should ask the person, and not correct silently.
+// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:
+// "gmail.com" for "gmial.com"; else false. It takes a domain or an address and returns the same
+// kind. The caller should ask the person, and not correct silently.
 func SuggestDomain(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])

@@ -130,8 +130,8 @@ func (s *Service) newRedeemed(v store.Verification) (Redeemed, error) {
 	}, nil
 }
 
-// openRequest returns the verification's ID from the proof or reference, and when that expires. Error:
-// *fault.InvalidError.
+// openRequest returns the verification's ID from the proof or reference, and when that expires.
+// Error: *fault.InvalidError.
 func (s *Service) openRequest(app string, r Request) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
@@ -153,8 +153,8 @@ func (r Request) fieldName() string {
 	return "proof"
 }
 
-// invalidProofError returns one error for a forged proof, one of another app, and one whose verification
-// is gone.
+// invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
+// whose verification is gone, so that the error does not tell them apart.
 func invalidProofError(r Request) error {
 	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }

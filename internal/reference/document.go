@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is what the page shows of an OpenAPI 3.1 document. Where one of its parts has a Ref, the
-// others are empty.
+// document is what the page shows of an OpenAPI 3.1 document. A part that has a Ref has no other
+// fields.
 type document struct {
 	Info       struct{ Title, Version, Description string }
 	Paths      orderedMapping[orderedMapping[operation]]
@@ -98,7 +98,7 @@ func (d *document) body(b *body) body            { return resolve(*b, b.Ref, d.C
 func (d *document) response(r response) response { return resolve(r, r.Ref, d.Components.Responses) }
 func (d *document) header(h header) header       { return resolve(h, h.Ref, d.Components.Headers) }
 
-// resolve returns what a reference names, or x if there is none.
+// resolve returns the component that ref names, or x if ref is empty.
 func resolve[T any](x T, ref string, all map[string]T) T {
 	if ref == "" {
 		return x
@@ -138,14 +138,14 @@ func (w *stringOrList) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode((*[]string)(w))
 }
 
-// Alternatives returns the schemas of which one holds.
+// Alternatives returns the schemas of oneOf and anyOf.
 func (s schema) Alternatives() []schema { return append(s.OneOf, s.AnyOf...) }
 
-// Requires reports whether an object must have a member.
+// Requires reports whether an object must have this member.
 func (s schema) Requires(name string) bool { return slices.Contains(s.Required, name) }
 
-// Summary returns what a value must be, as text with code between backticks: "string or null, one of
-// `email`, `sms`".
+// Summary returns what a value must be, as text with code between backticks: "string or null, one
+// of `email`, `sms`".
 func (s schema) Summary() string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }

@@ -19,8 +19,8 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the route of the page, and one that leads to its list of problems. It is made at
-// the first request.
+// Register adds the route of the page, and a redirect to its list of problems. The page is rendered
+// at the first request.
 func Register(e *echo.Echo) {
 	page := sync.OnceValues(func() (*web.File, error) {
 		text, err := render(docs.OpenAPI)
@@ -34,7 +34,7 @@ func Register(e *echo.Echo) {
 		file.ServeHTTP(c.Response(), c.Request())
 		return nil
 	})
-	// Who shortens the type of a problem looks for all of them.
+	// The shortened URL of a problem leads to the list of all problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
@@ -59,8 +59,8 @@ func render(specification []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// renderParagraphs returns a description as HTML: paragraphs between empty lines, with what stands
-// between backticks as code.
+// renderParagraphs returns a description as HTML: paragraphs between empty lines, with text between
+// backticks as code.
 func renderParagraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {

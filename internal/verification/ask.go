@@ -117,8 +117,8 @@ func IsPlainText(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
 }
 
-// IsHiddenCharacter reports whether a character is none to be seen, but controls, hides or turns text: a
-// control or format character, or one that ends a line or paragraph.
+// IsHiddenCharacter reports whether a character is invisible and may control, hide or reorder text:
+// a control or format character, or one that ends a line or paragraph.
 func IsHiddenCharacter(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

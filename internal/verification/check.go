@@ -23,14 +23,14 @@ type CheckResult struct {
 	Known string // when valid, for a browser: the token for Request.Known, to be kept for KnownTokenLife
 }
 
-// checkInProgress is a check under way.
+// checkInProgress is one check, from the request to the comparison.
 type checkInProgress struct {
 	Caller
 	id    string
 	typed string // the code as it was typed, or pasted with the message around it
 	code  string // as it is compared; empty: not read yet
-	// counted for the client's networks, as long as the code is not known to be right; without
-	// Buckets: nothing was
+	// what was counted for the client's networks, which is refunded unless the code is wrong;
+	// without Buckets: nothing was counted
 	failed quota.Request
 }
 
@@ -58,7 +58,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.teller().Told(checked.Event); {
-	// the limiter is asked as often as for a known one; the whole still takes less time
+	// asks the limiter as often as for a verification that exists; the answer still takes less time
 	case errors.Is(err, fault.NotFound):
 		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
 		return CheckResult{}, err
@@ -93,9 +93,9 @@ func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool
 	}
 }
 
-// parseTypedCode checks that the caller may read the verification and parses the typed code, unless it
-// has done so. Errors: fault.NotFound for another app's
-// verification, and for a browser if a back end opened it; ErrCallerCode; *fault.InvalidError.
+// parseTypedCode checks that the caller may read the verification and parses the typed code, unless
+// it has done so. Errors: fault.NotFound for another app's verification, and for a browser if a
+// back end opened it; ErrCallerCode; *fault.InvalidError.
 func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
@@ -109,7 +109,8 @@ func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err 
 	return err
 }
 
-// approvedResult returns the result of a check that approved, or of Prove. The address is decrypted once.
+// approvedResult returns the result of a check that approved, or of Prove. The address is decrypted
+// once.
 func (s *Service) approvedResult(c Caller, checked store.Checked) CheckResult {
 	v, outcome := checked.Verification, "approved"
 	if v.Method == store.EVP {

@@ -18,9 +18,10 @@ import (
 // limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged
 // and new codes of browsers are longer.
 
-// takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and sets
-// k.failed, for a refund. It counts nothing for a caller without an address, and for a check that
-// will not be counted. Errors: those of read, *TooManyChecksError, fault.Unavailable.
+// takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
+// sets k.failed, for a refund. It counts nothing for a caller without an address, and for a check
+// that will not be counted. Errors: those of parseTypedCode, *TooManyChecksError,
+// fault.Unavailable.
 func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) error {
 	if !k.IP.IsValid() {
 		return nil

@@ -17,8 +17,9 @@ const (
 	minResendLifeShare = 5
 )
 
-// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to open,
-// and the rules to decide. It makes random values, and encrypts the recipient and a caller's code.
+// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
+// open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
+// code.
 func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.newVerification(r, store.NewVerificationID(s.Now()))
 	if err != nil {

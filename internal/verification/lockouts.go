@@ -62,8 +62,8 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 }
 
 // find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
-// says that it was reported too long ago, and that the caller reads it again; others believe it
-// meanwhile.
+// says that it was reported too long ago, and that the caller reads it again; until then other
+// requests use the cached one.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

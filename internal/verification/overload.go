@@ -18,7 +18,8 @@ func (s *Service) AdmissionStates() map[string]admission.State {
 	return map[string]admission.State{sendsAdmission: s.sends.State(), checksAdmission: s.checks.State()}
 }
 
-// enterAdmission admits a request of a class, or returns what countOverload has counted.
+// enterAdmission admits a request of a class. Error: *admission.OverloadedError, which it has
+// counted.
 func (s *Service) enterAdmission(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.Enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
@@ -45,8 +46,8 @@ func (s *Service) ChecksOverloaded() error {
 	return s.countOverload(checksAdmission, s.checks.Check(admission.Unread))
 }
 
-// refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request of
-// its class. nil also if the class is not known yet, since a browser may be a known one.
+// refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
+// of its class. nil also if the class is not known yet, since a browser may be a known one.
 func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"sendcode/quota"
 )
 
-// parsedRequest is a Request that was read: for which recipient it is, and under which rules. Nothing
-// changes it afterwards.
+// parsedRequest is a Request that was read: for which recipient it is, and under which rules.
+// Nothing changes it afterwards.
 type parsedRequest struct {
 	Request                        // with what a resend leaves out
 	request string                 // ID of the HTTP request; empty: none
@@ -40,9 +40,9 @@ type joinedVerification struct {
 	state State
 }
 
-// parseRequest reads a request in three steps: what it says, the hashes of its recipient, and the rules
-// of its purpose. A request to a recipient that is not served is recorded as a refusal. Errors:
-// *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// parseRequest reads a request in three steps: what it says, the hashes of its recipient, and the
+// rules of its purpose. A request to a recipient that is not served is recorded as a refusal.
+// Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseFields(ctx, ask)
 	if err != nil {
@@ -155,16 +155,17 @@ func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
 	return a.Caller.class()
 }
 
-// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long after the approval
-// a token is good.
+// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long after
+// the approval a token is good.
 const (
 	MaxKnownTokens = 5
 	KnownTokenLife = 90 * 24 * time.Hour
 )
 
-// isKnownBrowser reports whether a browser presents a token of this app and address whose verification was
-// approved, at most KnownTokenLife ago, and still has its address. It reads at most one verification, and
-// none without a token that fits; if the database does not answer, it returns false.
+// isKnownBrowser reports whether a browser presents a token of this app and address whose
+// verification was approved, at most KnownTokenLife ago, and still has its address. It reads at
+// most one verification, and none without a token that fits; if the database does not answer, it
+// returns false.
 func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 	for _, token := range a.Known {
 		id, err := s.Vault.OpenKnownToken(token, a.App, a.to.Channel(), a.address)
@@ -185,8 +186,8 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 	return false
 }
 
-// subjectWithRules returns what a caller's request of a class for a recipient is counted by, with the
-// purpose and its rules.
+// subjectWithRules returns what a caller's request of a class for a recipient is counted by, with
+// the purpose and its rules.
 func (s *Service) subjectWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) buckets.Subject {

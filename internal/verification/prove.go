@@ -78,7 +78,8 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 		Approved: true, Event: tell}), nil
 }
 
-// refuseProofIfStopped returns why nothing is proven now: what stops codes stops proofs too.
+// refuseProofIfStopped returns ErrStopped or a *HeldError if no code could be sent now: what stops
+// codes stops proofs too.
 func (s *Service) refuseProofIfStopped(a parsedRequest) error {
 	set := s.Policy.Get()
 	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {

@@ -17,14 +17,14 @@ import (
 // follows from its own sends. A wait that depends on others' events is rounded up to a whole
 // instant, which stays the same in later answers.
 
-// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. So such a
-// wait may be longer than the window.
+// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. So
+// such a wait may be longer than the window.
 const MinRoundedWindow = time.Hour
 
 const roundingStep = gates.Beyond
 
-// roundedEnd returns the instant until which a browser is told that a rule refuses, which it does
-// until ends: the next multiple of 5 minutes in UTC if the rule's window is an hour or longer.
+// roundedEnd returns the end of a rule's refusal as a browser is told it: ends, rounded up to a
+// multiple of 5 minutes in UTC if the rule's window is an hour or longer.
 func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
 		return whole.Add(roundingStep)
@@ -32,15 +32,16 @@ func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	return ends
 }
 
-// sendHistory are counted sends of a recipient on the clock of a decision, oldest first.
+// sendHistory holds counted sends of a recipient on the clock of a decision, oldest first.
 type sendHistory struct {
 	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is redactDecision, on the database's clock. chain are the IDs of the verification that the
-// caller names and of those that it replaces; none: it names none. If the database does not answer,
-// a browser is told what one without a verification is told.
+// redact returns what the caller may see of a decision (redactDecision), on the database's clock.
+// chain are the IDs of the verification that the caller names and of those that it replaces; none:
+// it names none. If the database does not answer, a browser is told what one without a verification
+// is told.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends sendHistory
@@ -70,9 +71,9 @@ func sendHistoryOf(told gates.Told, within time.Duration, chain []string) (sends
 // redactDecision returns the part of a decision that the caller may see. state is that of the
 // verification that the caller names or has just opened; empty: none.
 //
-// A secret key sees every public rule exactly. A browser sees them as sendHistory.visibleState describes: all of
-// them while its verification is pending, but the rule on spellings only while that refuses. Any
-// other browser sees only the rule that refuses it, if one does.
+// A secret key sees every public rule exactly. A browser sees them as sendHistory.visibleState
+// describes: all of them while its verification is pending, but the rule on spellings only while
+// that refuses. Any other browser sees only the rule that refuses it, if one does.
 func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) quota.Decision {
 	d = d.Public()
 	if c.Kind == BackEnd {
@@ -94,8 +95,8 @@ func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) 
 	return d
 }
 
-// visibleState returns the state of a rule that a browser is told in place of the actual one. It is the
-// state by the browser's own sends, unless others' events make it wait longer: then the rule is
+// visibleState returns the state of a rule that a browser is told in place of the actual one. It is
+// the state by the browser's own sends, unless others' events make it wait longer: then the rule is
 // used up until the actual instant, rounded up if the rule's window is an hour or longer. So a look
 // tells the rounded instant also after the actual one has passed.
 func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
@@ -157,7 +158,8 @@ func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	return d.Blocking()
 }
 
-// widerScopes are the scopes that count the events of many recipients. Others count as the recipient's.
+// widerScopes are the scopes that count the events of many recipients. Others count as the
+// recipient's.
 var widerScopes = []quota.Scope{
 	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
 }

@@ -26,8 +26,8 @@ type sendInProgress struct {
 	longCode bool               // a new code has at least LongCodeLength characters
 }
 
-// decisionTimeout bounds all steps of a send together until it is decided: a key, the limiter and the
-// database have bounds of their own, whose sum is more than a proxy waits. What is left of
+// decisionTimeout bounds all steps of a send together until it is decided: a key, the limiter and
+// the database have bounds of their own, whose sum is more than a proxy waits. What is left of
 // answerTimeout releases the Idempotency-Key of a request that was not decided in time, so that
 // another replica can serve it at once.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
@@ -228,8 +228,8 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
-// eventOfSend returns a send as an event on the named clock, which is the limiter's that admitted it,
-// or the database's.
+// eventOfSend returns a send as an event on the named clock, which is the limiter's that admitted
+// it, or the database's.
 func eventOfSend(s store.Send, clock string) quota.Event {
 	if clock == store.DatabaseClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
@@ -286,8 +286,8 @@ func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.To
 		Policy: a.subject.Purpose.Policy, View: seen}
 }
 
-// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed checks is
-// exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
+// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
+// checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
 // withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser
@@ -330,8 +330,8 @@ func (r *sendInProgress) codeLength() int {
 const CarrierRuleName = "carrier"
 
 // carrierHold returns the hold that the database has on a text message's recipient, during which
-// the carrier would refuse messages to it. It is returned as the state of a rule named CarrierRuleName,
-// used up until the hold ends. False: there is none.
+// the carrier would refuse messages to it. It is returned as the state of a rule named
+// CarrierRuleName, used up until the hold ends. False: there is none.
 func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
