@@ -37,12 +37,12 @@ func (s *Service) countOverload(what string, err error) error {
 // now; nil: it would not. It is for callers that have not read the request yet: to read one costs
 // more than to refuse it.
 func (s *Service) SendsOverloaded() error {
-	return s.countOverload(ofSends, s.sends.Check(admission.Unread))
+	return s.countOverload(ofSends, s.sends.RefuseIfFull(admission.ClassUnread))
 }
 
 // ChecksOverloaded is SendsOverloaded for Check and CheckNamed.
 func (s *Service) ChecksOverloaded() error {
-	return s.countOverload(ofChecks, s.checks.Check(admission.Unread))
+	return s.countOverload(ofChecks, s.checks.RefuseIfFull(admission.ClassUnread))
 }
 
 // refuseUnparsed returns the *admission.OverloadedError with which Send would refuse a request of
@@ -51,5 +51,5 @@ func (s *Service) refuseUnparsed(ask Ask) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil
 	}
-	return s.countOverload(ofSends, s.sends.Check(admission.ClassOf(ask.Caller.class().IsStranger())))
+	return s.countOverload(ofSends, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
 }

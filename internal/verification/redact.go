@@ -21,7 +21,7 @@ import (
 // wait may be longer than the window.
 const RoundedFrom = time.Hour
 
-const wholeTime = gates.Beyond
+const wholeTime = gates.HistoryMargin
 
 // toldUntil returns the instant until which a browser is told that a rule refuses, which it does
 // until ends: the next multiple of 5 minutes in UTC if the rule's window is an hour or longer.
@@ -41,7 +41,7 @@ type ownSends struct {
 // redact is redactDecision, on the database's clock. chain are the IDs of the verification that the
 // caller names and of those that it replaces; none: it names none. If the database does not answer,
 // a browser is told what one without a verification is told.
-func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends ownSends
 	if c.Kind != Secret && len(chain) > 0 {
@@ -60,7 +60,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 
 // sendsOf returns the sends within a window that a history has, and those of the named
 // verifications.
-func sendsOf(told gates.Told, within time.Duration, chain []string) (sends ownSends) {
+func sendsOf(told gates.Answer, within time.Duration, chain []string) (sends ownSends) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
 	}
@@ -159,5 +159,5 @@ func visibleRefusal(d quota.Decision) (quota.State, bool) {
 
 // wider are the scopes that count the events of many recipients. Others count as the recipient's.
 var wider = []quota.Scope{
-	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
 }
