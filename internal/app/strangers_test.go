@@ -511,7 +511,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"),
 		values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
 	split(server.QuotaExceeded.Slug, scopes)
-	checks := reflect.TypeFor[policy.Checks]()
+	checks := reflect.TypeFor[policy.CheckRules]()
 	bounds := names(t, `Limit$`, "../store/gate/*.go")
 	for i := range checks.NumField() {
 		bounds = append(bounds, checks.Field(i).Name)

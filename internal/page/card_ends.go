@@ -50,7 +50,7 @@ var spentHeadings = map[string]string{
 func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail moment) {
 	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
 	switch worst.Scope {
-	case quota.Recipient, policy.Spellings:
+	case quota.Recipient, policy.SpellingsScope:
 		if worst.Name == verification.CarrierRuleName {
 			return lead("EnoughCarrier")
 		}
@@ -58,7 +58,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 		return lead("EnoughFailures")
 	case quota.Backoff:
 		return lead("EnoughBackoff")
-	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+	case quota.App, quota.Purpose, quota.Global, policy.BreakerScope:
 		return lead("EnoughAll")
 	default:
 		return lead("EnoughNetwork")

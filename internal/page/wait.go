@@ -128,7 +128,7 @@ func sharedRuleKey(s quota.Scope) string {
 	switch s {
 	case quota.IP, quota.Network:
 		return "YourNetwork"
-	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+	case quota.App, quota.Purpose, quota.Global, policy.BreakerScope:
 		return "AllTogether"
 	}
 	return ""

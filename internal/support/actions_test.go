@@ -85,7 +85,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.LoseLimiter()
 		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Around(nil)
-		r.Sleep(2 * gates.Pause)
+		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana) // the database has forgiven what the limiter counts
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)

@@ -76,7 +76,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 // countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due,
 // since an operator must act. It ignores other rules.
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
-	if rule.Scope == policy.Everything {
+	if rule.Scope == policy.BreakerScope {
 		s.breaker.count(app)
 		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
 			rule.Limit, "window",

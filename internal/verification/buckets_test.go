@@ -128,7 +128,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 // once.
 func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {
-		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: 3, Window: time.Minute}
+		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 3, Window: time.Minute}
 		gift := s.Purposes["login"]
 		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
 		s.Purposes["gift"] = gift
@@ -159,7 +159,7 @@ func TestBreaker(t *testing.T) {
 func spelled(s *vtest.Settings) {
 	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
 	s.Numbers.Everywhere = true
-	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
+	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20, Window: 24 * time.Hour}
 }
 
 // spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its

@@ -35,7 +35,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	}
 	checks := s.Policy.Get().Checks
 	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: buckets.Checks(k.App, k.IP, v.Channel)}
+		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
 	switch {
 	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
 		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -67,7 +67,7 @@ func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.De
 
 // wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
 func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
-	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppChecks(app, ch)},
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 

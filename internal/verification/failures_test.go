@@ -156,8 +156,8 @@ func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
 			checks := r.Svc.Terms().Checks
-			in := buckets.Checks("shop", vtest.BackEnd.IP, "email")
-			in[quota.App] = buckets.AppChecks("shop", "email")
+			in := buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")
+			in[quota.App] = buckets.AppFailedChecks("shop", "email")
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: in,
 			})

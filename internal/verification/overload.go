@@ -38,12 +38,12 @@ func (s *Service) countOverload(what string, err error) error {
 // now; nil: it would not. It is for callers that have not read the request yet: to read one costs
 // more than to refuse it.
 func (s *Service) SendsOverloaded() error {
-	return s.countOverload(sendsAdmission, s.sends.Check(admission.Unread))
+	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassUnread))
 }
 
 // ChecksOverloaded is SendsOverloaded for Check and CheckByRecipient.
 func (s *Service) ChecksOverloaded() error {
-	return s.countOverload(checksAdmission, s.checks.Check(admission.Unread))
+	return s.countOverload(checksAdmission, s.checks.RefuseIfFull(admission.ClassUnread))
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
@@ -52,5 +52,5 @@ func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil
 	}
-	return s.countOverload(sendsAdmission, s.sends.Check(admission.ClassOf(ask.Caller.class().IsStranger())))
+	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
 }

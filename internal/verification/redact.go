@@ -21,7 +21,7 @@ import (
 // such a wait may be longer than the window.
 const MinRoundedWindow = time.Hour
 
-const roundingStep = gates.Beyond
+const roundingStep = gates.HistoryMargin
 
 // roundedEnd returns the end of a rule's refusal as a browser is told it: ends, rounded up to a
 // multiple of 5 minutes in UTC if the rule's window is an hour or longer.
@@ -42,7 +42,7 @@ type sendHistory struct {
 // chain are the IDs of the verification that the caller names and of those that it replaces; none:
 // it names none. If the database does not answer, a browser is told what one without a verification
 // is told.
-func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends sendHistory
 	if c.Kind != BackEnd && len(chain) > 0 {
@@ -61,7 +61,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 
 // sendHistoryOf returns the sends within a window that a history has, and those of the named
 // verifications.
-func sendHistoryOf(told gates.Told, within time.Duration, chain []string) (sends sendHistory) {
+func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
 	}
@@ -161,5 +161,5 @@ func visibleRefusal(d quota.Decision) (quota.State, bool) {
 // widerScopes are the scopes that count the events of many recipients. Others count as the
 // recipient's.
 var widerScopes = []quota.Scope{
-	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
 }

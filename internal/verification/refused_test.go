@@ -37,9 +37,9 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 		r.Sleep(3 * time.Second)
 		rows := r.Rows()[1:]
 		own, shared, requests := storetest.SumRefusals(rows)
-		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.FirstOwn, 1, strangers), own,
+		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.MaxOwnRowsPerNetwork, 1, strangers), own,
 			shared, requests)
-		first, later := r.RowsOf(vtest.NthAddress(refusals.FirstOwn-1)), r.RowsOf(vtest.NthAddress(refusals.FirstOwn))
+		first, later := r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork-1)), r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork))
 		r.WantLine("rows of the last with one and of the next", "1 office 1 0", len(first), first[0].BlockedBy,
 			first[0].Count, len(later))
 		for _, row := range rows {

@@ -90,7 +90,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	}
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, r)
-	var told gates.Told
+	var told gates.Answer
 	if err == nil && !decision.Admitted {
 		// the limiter's bucket was wrong
 		if told, err = s.tellRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
@@ -222,7 +222,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
 			sendHistory{Own: []quota.Event{eventOfSend(begun.Send, d.Clock)}}))
 	} else {
-		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending,
+		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.Chain())
 	}
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
@@ -253,10 +253,10 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of
 // the recipient's rules; see gates.Gates.TellRefusal. Error: fault.Unavailable if the database does
 // not answer, since only it knows how long to wait.
-func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Told, error) {
+func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
 	if worst, _ := d.Blocking(); a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) &&
 		worst.Scope != quota.Backoff {
-		return gates.Told{Decision: d}, nil
+		return gates.Answer{Decision: d}, nil
 	}
 	return s.Gates.TellRefusal(ctx, a.subject, d, repeated)
 }
@@ -277,7 +277,7 @@ func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, take
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.Told, outcome string) Answer {
+func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
@@ -300,7 +300,7 @@ func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.R
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)
-	r.Buckets[quota.FailedChecks] = buckets.AppChecks(a.App, a.to.Channel())
+	r.Buckets[quota.FailedChecks] = buckets.AppFailedChecks(a.App, a.to.Channel())
 	return r
 }
 

@@ -117,13 +117,13 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		began := time.Now()
-		const attackers = 5 * admission.MaxConcurrent
+		const attackers = 5 * admission.MaxPerRecipient
 		answered := make(chan bool, attackers)
 		for range attackers {
 			go func() { r.RefuseTo(vtest.Ana); answered <- true }()
 		}
 		synctest.Wait()
-		r.Want("answers at once", len(answered), admission.MaxConcurrent)
+		r.Want("answers at once", len(answered), admission.MaxPerRecipient)
 		for i := range 50 {
 			r.SendTo(vtest.NthAddress(i))
 		}
@@ -138,7 +138,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
-		for range 2 * admission.MaxConcurrent {
+		for range 2 * admission.MaxPerRecipient {
 			r.MailServer.Answer(vtest.Hang(release))
 			go func() { _ = r.SendError(vtest.AskFor(vtest.Ana, vtest.Waiting(10*time.Second))) }()
 			synctest.Wait()

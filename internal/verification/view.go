@@ -175,7 +175,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByArea(r) ||
-			r.Scope == policy.Spellings
+			r.Scope == policy.SpellingsScope
 	}) {
 		return buckets.Area{}
 	}
@@ -240,7 +240,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, error) {
+func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Answer, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)

@@ -115,9 +115,9 @@ func kindsOfSituations() []situation {
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
-		told("turned away, disposable", refusedBy(policy.Disposable, 0, 1)).with(0, 0).alone(),
-		told("turned away, several, voip", refusedBy(policy.VoIP, 0, 7)).with(0, 0).alone().text(),
-		told("turned away, country not served", refusedBy(policy.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
+		told("turned away, disposable", refusedBy(policy.ReasonDisposable, 0, 1)).with(0, 0).alone(),
+		told("turned away, several, voip", refusedBy(policy.ReasonVoIP, 0, 7)).with(0, 0).alone().text(),
+		told("turned away, country not served", refusedBy(policy.ReasonCountryNotServed, 0, 1)).with(0, 0).alone().text(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0,
 			0).by(quota.Network).alone(),
 	}
