@@ -2,9 +2,9 @@ package quota
 
 import "strings"
 
-// escape makes the separators unambiguous, so that two different lists of parts never give the same
-// bucket.
-var escape = strings.NewReplacer("%", "%25", ":", "%3A")
+// separatorEscaper makes the separators unambiguous, so that two different lists of parts never
+// give the same bucket.
+var separatorEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket.
 // Different parts give different names, even if a part is empty or contains the separator.
@@ -19,7 +19,7 @@ func Bucket(parts ...string) string {
 		if i > 0 {
 			b.WriteByte(':')
 		}
-		b.WriteString(escape.Replace(part))
+		b.WriteString(separatorEscaper.Replace(part))
 	}
 	return b.String()
 }

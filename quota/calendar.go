@@ -13,10 +13,10 @@ const (
 	Month Period = "month"
 )
 
-// slack is how much longer than usual a period may be when a zone turns its clock back. No zone has
-// turned its clock back by more, except those that moved across the date line: their longer period
-// is cut off.
-const slack = 4 * time.Hour
+// maxTurnBack is how much longer than usual a period may be when a zone turns its clock back. No
+// zone has turned its clock back by more, except those that moved across the date line: their
+// longer period is cut off.
+const maxTurnBack = 4 * time.Hour
 
 // Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
 // window.
@@ -42,7 +42,7 @@ func (r Rule) Keep() time.Duration {
 	if r.zone() == time.UTC {
 		return longest
 	}
-	return longest + slack
+	return longest + maxTurnBack
 }
 
 // Period returns the span whose events a calendar rule counts at the instant now. With Per it is
@@ -57,7 +57,7 @@ func (r Rule) Period(now time.Time) (start, end time.Time) {
 		return start, end
 	}
 	wall, _, end := r.asDaily().periodAround(now)
-	start = time.Unix(firstInstantOf(wall-int64(r.Days-1)*wallDay, r.zone()), 0).UTC()
+	start = time.Unix(firstInstantOf(wall-int64(r.Days-1)*secondsPerDay, r.zone()), 0).UTC()
 	if first := end.Add(-r.Keep()); first.After(start) {
 		start = first
 	}
@@ -77,7 +77,7 @@ func (r Rule) asDaily() Rule {
 // start of the date that is Days later.
 func (r Rule) expiryOf(at time.Time) time.Time {
 	wall, _, _ := r.asDaily().periodAround(at)
-	end := time.Unix(firstInstantOf(wall+int64(r.Days)*wallDay, r.zone()), 0).UTC()
+	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
 	if _, kept, _ := r.asDaily().periodAround(at.Add(r.Keep())); kept.Before(end) {
 		return kept
 	}
@@ -133,9 +133,9 @@ func (r Rule) cutoff(now int64) int64 {
 }
 
 // A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A
-// day has wallDay of them.
+// day has secondsPerDay of them.
 
-const wallDay = 24 * 60 * 60
+const secondsPerDay = 24 * 60 * 60
 
 // wallStart returns the wall time at which the period of t began.
 func (r Rule) wallStart(t time.Time) int64 {

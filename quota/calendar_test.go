@@ -166,7 +166,7 @@ func TestQuota18AClockThatRunsAwayAdmitsNothing(t *testing.T) {
 	keys, err := client.Keys(t.Context(), "q:*").Result()
 	must(t, err)
 	same(t, "buckets", len(keys), 0)
-	same(t, "tried", evalshas(t, client.(*redis.Client)), tries)
+	same(t, "tried", evalshas(t, client.(*redis.Client)), takeTries)
 }
 
 func dates(limit, days int, z *time.Location) Rule {

@@ -42,7 +42,7 @@ end
 
 -- Sets the events that lie in the future, since the clock was set back, to now; newest is the latest of them. The key expires as much
 -- earlier, but not before its tombstones end.
-local function bring_back(key, newest, now)
+local function clamp_to_now(key, newest, now)
   for _, id in ipairs(call('ZRANGE', key, '(' .. whole(now), '+inf', 'BYSCORE')) do
     call('ZADD', key, whole(now), id)
   end

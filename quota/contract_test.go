@@ -183,7 +183,7 @@ func TestInvalidCallsChangeNothing(t *testing.T) {
 			"reset no bucket":    w.Reset(ctx, ""),
 			"record no bucket":   w.Record(ctx, "", time.Minute, []Event{{"one", at}}),
 			"record keep 0":      w.Record(ctx, ann(), 0, []Event{{"one", at}}),
-			"record keep over":   w.Record(ctx, ann(), MaxWindow+slack+1, []Event{{"one", at}}),
+			"record keep over":   w.Record(ctx, ann(), MaxWindow+maxTurnBack+1, []Event{{"one", at}}),
 			"record no ID":       w.Record(ctx, ann(), time.Minute, []Event{{"one", at}, {"", at}}),
 			"record year 2300":   w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(260, 0, 0)}}),
 			"record year 300000": w.Record(ctx, ann(), time.Minute, []Event{{"one", at.AddDate(297960, 0, 0)}}),

@@ -119,7 +119,7 @@ func (t tally) state(r Rule, now int64) State {
 		s.Ages = time.Duration(t.ages) * time.Microsecond
 	}
 	if r.Days > 0 {
-		return t.datesState(s, now)
+		return t.withDateWaits(s, now)
 	}
 	if r.Calendar() {
 		return s.withPeriodWaits(now)
@@ -148,9 +148,9 @@ func (s State) withPeriodWaits(now int64) State {
 	return s
 }
 
-// datesState fills in the window and waits of a rule with Days: the events of one date leave
+// withDateWaits fills in the window and waits of a rule with Days: the events of one date leave
 // together, when a later date begins.
-func (t tally) datesState(s State, now int64) State {
+func (t tally) withDateWaits(s State, now int64) State {
 	start, end := s.Period(instant(now))
 	wait := func(at int64) time.Duration { return s.expiryOf(instant(min(at, now))).Sub(instant(now)) }
 	if t.used > 0 {

@@ -56,7 +56,7 @@ func (m *Memory) Take(_ context.Context, req Request) (Decision, error) {
 	}
 	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
-	m.bringBack(p.buckets, now)
+	m.clampToNow(p.buckets, now)
 	held := make([]bool, len(p.buckets))
 	for i, name := range p.buckets {
 		if p.keeps[i] == 0 {
@@ -95,7 +95,7 @@ func (m *Memory) Peek(_ context.Context, req Request) (Decision, error) {
 	}
 	defer m.lock(p.buckets)()
 	now := m.now().UnixMicro()
-	m.bringBack(p.buckets, now)
+	m.clampToNow(p.buckets, now)
 	return m.states(p, now), nil
 }
 
@@ -133,11 +133,11 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 	return nil
 }
 
-// bringBack sets the events of the buckets that lie in the future, since the clock was set back, to
-// now.
-func (m *Memory) bringBack(buckets []string, now int64) {
+// clampToNow sets the events of the buckets that lie in the future, since the clock was set back,
+// to now.
+func (m *Memory) clampToNow(buckets []string, now int64) {
 	for _, name := range buckets {
-		m.find(name, now).bringBack(now)
+		m.find(name, now).clampToNow(now)
 	}
 }
 

@@ -15,9 +15,9 @@ type bucket struct {
 	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
 }
 
-// bringBack sets the events that lie in the future, since the clock was set back, to now. The
+// clampToNow sets the events that lie in the future, since the clock was set back, to now. The
 // bucket expires as much earlier, but not before its tombstones end.
-func (b *bucket) bringBack(now int64) {
+func (b *bucket) clampToNow(now int64) {
 	times := b.history()
 	last := len(times) - 1
 	if last < 0 || times[last] <= now {
@@ -33,8 +33,8 @@ func (b *bucket) bringBack(now int64) {
 	b.setExpiry(0)
 }
 
-// indexed is the number of events above which a bucket keeps an index by ID.
-const indexed = 32
+// indexedAbove is the number of events above which a bucket keeps an index by ID.
+const indexedAbove = 32
 
 func (b *bucket) history() []int64 {
 	if b == nil {
@@ -78,8 +78,8 @@ func (b *bucket) add(id string, at int64) {
 	b.ids = slices.Insert(b.ids, i, id)
 	if b.index != nil {
 		b.index[id] = at
-	} else if len(b.ids) > indexed {
-		b.index = make(map[string]int64, 2*indexed)
+	} else if len(b.ids) > indexedAbove {
+		b.index = make(map[string]int64, 2*indexedAbove)
 		for i, id := range b.ids {
 			b.index[id] = b.times[i]
 		}
@@ -117,7 +117,7 @@ func (b *bucket) refund(id string, now int64) {
 		b.refunds = &refunds{until: map[string]int64{}}
 	}
 	b.refunds.prune(now)
-	b.refunds.add(id, now+tombstone.Microseconds())
+	b.refunds.add(id, now+tombstoneLife.Microseconds())
 	b.setExpiry(0)
 }
 

@@ -31,14 +31,14 @@ func (m *Memory) Record(_ context.Context, bucket string, keep time.Duration, ev
 	defer m.lock([]string{bucket})()
 	now := m.now().UnixMicro()
 	b := m.findOrAdd(bucket, now)
-	b.bringBack(now)
+	b.clampToNow(now)
 	b.prune(now, keep) // Take never prunes a bucket that it does not count in
 	for _, e := range events {
 		at := min(e.At.UnixMicro(), now)
 		switch {
 		case at <= now-keep.Microseconds():
 			b.remove(e.ID)
-		case !b.refunded(e.ID, now) || at > b.refunds.until[e.ID]-tombstone.Microseconds():
+		case !b.refunded(e.ID, now) || at > b.refunds.until[e.ID]-tombstoneLife.Microseconds():
 			b.add(e.ID, at)
 		}
 	}

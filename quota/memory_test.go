@@ -125,12 +125,12 @@ func TestMemoryKeepsOnlyWhatCounts(t *testing.T) {
 // A bucket so large that it has an index forgets refunded IDs, and all IDs at a reset.
 func TestMemoryForgetsIDsInItsIndex(t *testing.T) {
 	w, r := memoryWorld(t), sliding(Recipient, MaxLimit, time.Hour)
-	for i := range 3 * indexed {
+	for i := range 3 * indexedAbove {
 		w.takeID(strconv.Itoa(i), r)
 	}
 	must(t, w.Refund(t.Context(), "7", ann())) // its tombstone keeps the bucket
 	_, n := w.kept()
-	same(t, "events", n, 3*indexed-1)
+	same(t, "events", n, 3*indexedAbove-1)
 	must(t, w.Reset(t.Context(), ann()))
 	same(t, "used after a reset", w.takeID("1", r).Rules[0].Used, 1)
 }

@@ -14,15 +14,15 @@ const (
 	// MaxWaiting is how many callers of a Queue wait at once, in all lines together. Tenants share
 	// these places; see Queue.
 	MaxWaiting = 1000
-	// recheck is how long the first of a line sleeps at most: a place may come back before its
-	// window ends, by a refund or a reset.
-	recheck = 5 * time.Second
-	// grace is how long a caller whose wait has ended stays in line for a place that is free: those
-	// before it take theirs.
-	grace = time.Second
-	// least is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
+	// recheckInterval is how long the first of a line sleeps at most: a place may come back before
+	// its window ends, by a refund or a reset.
+	recheckInterval = 5 * time.Second
+	// gracePeriod is how long a caller whose wait has ended stays in line for a place that is free:
+	// those before it take theirs.
+	gracePeriod = time.Second
+	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
 	// another call is under way.
-	least = time.Millisecond
+	minSleep = time.Millisecond
 )
 
 // Queue lets callers wait for a place, first come, first served. Requests with the same buckets
@@ -35,17 +35,17 @@ const (
 // another tenant then takes the place of the newest caller of the tenant that has most, until both
 // have the same number. The wait of a caller that loses its place ends.
 type Queue struct {
-	mu      sync.Mutex
-	lines   map[string]*line
-	places  map[string][]*place // that are taken, by tenant, in the order of arrival
-	waiting int                 // places that are taken
-	turns   map[event]*turn     // of Repeated requests that wait
-	ended   chan struct{}       // closed by End
+	mu          sync.Mutex
+	lines       map[string]*line
+	places      map[string][]*place         // that are taken, by tenant, in the order of arrival
+	waiting     int                         // places that are taken
+	sharedWaits map[queuedEvent]*sharedWait // of Repeated requests that wait
+	ended       chan struct{}               // closed by End
 }
 
 // NewQueue makes an empty queue.
 func NewQueue() *Queue {
-	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, turns: map[event]*turn{},
+	return &Queue{lines: map[string]*line{}, places: map[string][]*place{}, sharedWaits: map[queuedEvent]*sharedWait{},
 		ended: make(chan struct{})}
 }
 
@@ -55,11 +55,11 @@ type place struct {
 	lost   chan struct{} // closed when another tenant takes the place
 }
 
-// event is the ID of an event and the line of its buckets.
-type event struct{ line, id string }
+// queuedEvent is the ID of an event and the line of its buckets.
+type queuedEvent struct{ line, id string }
 
-// turn is the wait of the first of several requests with the same event.
-type turn struct {
+// sharedWait is the wait of the first of several requests with the same event.
+type sharedWait struct {
 	over   chan struct{} // closed when answer and err are there
 	answer Decision
 	err    error
@@ -86,7 +86,7 @@ type waiter struct {
 // take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error) {
-	if d, refused := q.refusal(req); refused && !req.Repeated {
+	if d, refused := q.refusalBehindLine(req); refused && !req.Repeated {
 		return d, nil
 	}
 	return take(ctx, req)
@@ -107,13 +107,13 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 		return q.wait(ctx, key, req, take)
 	}
 	for {
-		t, first := q.turnOf(event{key, req.ID})
+		t, first := q.sharedWaitOf(queuedEvent{key, req.ID})
 		if first {
-			defer q.endTurn(event{key, req.ID}, t)
+			defer q.endSharedWait(queuedEvent{key, req.ID}, t)
 			t.answer, t.err = q.wait(ctx, key, req, take)
 			return t.answer, t.err
 		}
-		over, err := q.follow(ctx, req.Tenant, t)
+		over, err := q.awaitShared(ctx, req.Tenant, t)
 		switch {
 		case err != nil:
 			return Decision{}, err
@@ -127,11 +127,11 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	}
 }
 
-// follow waits for the end of a turn, and reports whether it is over. false: the caller's own time
-// is over, or it has no place. Error: ErrUnavailable if ctx is canceled.
-func (q *Queue) follow(ctx context.Context, tenant string, t *turn) (over bool, err error) {
+// awaitShared waits for the end of a turn, and reports whether it is over. false: the caller's own
+// time is over, or it has no place. Error: ErrUnavailable if ctx is canceled.
+func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
-	p := q.occupy(tenant)
+	p := q.takePlace(tenant)
 	q.mu.Unlock()
 	if p == nil {
 		return false, nil
@@ -139,35 +139,35 @@ func (q *Queue) follow(ctx context.Context, tenant string, t *turn) (over bool, 
 	defer func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.vacate(p)
+		q.freePlace(p)
 	}()
 	select {
 	case <-t.over:
 		return true, nil
 	case <-ctx.Done():
-		return false, canceled(ctx)
+		return false, cancelError(ctx)
 	case <-p.lost:
 		return false, nil
 	}
 }
 
-// turnOf returns the turn of an event, and whether the caller is the first: then it must call
-// endTurn.
-func (q *Queue) turnOf(e event) (t *turn, first bool) {
+// sharedWaitOf returns the turn of an event, and whether the caller is the first: then it must call
+// endSharedWait.
+func (q *Queue) sharedWaitOf(e queuedEvent) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t = q.turns[e]; t != nil {
+	if t = q.sharedWaits[e]; t != nil {
 		return t, false
 	}
-	t = &turn{over: make(chan struct{})}
-	q.turns[e] = t
+	t = &sharedWait{over: make(chan struct{})}
+	q.sharedWaits[e] = t
 	return t, true
 }
 
-func (q *Queue) endTurn(e event, t *turn) {
+func (q *Queue) endSharedWait(e queuedEvent, t *sharedWait) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	delete(q.turns, e)
+	delete(q.sharedWaits, e)
 	close(t.over)
 }
 
@@ -202,13 +202,13 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 		if again {
 			return take(counting, req)
 		}
-		bounded, cancel := context.WithTimeout(counting, grace)
+		bounded, cancel := context.WithTimeout(counting, gracePeriod)
 		defer cancel()
 		late, lost, again = bounded.Done(), nil, true
 	}
 	for last := false; ; {
 		select {
-		case <-time.After(q.pause(key)):
+		case <-time.After(q.askDelay(key)):
 		case <-ctx.Done():
 			last = true
 		case <-w.lost:
@@ -222,7 +222,7 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 			}
 		}
 		d, err := take(counting, req)
-		if q.learn(key, d, err) || last {
+		if q.noteAnswer(key, d, err) || last {
 			return d, err
 		}
 	}
@@ -254,21 +254,21 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	if l != nil && l.tooLate(w, len(l.waiters)) {
 		return nil
 	}
-	if w.place = q.occupy(tenant); w.place == nil {
+	if w.place = q.takePlace(tenant); w.place == nil {
 		return nil
 	}
 	if l == nil {
 		l = &line{}
 		q.lines[key] = l
 	}
-	q.keep(key, l, append(l.waiters, w))
+	q.setWaiters(key, l, append(l.waiters, w))
 	return w
 }
 
-// occupy takes a place for a caller of a tenant. If all are taken, it takes that of the newest
+// takePlace takes a place for a caller of a tenant. If all are taken, it takes that of the newest
 // caller of the tenant with most, if this one then has at least as many as the other. nil: there is
 // no place. The caller holds the lock.
-func (q *Queue) occupy(tenant string) *place {
+func (q *Queue) takePlace(tenant string) *place {
 	if q.waiting == MaxWaiting {
 		most := tenant
 		for other, places := range q.places {
@@ -281,7 +281,7 @@ func (q *Queue) occupy(tenant string) *place {
 			return nil
 		}
 		newest := places[len(places)-1]
-		q.vacate(newest)
+		q.freePlace(newest)
 		close(newest.lost)
 	}
 	p := &place{tenant: tenant, lost: make(chan struct{})}
@@ -290,8 +290,9 @@ func (q *Queue) occupy(tenant string) *place {
 	return p
 }
 
-// vacate frees a place, if it was not taken from its caller. The caller of vacate holds the lock.
-func (q *Queue) vacate(p *place) {
+// freePlace frees a place, if it was not taken from its caller. The caller of vacate holds the
+// lock.
+func (q *Queue) freePlace(p *place) {
 	places := q.places[p.tenant]
 	i := slices.Index(places, p)
 	if i < 0 {
@@ -303,8 +304,8 @@ func (q *Queue) vacate(p *place) {
 	}
 }
 
-// keep replaces the callers of a line, and tells a new first one.
-func (q *Queue) keep(key string, l *line, waiters []*waiter) {
+// setWaiters replaces the callers of a line, and tells a new first one.
+func (q *Queue) setWaiters(key string, l *line, waiters []*waiter) {
 	if l.waiters = waiters; len(waiters) == 0 {
 		delete(q.lines, key)
 	} else if first := waiters[0]; !first.asks {
@@ -317,15 +318,15 @@ func (q *Queue) keep(key string, l *line, waiters []*waiter) {
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.vacate(w.place)
+	q.freePlace(w.place)
 	if l := q.lines[key]; l != nil {
-		q.keep(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
+		q.setWaiters(key, l, slices.DeleteFunc(slices.Clone(l.waiters), func(x *waiter) bool { return x == w }))
 	}
 }
 
-// learn takes the answer that the first of a line got, and refuses all that cannot be admitted in
-// time after it. It reports whether the first one has left, with this answer.
-func (q *Queue) learn(key string, d Decision, err error) (done bool) {
+// noteAnswer takes the answer that the first of a line got, and refuses all that cannot be admitted
+// in time after it. It reports whether the first one has left, with this answer.
+func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
@@ -338,30 +339,30 @@ func (q *Queue) learn(key string, d Decision, err error) (done bool) {
 		switch {
 		case i == 0 && done:
 		case l.tooLate(w, len(kept)):
-			w.refused <- l.behind(len(kept))
+			w.refused <- l.answerBehind(len(kept))
 		default:
 			kept = append(kept, w)
 		}
 	}
-	q.keep(key, l, kept)
+	q.setWaiters(key, l, kept)
 	return done
 }
 
-// pause returns how long the first of a line has to wait before it asks.
-func (q *Queue) pause(key string) time.Duration {
+// askDelay returns how long the first of a line has to wait before it asks.
+func (q *Queue) askDelay(key string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[key]
-	pause := min(l.wait(0), recheck)
+	pause := min(l.wait(0), recheckInterval)
 	if !l.heard.IsZero() && !l.last.Admitted {
-		pause = max(pause, least)
+		pause = max(pause, minSleep)
 	}
 	return pause
 }
 
-// refusal returns the refusal of a caller that does not wait, if those that wait need all places
-// that are left.
-func (q *Queue) refusal(req Request) (Decision, bool) {
+// refusalBehindLine returns the refusal of a caller that does not wait, if those that wait need all
+// places that are left.
+func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.lines) == 0 {
@@ -371,13 +372,13 @@ func (q *Queue) refusal(req Request) (Decision, bool) {
 	if l == nil || l.wait(len(l.waiters)) <= 0 {
 		return Decision{}, false
 	}
-	return l.behind(len(l.waiters)), true
+	return l.answerBehind(len(l.waiters)), true
 }
 
 // giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last
 // answer does not refuse it.
 func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
-	if err := canceled(ctx); err != nil {
+	if err := cancelError(ctx); err != nil {
 		return d, true, err
 	}
 	q.mu.Lock()
@@ -389,11 +390,11 @@ func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, 
 	}
 	l := q.lines[key]
 	ahead := slices.Index(l.waiters, w)
-	return l.behind(ahead), l.wait(ahead) > 0, nil
+	return l.answerBehind(ahead), l.wait(ahead) > 0, nil
 }
 
-// canceled returns ErrUnavailable if ctx is canceled; nil also at its deadline.
-func canceled(ctx context.Context) error {
+// cancelError returns ErrUnavailable if ctx is canceled; nil also at its deadline.
+func cancelError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}
@@ -414,28 +415,28 @@ func (l *line) wait(ahead int) (longest time.Duration) {
 	passed := time.Since(l.heard)
 	for _, s := range l.last.Rules {
 		if !s.Observe {
-			longest = max(longest, s.earliest(ahead, l.last.At)-passed)
+			longest = max(longest, s.earliestAdmission(ahead, l.last.At)-passed)
 		}
 	}
 	return longest
 }
 
-// behind returns the last answer as it is now for a caller with so many before it.
-func (l *line) behind(ahead int) Decision {
+// answerBehind returns the last answer as it is now for a caller with so many before it.
+func (l *line) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
 	d.Admitted = false
 	for i, s := range l.last.Rules {
 		d.Rules[i].ResetAfter = max(0, d.Rules[i].ResetAfter)
-		d.Rules[i].RetryAfter = max(0, s.earliest(ahead, l.last.At)-passed)
+		d.Rules[i].RetryAfter = max(0, s.earliestAdmission(ahead, l.last.At)-passed)
 	}
 	return d
 }
 
-// earliest returns the shortest time from now, the instant of the decision, until the rule admits
-// an event before which so many others are admitted. No limit of them lies within one window, so
-// each further limit of them adds a window.
-func (s State) earliest(ahead int, now time.Time) time.Duration {
+// earliestAdmission returns the shortest time from now, the instant of the decision, until the rule
+// admits an event before which so many others are admitted. No limit of them lies within one
+// window, so each further limit of them adds a window.
+func (s State) earliestAdmission(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
 		free = 0
@@ -446,21 +447,21 @@ func (s State) earliest(ahead int, now time.Time) time.Duration {
 	wait := s.RetryAfter
 	if free > 0 {
 		if wait = s.ResetAfter; wait == 0 { // the first of those before it leaves first
-			wait = s.leaves(now).Sub(now)
+			wait = s.leavesAt(now).Sub(now)
 		}
 	}
 	switch rounds := (ahead - free) / s.Limit; {
 	case rounds == 0:
 	case s.Calendar():
-		wait = s.leaves(now.Add(wait)).Sub(now) // at least
+		wait = s.leavesAt(now.Add(wait)).Sub(now) // at least
 	default:
 		wait += time.Duration(rounds) * s.Window
 	}
 	return wait
 }
 
-// leaves returns the instant from which the rule does not count an event of at.
-func (r Rule) leaves(at time.Time) time.Time {
+// leavesAt returns the instant from which the rule does not count an event of at.
+func (r Rule) leavesAt(at time.Time) time.Time {
 	if r.Days > 0 {
 		return r.expiryOf(at)
 	}

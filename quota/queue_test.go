@@ -271,7 +271,7 @@ func TestQueueSharesItsPlacesAmongTenants(t *testing.T) {
 			w.End()
 			w.all.Wait()
 			same(w.T, "that heard", fmt.Sprint(heard), "map[busy:1007 other:701 third:1]")
-			same(w.T, "kept", len(w.lines)+len(w.places)+len(w.turns)+w.waiting, 0)
+			same(w.T, "kept", len(w.lines)+len(w.places)+len(w.sharedWaits)+w.waiting, 0)
 		})
 	}
 }
@@ -315,7 +315,7 @@ func TestQueueAnswersARepeatedIDThatWaits(t *testing.T) {
 			`["first false at 5s false" "first false at 6s true" "first true at 10s false" "first true at 10s false" "second true at 20s false"]`)
 		same(w.T, "calls", w.count(&w.calls)-calls < 10, true)
 		same(w.T, "answers of their own", len(told), 4)
-		same(w.T, "kept", len(w.lines)+len(w.places)+len(w.turns)+w.waiting, 0)
+		same(w.T, "kept", len(w.lines)+len(w.places)+len(w.sharedWaits)+w.waiting, 0)
 	})
 }
 
@@ -418,7 +418,7 @@ func TestWaitBehindOthers(t *testing.T) {
 		{State{Rule: Rule{Scope: Failures, Limit: 1, Window: time.Minute}, Used: 1, RetryAfter: time.Second}, 9,
 			time.Second},
 	} {
-		if got := c.state.earliest(c.ahead, now); got != c.want {
+		if got := c.state.earliestAdmission(c.ahead, now); got != c.want {
 			t.Errorf("%+v behind %d: %v, want %v", c.state, c.ahead, got, c.want)
 		}
 	}

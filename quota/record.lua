@@ -4,7 +4,7 @@
 local key, keep, tombstone, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, clock()
 local newest = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
 if newest and newest > now then
-  bring_back(key, newest, now)
+  clamp_to_now(key, newest, now)
 end
 prune(key, keep, now)
 for a = 3, #ARGV, 2 do

@@ -62,7 +62,7 @@ func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	cluster, _ := client.(*redis.ClusterClient)
 	r := &Redis{
-		Budget: redisurl.Budget, client: client, cluster: cluster, prefix: prefix,
+		Budget: redisurl.CallBudget, client: client, cluster: cluster, prefix: prefix,
 		take: script(takeScript), refund: script(refundScript), record: script(recordScript),
 		events: script(eventsScript), reset: script(resetScript), probe: redis.NewScript(head + clock + probeScript),
 	}
@@ -102,7 +102,7 @@ func (r *Redis) Take(ctx context.Context, req Request) (Decision, error) {
 	if r.cluster != nil && len(p.buckets) > 1 {
 		return r.takeEach(ctx, req.ID, p)
 	}
-	a, err := r.runTake(ctx, req.ID, take, 0, p)
+	a, err := r.runTake(ctx, req.ID, modeTake, 0, p)
 	return a.Decision, err
 }
 
@@ -124,7 +124,7 @@ func (r *Redis) Peek(ctx context.Context, req Request) (Decision, error) {
 	clear(p.keeps)
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	ask := func(p plan) (answer, error) { return r.runTake(ctx, "", look, 0, p) }
+	ask := func(p plan) (answer, error) { return r.runTake(ctx, "", modeLook, 0, p) }
 	if r.cluster != nil && len(p.buckets) > 1 {
 		parts := p.split()
 		answers, err := r.askEach(parts, ask)
@@ -140,7 +140,7 @@ func (r *Redis) Refund(ctx context.Context, id string, buckets ...string) error 
 	if err := errors.Join(checkID(id), checkBuckets(buckets)); err != nil {
 		return err
 	}
-	return r.write(ctx, r.refund, buckets, id, tombstone.Microseconds())
+	return r.runOnBuckets(ctx, r.refund, buckets, id, tombstoneLife.Microseconds())
 }
 
 // Reset deletes the events of the buckets; see [Limiter].
@@ -148,10 +148,10 @@ func (r *Redis) Reset(ctx context.Context, buckets ...string) error {
 	if err := checkBuckets(buckets); err != nil {
 		return err
 	}
-	return r.write(ctx, r.reset, buckets)
+	return r.runOnBuckets(ctx, r.reset, buckets)
 }
 
-func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []string, args ...any) error {
+func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets []string, args ...any) error {
 	if len(buckets) == 0 {
 		return nil
 	}
@@ -159,11 +159,11 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 	defer cancel()
 	if r.cluster != nil && len(buckets) > 1 {
 		return concurrently(len(buckets), func(i int) error {
-			_, err := r.run(ctx, script, buckets[i:i+1], args)
+			_, err := r.runScript(ctx, script, buckets[i:i+1], args)
 			return err
 		})
 	}
-	_, err := r.run(ctx, script, buckets, args)
+	_, err := r.runScript(ctx, script, buckets, args)
 	return err
 }
 
@@ -171,34 +171,34 @@ func (r *Redis) write(ctx context.Context, script *redis.Script, buckets []strin
 // tombstone; 0: none. It repeats the script, up to tries times, while the server's clock is outside
 // of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
-	for range tries {
-		cmd, err := r.run(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
+	for range takeTries {
+		cmd, err := r.runScript(ctx, r.take, p.buckets, p.scriptArgs(id, mode, tombstone, instant(r.seen.Load())))
 		if err != nil {
 			return answer{}, err
 		}
 		a, err := p.parseAnswer(cmd)
-		if err == nil || errors.Is(err, errOutside) {
+		if err == nil || errors.Is(err, errOutsidePeriods) {
 			r.seen.Store(a.At.UnixMicro())
 		}
-		if !errors.Is(err, errOutside) {
+		if !errors.Is(err, errOutsidePeriods) {
 			return a, err
 		}
 	}
 	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
-// tries is how often runTake runs the script for a calendar rule: the second time with the periods
-// around the server's own instant, the third in case its clock was set meanwhile.
-const tries = 3
+// takeTries is how often runTake runs the script for a calendar rule: the second time with the
+// periods around the server's own instant, the third in case its clock was set meanwhile.
+const takeTries = 3
 
-// errOutside says that the server's clock is in none of the calendar periods that were sent to the
-// script.
-var errOutside = errors.New("quota: the clock is outside of the periods")
+// errOutsidePeriods says that the server's clock is in none of the calendar periods that were sent
+// to the script.
+var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
-// run runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in its
-// own, since one dead node would delay calls to the others. The client may retry it: every script
-// may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
-func (r *Redis) run(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
+// runScript runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in
+// its own, since one dead node would delay calls to the others. The client may retry it: every
+// script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
+func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error) {
 	switch {
 	case r.pipe != nil:

@@ -17,14 +17,14 @@ import (
 // On Cluster a script may touch only one slot, and each bucket is in its own slot. So a plan is
 // split into parts of one bucket each, and each part is decided on the clock of its node.
 
-// part is the part of a plan that concerns one bucket.
-type part struct {
+// planPart is the part of a plan that concerns one bucket.
+type planPart struct {
 	plan
 	ruleIndexes []int // indexes of its rules in the whole plan
 }
 
-func (p plan) split() []part {
-	parts := make([]part, len(p.buckets))
+func (p plan) split() []planPart {
+	parts := make([]planPart, len(p.buckets))
 	for i := range parts {
 		parts[i].buckets, parts[i].keeps = p.buckets[i:i+1], p.keeps[i:i+1]
 	}
@@ -39,7 +39,7 @@ func (p plan) split() []part {
 // merge combines the answers of the parts to one Decision with Admitted false. Its instant is that
 // of the recipient's bucket, since the database compares it with the recipient's other events;
 // without a recipient, that of the first rule's bucket.
-func (p plan) merge(parts []part, answers []answer) Decision {
+func (p plan) merge(parts []planPart, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}
 	}
@@ -65,7 +65,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // also when the caller has gone
 	defer cancel()
 	parts := p.split()
-	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, look, 0, one) })
+	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
 	if err != nil || slices.ContainsFunc(answers, func(a answer) bool { return !a.Admitted }) {
 		return p.merge(parts, answers), err
 	}
@@ -77,9 +77,9 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 		}
 		var keepOut time.Duration
 		if len(mine) > 0 {
-			keepOut = tombstone
+			keepOut = tombstoneLife
 		}
-		answers[i], err = r.runTake(ctx, id, take, keepOut, one.plan)
+		answers[i], err = r.runTake(ctx, id, modeTake, keepOut, one.plan)
 		if errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
@@ -101,7 +101,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 }
 
 // askEach calls ask for all parts concurrently and waits for all. Error: the first one.
-func (r *Redis) askEach(parts []part, ask func(plan) (answer, error)) ([]answer, error) {
+func (r *Redis) askEach(parts []planPart, ask func(plan) (answer, error)) ([]answer, error) {
 	answers := make([]answer, len(parts))
 	err := concurrently(len(parts), func(i int) (err error) {
 		answers[i], err = ask(parts[i].plan)

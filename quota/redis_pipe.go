@@ -12,8 +12,8 @@ import (
 // Bounds of a pipe. With two lanes, one round trip is under way while callers read the answers of
 // the other; if one hangs, the other still works.
 const (
-	lanes     = 2   // round trips at once
-	maxShared = 256 // calls in one round trip
+	lanes    = 2   // round trips at once
+	maxBatch = 256 // calls in one round trip
 )
 
 // pipe batches calls: those that arrive while all lanes are busy share the next round trip. With a
@@ -37,8 +37,8 @@ type call struct {
 	done   chan struct{} // closed when the answer is there
 }
 
-// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
-// a script that is under way may still run; one that is waiting does not.
+// runScript runs the script, alone or in a shared round trip, and returns its answer. If ctx ends
+// first, a script that is under way may still run; one that is waiting does not.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -84,7 +84,7 @@ func (p *pipe) releaseLane() {
 func (p *pipe) nextBatch() []*call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := min(len(p.waiting), maxShared)
+	n := min(len(p.waiting), maxBatch)
 	if n == 0 {
 		p.busy--
 		return nil
@@ -136,5 +136,5 @@ func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
 	return unknown
 }
 
-// canceled reports whether the caller's context has ended.
+// cancelError reports whether the caller's context has ended.
 func (x *call) canceled() bool { return x.ctx.Err() != nil }

@@ -97,14 +97,14 @@ func (c *crowd) goTogether(n int, meanwhile func()) []error {
 func TestCallersWhoComeMeanwhileShareARoundTrip(t *testing.T) {
 	c := newCrowd(t)
 	must(t, c.client.Set(t.Context(), c.key(Bucket("r", "7")), "not a sorted set", 0).Err())
-	for i, err := range c.goTogether(maxShared+50, func() {}) {
+	for i, err := range c.goTogether(maxBatch+50, func() {}) {
 		if (i == 7) != errors.Is(err, ErrUnavailable) || i != 7 && err != nil {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
 	trips := c.sizes()[lanes:]
 	slices.Sort(trips)
-	sameList(t, "scripts of each round trip", trips, []int{50, maxShared})
+	sameList(t, "scripts of each round trip", trips, []int{50, maxBatch})
 }
 
 func TestAScriptThatWasFlushedIsLoadedAgainInASharedRoundTrip(t *testing.T) {

@@ -15,7 +15,7 @@ func (r *Redis) Events(ctx context.Context, bucket string) ([]Event, time.Time, 
 	}
 	ctx, cancel := r.withBudget(ctx)
 	defer cancel()
-	cmd, err := r.run(ctx, r.events, []string{bucket}, []any{MaxEvents})
+	cmd, err := r.runScript(ctx, r.events, []string{bucket}, []any{MaxEvents})
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -43,9 +43,9 @@ func parseInstant(text string) (time.Time, error) {
 	return instant(at), nil
 }
 
-// stepEvents is how many events are written in one step, so that other callers do not wait for a
+// recordStep is how many events are written in one step, so that other callers do not wait for a
 // long history.
-const stepEvents = 1000
+const recordStep = 1000
 
 // Record sets the instants of events in the bucket, in steps of at most 1,000; see [Limiter]. A
 // failure may leave some of them written.
@@ -55,12 +55,12 @@ func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	for some := range slices.Chunk(events, stepEvents) {
-		args := []any{keep.Microseconds(), tombstone.Microseconds()}
+	for some := range slices.Chunk(events, recordStep) {
+		args := []any{keep.Microseconds(), tombstoneLife.Microseconds()}
 		for _, e := range some {
 			args = append(args, e.ID, e.At.UnixMicro())
 		}
-		if _, err := r.run(ctx, r.record, []string{bucket}, args); err != nil {
+		if _, err := r.runScript(ctx, r.record, []string{bucket}, args); err != nil {
 			return err
 		}
 	}

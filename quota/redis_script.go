@@ -30,8 +30,8 @@ var (
 
 // Modes of take.lua: look decides and writes nothing, take also counts.
 const (
-	look = "look"
-	take = "take"
+	modeLook = "look"
+	modeTake = "take"
 )
 
 // scriptArgs returns the arguments of take.lua. tombstone is how long a refused ID gets a
@@ -58,19 +58,19 @@ func (p plan) scriptArgs(id, mode string, tombstone time.Duration, near time.Tim
 	return args
 }
 
-// byDates stands in take.lua's arguments in place of the window of a rule with Days; 0 stands there
-// for other calendar rules.
-const byDates = -1
+// datesMarker stands in take.lua's arguments in place of the window of a rule with Days; 0 stands
+// there for other calendar rules.
+const datesMarker = -1
 
-// appendCutoffs appends the rule's window, or 0 or byDates and the calendar instants from which the
-// script finds the cutoff by its own clock.
+// appendCutoffs appends the rule's window, or 0 or datesMarker and the calendar instants from which
+// the script finds the cutoff by its own clock.
 func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 	if !r.Calendar() {
 		return append(numbers, r.Window.Microseconds())
 	}
 	turns := r.periodStarts(near)
 	if r.Days > 0 {
-		numbers = append(numbers, byDates)
+		numbers = append(numbers, datesMarker)
 	} else {
 		numbers = append(numbers, 0)
 	}
@@ -88,11 +88,11 @@ func (r Rule) appendCutoffs(numbers []int64, near time.Time) []int64 {
 
 // The first number of take.lua's answer.
 const (
-	refused = iota
-	admitted
-	refunded
-	outside   // the clock is in none of the periods of a calendar rule that the script was given
-	unchanged // admitted, and no bucket had anything to add
+	codeRefused = iota
+	codeAdmitted
+	codeRefunded
+	codeOutside   // the clock is in none of the periods of a calendar rule that the script was given
+	codeUnchanged // admitted, and no bucket had anything to add
 )
 
 // answer is a decision. added: this call added the ID to a bucket; else the buckets had it already.
@@ -101,29 +101,29 @@ type answer struct {
 	added bool
 }
 
-// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutside with the server's
-// instant in At, ErrUnavailable.
+// parseAnswer parses the answer of take.lua. Errors: ErrRefunded, errOutsidePeriods with the
+// server's instant in At, ErrUnavailable.
 func (p plan) parseAnswer(cmd *redis.Cmd) (answer, error) {
 	numbers, err := cmd.Int64Slice()
 	if err != nil {
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	const head, each = 2, 4
-	if len(numbers) == head && numbers[0] == outside {
-		return answer{Decision: Decision{At: instant(numbers[1])}}, errOutside
+	if len(numbers) == head && numbers[0] == codeOutside {
+		return answer{Decision: Decision{At: instant(numbers[1])}}, errOutsidePeriods
 	}
-	if len(numbers) == head && numbers[0] == refunded {
+	if len(numbers) == head && numbers[0] == codeRefunded {
 		return answer{}, ErrRefunded
 	}
-	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{refused, admitted, unchanged}, numbers[0]) {
+	if len(numbers) != head+each*len(p.rules) || !slices.Contains([]int64{codeRefused, codeAdmitted, codeUnchanged}, numbers[0]) {
 		return answer{}, fmt.Errorf("%w: an answer of %d numbers to %d rules", ErrUnavailable, len(numbers),
 			len(p.rules))
 	}
 	now := numbers[1]
-	d := Decision{Admitted: numbers[0] != refused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
+	d := Decision{Admitted: numbers[0] != codeRefused, At: instant(now), Clock: "redis", Rules: make([]State, len(p.rules))}
 	for i, rule := range p.rules {
 		n := numbers[head+each*i:]
 		d.Rules[i] = tally{used: int(n[0]), oldest: n[1], pivot: n[2], ages: n[3]}.state(rule, now)
 	}
-	return answer{d, numbers[0] == admitted}, nil
+	return answer{d, numbers[0] == codeAdmitted}, nil
 }

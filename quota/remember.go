@@ -12,11 +12,11 @@ import (
 
 // Bounds of a Remembering.
 const (
-	rememberFor    = 250 * time.Millisecond // longest time until changes by other processes are noticed
-	cacheShards    = 64                     // shards, each with its own lock
-	refusalsEach   = 128                    // refusals of each shard and generation; there are two generations
-	idsEach        = 1024                   // IDs of each shard and generation
-	bucketVersions = 4096                   // version counters; buckets share them by hash
+	rememberFor      = 250 * time.Millisecond // longest time until changes by other processes are noticed
+	cacheShards      = 64                     // shards, each with its own lock
+	refusalsPerShard = 128                    // refusals of each shard and generation; there are two generations
+	idsPerShard      = 1024                   // IDs of each shard and generation
+	versionCounters  = 4096                   // version counters; buckets share them by hash
 )
 
 // Remembering is a limiter that caches the refusals of another limiter: a client that is refused
@@ -28,7 +28,7 @@ type Remembering struct {
 	shards  [cacheShards]cacheShard
 	// by hash of a bucket's name; increased whenever a call of this Remembering may have changed
 	// the bucket
-	versions [bucketVersions]atomic.Uint64
+	versions [versionCounters]atomic.Uint64
 }
 
 type cacheShard struct {
@@ -62,7 +62,7 @@ type refusal struct {
 func Remember(limiter Limiter, now func() time.Time) *Remembering {
 	m := &Remembering{limiter: limiter, now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].refusals.capacity, m.shards[i].ids.capacity = refusalsEach, idsEach
+		m.shards[i].refusals.capacity, m.shards[i].ids.capacity = refusalsPerShard, idsPerShard
 	}
 	return m
 }

@@ -109,7 +109,7 @@ func (m *Remembering) remembersID(id string) bool {
 
 func (m *Remembering) invalidate(buckets ...string) {
 	for _, b := range buckets {
-		m.versions[maphash.String(m.seed, b)%bucketVersions].Add(1)
+		m.versions[maphash.String(m.seed, b)%versionCounters].Add(1)
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *Remembering) invalidate(buckets ...string) {
 // bucket changes the sum.
 func (m *Remembering) version(req Request) (sum uint64) {
 	for _, r := range req.Rules {
-		sum += m.versions[maphash.String(m.seed, req.Buckets[r.Scope])%bucketVersions].Load()
+		sum += m.versions[maphash.String(m.seed, req.Buckets[r.Scope])%versionCounters].Load()
 	}
 	return sum
 }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-const maxID = 64 // bytes
+const maxIDBytes = 64 // bytes
 
-// tombstone is how long a refunded ID cannot be counted again: longer than any copy of a call can
-// be under way.
-const tombstone = time.Minute
+// tombstoneLife is how long a refunded ID cannot be counted again: longer than any copy of a call
+// can be under way.
+const tombstoneLife = time.Minute
 
-// maxExact is the largest instant, in µs since 1970, that a double and so a Redis score holds
-// exactly; it is in 2255.
-const maxExact = int64(1) << 53
+// maxExactInstant is the largest instant, in µs since 1970, that a double and so a Redis score
+// holds exactly; it is in 2255.
+const maxExactInstant = int64(1) << 53
 
 // plan is a checked request, with its buckets sorted and deduplicated.
 type plan struct {
@@ -74,8 +74,8 @@ func newPlan(rules []Rule, buckets map[Scope]string) (plan, error) {
 }
 
 func checkID(id string) error {
-	if id == "" || len(id) > maxID {
-		return fmt.Errorf("%w: an ID has 1 to %d bytes, not %d", ErrBadRequest, maxID, len(id))
+	if id == "" || len(id) > maxIDBytes {
+		return fmt.Errorf("%w: an ID has 1 to %d bytes, not %d", ErrBadRequest, maxIDBytes, len(id))
 	}
 	return nil
 }
@@ -87,17 +87,17 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record. It rejects instants after maxExact, which would block
-// a bucket for ever. Error: ErrBadRequest.
+// checkRecord checks the arguments of Record. It rejects instants after maxExactInstant, which
+// would block a bucket for ever. Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
-	if keep < MinWindow || keep > MaxWindow+slack {
-		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+slack)
+	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
+		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)
 	}
 	for _, e := range events {
 		if err := checkID(e.ID); err != nil {
 			return err
 		}
-		if e.At.After(instant(maxExact)) {
+		if e.At.After(instant(maxExactInstant)) {
 			return fmt.Errorf("%w: an event in the year %d", ErrBadRequest, e.At.Year())
 		}
 	}

@@ -35,7 +35,7 @@ for i = 1, #KEYS do
     end
   end
   if newest[1] and newest[1] > now then
-    bring_back(key, newest[1], now)
+    clamp_to_now(key, newest[1], now)
     for rank = 1, #newest do
       newest[rank] = math.min(newest[rank], now)
     end

@@ -65,7 +65,7 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 // prefix and an example; by code the main country and the groups of digits, as in
 // recipient.grouping.
 func phonePlansModule() []byte {
-	plans, shared := recipient.Plans()
+	plans, shared := recipient.NumberPlans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}
 	for country, p := range plans {
 		countries[country] = [3]string{p.Code, p.Trunk, p.Example}

@@ -13,22 +13,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// MostUnderWay is how many requests an Admission has under way at most: as many as are decided in
+// MaxUnderWay is how many requests an Admission has under way at most: as many as are decided in
 // 2.4 s where a round trip takes 600 ms.
-const MostUnderWay = 1024
+const MaxUnderWay = 1024
 
 // Bounds of an admission.
 const (
-	leastUnderWay = 512              // two shared trips have places for as many; fewer would leave some empty
-	quick         = time.Second / 2  // while no request takes longer, nothing is refused below MostUnderWay
-	retryAfter    = 3 * time.Second  // an overload that ends is over by then
-	paceSlots     = 50               // the pace is known for so many times paceSlot
-	paceSlot      = time.Second / 10 // requests that are decided within it are counted together
+	minUnderWayLimit = 512              // two shared trips have places for as many; fewer would leave some empty
+	slowAfter        = time.Second / 2  // while no request takes longer, nothing is refused below MaxUnderWay
+	retryAfter       = 3 * time.Second  // an overload that ends is over by then
+	paceSlots        = 50               // the pace is known for so many times paceSlotLength
+	paceSlotLength   = time.Second / 10 // requests that are decided within it are counted together
 )
 
-// answerWithin returns how long an admitted request may take until it is decided. It is less than
-// store.CallTimeout, so that those whose answers take longest still get one.
-func answerWithin() time.Duration { return store.CallTimeout * 4 / 5 }
+// maxDecisionTime returns how long an admitted request may take until it is decided. It is less
+// than store.CallTimeout, so that those whose answers take longest still get one.
+func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Admission bounds how many requests are under way at once, so that all of them are answered in
 // time: those beyond are refused at once (load shedding). Without it, under more load than the
@@ -50,14 +50,14 @@ type Admission struct {
 
 // Classes of requests.
 const (
-	Stranger = "stranger"
-	Known    = "known"
-	Unread   = "unread" // refused before its key and body were read
+	ClassStranger = "stranger"
+	ClassKnown    = "known"
+	ClassUnread   = "unread" // refused before its key and body were read
 )
 
 // New returns an admission with all places free.
 func New() *Admission {
-	return &Admission{underWay: list.New(), refused: map[string]int{Stranger: 0, Known: 0, Unread: 0}}
+	return &Admission{underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
 }
 
 // OverloadedError refuses a request because those under way are as many as can be decided in time.
@@ -80,7 +80,7 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()
-	if err := a.refuseIfFull(class, now); err != nil {
+	if err := a.refuseIfFullLocked(class, now); err != nil {
 		return nil, err
 	}
 	if stranger {
@@ -91,22 +91,22 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
 }
 
-// Check returns the *OverloadedError with which Enter would refuse a request of a class now;
+// RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now;
 // Unread: any request.
-func (a *Admission) Check(class string) error {
+func (a *Admission) RefuseIfFull(class string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.refuseIfFull(class, time.Now())
+	return a.refuseIfFullLocked(class, time.Now())
 }
 
-// refuseIfFull returns an *OverloadedError and counts it if a request of a class has no place: all
-// places are taken, of which others have at least half, or strangers have their half. The caller
-// holds the lock.
-func (a *Admission) refuseIfFull(class string, now time.Time) error {
-	most := a.most(now)
+// refuseIfFullLocked returns an *OverloadedError and counts it if a request of a class has no
+// place: all places are taken, of which others have at least half, or strangers have their half.
+// The caller holds the lock.
+func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
+	most := a.limit(now)
 	switch {
 	case a.underWay.Len() >= most && a.underWay.Len()-a.strangers >= most/2:
-	case class == Stranger && a.strangers >= most/2:
+	case class == ClassStranger && a.strangers >= most/2:
 	default:
 		return nil
 	}
@@ -117,9 +117,9 @@ func (a *Admission) refuseIfFull(class string, now time.Time) error {
 // ClassOf returns the class of a request whose key was read.
 func ClassOf(stranger bool) string {
 	if stranger {
-		return Stranger
+		return ClassStranger
 	}
-	return Known
+	return ClassKnown
 }
 
 func (a *Admission) leave(place *list.Element, stranger, decided bool) {
@@ -130,32 +130,32 @@ func (a *Admission) leave(place *list.Element, stranger, decided bool) {
 		a.strangers--
 	}
 	if decided {
-		a.advance(time.Now())
+		a.advanceSlots(time.Now())
 		a.decided[a.slot%paceSlots]++
 	}
 }
 
-// most returns how many requests may be under way at once. The caller holds the lock.
-func (a *Admission) most(now time.Time) int {
+// limit returns how many requests may be under way at once. The caller holds the lock.
+func (a *Admission) limit(now time.Time) int {
 	if a.underWay.Len() == 0 {
-		return MostUnderWay
+		return MaxUnderWay
 	}
 	age := now.Sub(a.underWay.Front().Value.(time.Time))
-	if age < quick {
-		return MostUnderWay
+	if age < slowAfter {
+		return MaxUnderWay
 	}
-	a.advance(now)
-	slots, decided := min(int64(age/paceSlot), paceSlots-1), 0
+	a.advanceSlots(now)
+	slots, decided := min(int64(age/paceSlotLength), paceSlots-1), 0
 	for i := range slots + 1 { // the newest slot has only begun
 		decided += a.decided[(a.slot-i+paceSlots)%paceSlots]
 	}
-	return min(max(decided*int(answerWithin()/paceSlot)/int(slots), leastUnderWay), MostUnderWay)
+	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
-// advance empties the slots that began since its last call and makes now's the current one. The
-// caller holds the lock.
-func (a *Admission) advance(now time.Time) {
-	slot := now.UnixNano() / int64(paceSlot)
+// advanceSlots empties the slots that began since its last call and makes now's the current one.
+// The caller holds the lock.
+func (a *Admission) advanceSlots(now time.Time) {
+	slot := now.UnixNano() / int64(paceSlotLength)
 	for range min(max(slot-a.slot, 0), paceSlots) {
 		a.slot++
 		a.decided[a.slot%paceSlots] = 0
@@ -174,6 +174,6 @@ type State struct {
 func (a *Admission) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return State{Most: a.most(time.Now()), Refused: maps.Clone(a.refused),
-		UnderWay: map[string]int{Stranger: a.strangers, Known: a.underWay.Len() - a.strangers}}
+	return State{Most: a.limit(time.Now()), Refused: maps.Clone(a.refused),
+		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers}}
 }

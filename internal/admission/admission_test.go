@@ -112,7 +112,7 @@ func TestOverloadIsServedAtCapacity(t *testing.T) {
 				o := offer(a, p, int(c.rate)*times, 10*time.Second, nobody)
 				// late are those of the beginning alone
 				if share := float64(o.served.Load()) / (10 * c.rate); share < .8 ||
-					o.late.Load() > int64(quick.Seconds()*c.rate)*int64(times) {
+					o.late.Load() > int64(slowAfter.Seconds()*c.rate)*int64(times) {
 					t.Errorf("%v a second, %v: %d times as many: %.2f served, %d late, %d refused", c.rate, c.base,
 						times, share, o.late.Load(), o.refused.Load())
 				}
@@ -137,7 +137,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 		for range 5 {
 			var all sync.WaitGroup
 			var refused atomic.Int64
-			for range 2 * MostUnderWay {
+			for range 2 * MaxUnderWay {
 				all.Go(func() {
 					decided, err := a.Enter(false)
 					if err != nil {
@@ -149,7 +149,7 @@ func TestNothingIsRefusedBelowCapacity(t *testing.T) {
 				})
 			}
 			all.Wait()
-			servertest.Same(t, "refused of those at once", refused.Load(), MostUnderWay)
+			servertest.Same(t, "refused of those at once", refused.Load(), MaxUnderWay)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestAStandstillEnds(t *testing.T) {
 		offer(a, p, 100, 10*time.Second, nobody)
 		p.free = time.Now().Add(25 * time.Second)
 		o := offer(a, p, 400, 20*time.Second, nobody)
-		if late := o.late.Load(); late > 5*leastUnderWay { // as many in each CallTimeout
+		if late := o.late.Load(); late > 5*minUnderWayLimit { // as many in each CallTimeout
 			t.Errorf("%d of 8,000 waited in vain", late)
 		}
 		time.Sleep(5 * time.Second)
@@ -177,11 +177,11 @@ func TestAStandstillEnds(t *testing.T) {
 func TestFewAreAlwaysAdmitted(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := New()
-		for n := range leastUnderWay + 1 {
-			if _, err := a.Enter(false); (err != nil) != (n == leastUnderWay) {
+		for n := range minUnderWayLimit + 1 {
+			if _, err := a.Enter(false); (err != nil) != (n == minUnderWayLimit) {
 				t.Errorf("request %d: %v", n, err)
 			}
-			time.Sleep(quick)
+			time.Sleep(slowAfter)
 		}
 	})
 }
@@ -191,14 +191,14 @@ func TestStrangersHaveHalf(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		a := New()
 		var overloaded *OverloadedError
-		for n := range MostUnderWay {
-			if _, err := a.Enter(true); (err != nil) != (n >= MostUnderWay/2) ||
+		for n := range MaxUnderWay {
+			if _, err := a.Enter(true); (err != nil) != (n >= MaxUnderWay/2) ||
 				err != nil && !errors.As(err, &overloaded) {
 				t.Fatalf("stranger %d: %v", n, err)
 			}
 		}
-		for n := range MostUnderWay {
-			if _, err := a.Enter(false); (err != nil) != (n >= MostUnderWay/2) ||
+		for n := range MaxUnderWay {
+			if _, err := a.Enter(false); (err != nil) != (n >= MaxUnderWay/2) ||
 				err != nil && !errors.Is(err, fault.Unavailable) {
 				t.Fatalf("another %d: %v", n, err)
 			}
@@ -222,7 +222,7 @@ func TestStrangersHaveHalf(t *testing.T) {
 // A request that is not read yet is refused only where any would be. Strangers have no place where
 // others have taken all.
 func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
-	const half = MostUnderWay / 2
+	const half = MaxUnderWay / 2
 	for _, c := range []struct {
 		strangers, known int
 		stands           bool // for so long that fewer have places
@@ -240,18 +240,18 @@ func TestAnUnreadRequestIsRefusedWhereAnyIs(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			most := MostUnderWay
+			most := MaxUnderWay
 			if c.stands {
-				most = leastUnderWay
+				most = minUnderWayLimit
 				time.Sleep(time.Minute)
 			}
-			got := fmt.Sprint(a.Check(Unread) != nil, a.Check(Known) != nil, a.Check(Stranger) != nil)
+			got := fmt.Sprint(a.RefuseIfFull(ClassUnread) != nil, a.RefuseIfFull(ClassKnown) != nil, a.RefuseIfFull(ClassStranger) != nil)
 			servertest.Same(t, fmt.Sprintf("%+v: unread, known, stranger refused", c), got, c.want)
 			state := a.State()
-			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[Stranger], state.UnderWay[Known]),
+			servertest.Same(t, "state", fmt.Sprint(state.Most, state.UnderWay[ClassStranger], state.UnderWay[ClassKnown]),
 				fmt.Sprint(most, c.strangers, c.known))
-			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[Unread] > 0, state.Refused[Known] > 0,
-				state.Refused[Stranger] > 0), c.want)
+			servertest.Same(t, "refused so far", fmt.Sprint(state.Refused[ClassUnread] > 0, state.Refused[ClassKnown] > 0,
+				state.Refused[ClassStranger] > 0), c.want)
 		})
 	}
 }

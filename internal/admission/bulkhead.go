@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// MaxConcurrent is how many requests for one recipient are worked on at once.
-const MaxConcurrent = 32
+// MaxPerRecipient is how many requests for one recipient are worked on at once.
+const MaxPerRecipient = 32
 
 // Bounds of the queue for one recipient.
 const (
-	maxStrangers = MaxConcurrent / 2     // of these, requests of strangers
-	releaseDelay = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
+	maxStrangersPerRecipient = MaxPerRecipient / 2   // of these, requests of strangers
+	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
 // SlotWait is how long a request waits for a slot.
@@ -58,20 +58,20 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	b.mu.Lock()
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, slots: make(chan struct{}, MaxConcurrent)}
+		q = &queue{name: name, slots: make(chan struct{}, MaxPerRecipient)}
 		b.queues[name] = q
 	}
 	if stranger && q.strangers == nil {
-		q.strangers = make(chan struct{}, maxStrangers)
+		q.strangers = make(chan struct{}, maxStrangersPerRecipient)
 	}
 	q.used++
 	b.mu.Unlock()
 	deadline := time.Now().Add(SlotWait)
-	if stranger && !enter(ctx, q.strangers, deadline) {
+	if stranger && !takePlace(ctx, q.strangers, deadline) {
 		b.leave(q)
 		return nil, errNoSlot
 	}
-	if !enter(ctx, q.slots, deadline) {
+	if !takePlace(ctx, q.slots, deadline) {
 		if stranger {
 			<-q.strangers
 		}
@@ -81,9 +81,9 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
-// enter takes one of the places of a channel, and waits for one if all are taken. It returns false
-// if the deadline or the end of ctx came first; a free place is taken also after these.
-func enter(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
+// takePlace takes one of the places of a channel, and waits for one if all are taken. It returns
+// false if the deadline or the end of ctx came first; a free place is taken also after these.
+func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:
 		return true
@@ -115,7 +115,7 @@ func (b *Bulkhead) leave(q *queue) {
 	}
 }
 
-func (s *Slot) free() {
+func (s *Slot) release() {
 	<-s.queue.slots
 	if s.stranger {
 		<-s.queue.strangers
@@ -125,7 +125,7 @@ func (s *Slot) free() {
 
 // ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their
 // outcome.
-func (s *Slot) ReleaseNow() { s.once.Do(s.free) }
+func (s *Slot) ReleaseNow() { s.once.Do(s.release) }
 
 // ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now.
 // The slots of a queue are freed one by one: if requests that came together also continued
@@ -134,8 +134,8 @@ func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()
 		defer s.bulkhead.mu.Unlock()
-		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/MaxConcurrent)
+		wait := max(releaseDelay, time.Until(s.queue.last)+releaseDelay/MaxPerRecipient)
 		s.queue.last = time.Now().Add(wait)
-		time.AfterFunc(wait, s.free)
+		time.AfterFunc(wait, s.release)
 	})
 }

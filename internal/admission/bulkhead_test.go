@@ -15,7 +15,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		l := NewBulkhead()
 		var slots []*Slot
-		for range MaxConcurrent {
+		for range MaxPerRecipient {
 			next, err := l.Acquire(t.Context(), "ana", false)
 			if err != nil {
 				t.Fatal(err)
@@ -63,13 +63,13 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 			return s
 		}
 		var held []*Slot
-		for range maxStrangers {
+		for range maxStrangersPerRecipient {
 			held = append(held, acquire(true, 0))
 		}
 		for range 3 {
 			servertest.Same(t, "one more stranger has a slot", acquire(true, time.Second) != nil, false)
 		}
-		for range MaxConcurrent - maxStrangers {
+		for range MaxPerRecipient - maxStrangersPerRecipient {
 			held = append(held, acquire(false, 0))
 		}
 		servertest.Same(t, "one more of those known has a slot", acquire(false, time.Second) != nil, false)
@@ -103,7 +103,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 		entered := map[time.Duration]int{}
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range 8 * MaxConcurrent {
+		for range 8 * MaxPerRecipient {
 			all.Go(func() {
 				for time.Since(began) < time.Second {
 					next, err := l.Acquire(t.Context(), "ana", false)
@@ -128,7 +128,7 @@ func TestTheSlotsOfALineAreFreeOneByOne(t *testing.T) {
 				requests += n
 			}
 		}
-		if entered[0] != MaxConcurrent || requests < 950 || requests > 1000+MaxConcurrent {
+		if entered[0] != MaxPerRecipient || requests < 950 || requests > 1000+MaxPerRecipient {
 			t.Errorf("%d at first, %d in a second", entered[0], requests)
 		}
 	})

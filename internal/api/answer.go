@@ -69,7 +69,7 @@ func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 
 // toVerificationJSON returns an answer as JSON for a caller of this kind. Only secret keys get the
 // send's reason and the recipient's hash.
-func toVerificationJSON(a verification.Answer, kind verification.Kind) verificationJSON {
+func toVerificationJSON(a verification.Answer, kind verification.CallerKind) verificationJSON {
 	v := a.View
 	send, _ := uuid.Parse(v.Send.ID) // Nil has no reference
 	out := verificationJSON{
@@ -86,7 +86,7 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 	if v.Code.Length > 0 {
 		out.CodeFormat = &codeJSON{v.Code.Length, v.Code.Alphabet}
 	}
-	if kind == verification.Secret { // a reason can tell whether a mailbox exists
+	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
 		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
 	}
 	return out
@@ -94,9 +94,9 @@ func toVerificationJSON(a verification.Answer, kind verification.Kind) verificat
 
 // toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there
 // only while the verification is pending.
-func toCheckJSON(c verification.CheckResult, kind verification.Kind) checkJSON {
+func toCheckJSON(c verification.CheckResult, kind verification.CallerKind) checkJSON {
 	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
-	if kind == verification.Secret {
+	if kind == verification.BackEnd {
 		out.Recipient = c.Recipient
 	}
 	if c.State == verification.Pending {

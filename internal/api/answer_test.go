@@ -12,7 +12,7 @@ import (
 
 func TestKeys(t *testing.T) {
 	keys := Keys{
-		{App: "shop", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_one"))},
+		{App: "shop", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_one"))},
 		{App: "shop", Kind: verification.Browser, SHA256: sha256.Sum256([]byte("pk_two"))},
 	}
 	for presented, app := range map[string]string{"sk_one": "shop", "pk_two": "shop", "sk_on": "", "": "",
@@ -29,7 +29,7 @@ func TestBrowsersSeeNoReasons(t *testing.T) {
 	if got := toVerificationJSON(a, verification.Browser); got.Send.Reason != "" || got.Send.Status != store.Failed {
 		t.Errorf("browser: %+v", got.Send)
 	}
-	if got := toVerificationJSON(a, verification.Secret); got.Send.Reason != "rejected" {
+	if got := toVerificationJSON(a, verification.BackEnd); got.Send.Reason != "rejected" {
 		t.Errorf("back end: %+v", got.Send)
 	}
 }

@@ -24,21 +24,21 @@ import (
 
 // Codes are the use cases that the API offers. Implementation: verification.Service.
 type Codes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
-	CheckNamed(ctx context.Context, ask verification.Ask, code string) (verification.CheckResult, error)
+	CheckByRecipient(ctx context.Context, ask verification.Request, code string) (verification.CheckResult, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
-	Introduce(caller verification.Caller, purpose, languages string) verification.Introduction
+	Appearance(caller verification.Caller, purpose, languages string) verification.Appearance
 	SendsOverloaded() error
 	ChecksOverloaded() error
 }
 
 // API answers under /v1. Set its fields before Register.
 type API struct {
-	Requests requests            // bounds requests with public keys; nil: no limit
+	Requests requestLimiter      // bounds requests with public keys; nil: no limit
 	Limits   *limits.Service     // behind /v1/limits
 	Proofs   *redemption.Service // behind /v1/proofs
 
@@ -46,8 +46,8 @@ type API struct {
 	keys  atomic.Pointer[Keys]
 }
 
-// requests bounds the requests of a network. Implementation: *server.RequestLimiter.
-type requests interface {
+// requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requestLimiter interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
@@ -90,35 +90,35 @@ type handler func(c echo.Context, who verification.Caller) error
 
 // route is an operation with the scope that its key needs.
 type route struct {
-	method, path string
-	scope        Scope
-	handler      handler
-	secret       string // what only secret keys may do there; empty: public keys may as well
-	missing      string // detail where what is asked for does not exist
+	method, path   string
+	scope          Scope
+	handler        handler
+	secret         string // what only secret keys may do there; empty: public keys may as well
+	notFoundDetail string // detail of a 404
 	// the error with which each request is refused in an overload, before its key and body are
 	// read; may be nil
-	full func(Codes) error
+	overloaded func(Codes) error
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", noVerification, Codes.SendsOverloaded},
-		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", noVerification, nil},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", noVerification,
+		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", verificationNotFound, Codes.SendsOverloaded},
+		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", verificationNotFound,
 			Codes.ChecksOverloaded},
-		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", noVerification, nil},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkNamed), "check without an ID",
-			nonePending, Codes.ChecksOverloaded},
+		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkByRecipient), "check without an ID",
+			pendingNotFound, Codes.ChecksOverloaded},
 		// browsers carry proofs
 		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
 		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
 		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", "", nil},
 		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits,
-			noLimit, nil},
+			limitNotFound, nil},
 		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits,
-			noLimit, nil},
+			limitNotFound, nil},
 		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits,
-			noLimit, nil},
+			limitNotFound, nil},
 	}
 }
 
@@ -126,9 +126,9 @@ const useLimits = "use limits" // since the caller names what is counted
 
 // Details of a 404.
 const (
-	noVerification = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
-	nonePending    = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
-	noLimit        = "No limit of this name is configured."
+	verificationNotFound = "There is no verification of this ID for this key: it is not known, belongs to another app or caller, or was erased."
+	pendingNotFound      = "No verification is pending for this channel, recipient, purpose and session that a secret key asked for."
+	limitNotFound        = "No limit of this name is configured."
 )
 
 // withBody returns a handler that decodes the JSON body for next.
@@ -142,8 +142,8 @@ func withBody[B any](next func(c echo.Context, who verification.Caller, body B) 
 	}
 }
 
-// writeJSON writes a body with status 200 and the states of the rules in the headers.
-func writeJSON(c echo.Context, d quota.Decision, body any) error {
+// writeJSONWithQuota writes a body with status 200 and the states of the rules in the headers.
+func writeJSONWithQuota(c echo.Context, d quota.Decision, body any) error {
 	if err := quotahttp.SetRateLimit(c.Response().Header(), d); err != nil {
 		return err
 	}

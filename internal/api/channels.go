@@ -56,7 +56,7 @@ func (a *API) channels(c echo.Context, caller verification.Caller) error {
 		out.Channels = append(out.Channels, ch)
 	}
 	c.Response().Header().Add("Vary", "Accept-Language")
-	shown := a.codes.Introduce(caller, purpose,
+	shown := a.codes.Appearance(caller, purpose,
 		cmp.Or(c.QueryParam("locale"), c.Request().Header.Get("Accept-Language")))
 	if out.PurposeTitle = shown.Title; shown.Light != "" {
 		out.Accent = &accentJSON{shown.Light, shown.Dark}

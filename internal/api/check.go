@@ -26,7 +26,7 @@ func (a *API) check(c echo.Context, who verification.Caller, body checkBody) err
 	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
 }
 
-type checkByAddressBody struct {
+type checkByRecipientBody struct {
 	Channel string `json:"channel"`
 	To      string `json:"to"`
 	Purpose string `json:"purpose"`
@@ -36,15 +36,15 @@ type checkByAddressBody struct {
 	ClientIP string `json:"client_ip"`
 }
 
-// checkNamed is POST /v1/verifications/check. Secret keys only: else a browser could use up the
-// attempts of another person's code by the address alone.
-func (a *API) checkNamed(c echo.Context, who verification.Caller, body checkByAddressBody) error {
+// checkByRecipient is POST /v1/verifications/check. Secret keys only: else a browser could use up
+// the attempts of another person's code by the address alone.
+func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body checkByRecipientBody) error {
 	if err := setClientIP(&who, body.ClientIP); err != nil {
 		return err
 	}
-	ask := verification.Ask{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
+	ask := verification.Request{Caller: who, Channel: body.Channel, To: body.To, Purpose: body.Purpose,
 		Session: body.Session}
-	checked, err := a.codes.CheckNamed(c.Request().Context(), ask, body.Code)
+	checked, err := a.codes.CheckByRecipient(c.Request().Context(), ask, body.Code)
 	if err != nil {
 		return err
 	}
@@ -63,5 +63,5 @@ func (a *API) cancel(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, v.Quota, toVerificationJSON(v, who.Kind))
+	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
 }

@@ -34,7 +34,7 @@ func newAPI(t testing.TB, change ...func(*verificationtest.Settings)) *echo.Echo
 		c(&settings)
 	}
 	return verificationtest.Start(t, settings).Routes(api.Keys{
-		{App: "shop", ID: "s", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret))},
+		{App: "shop", ID: "s", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret))},
 		{App: "shop", ID: "p", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)),
 			Origins: []string{shop}},
 	}, nil)

@@ -60,7 +60,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(key) < minKey || len(key) > maxKey ||
+		if len(key) < minIdempotencyKeyLength || len(key) > maxIdempotencyKeyLength ||
 			strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 			t.Errorf("%q gave %q", header, key)
 		}

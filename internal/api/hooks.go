@@ -20,7 +20,7 @@ import (
 
 // hookCodes are the use cases behind hooks. Implementation: verification.Service.
 type hookCodes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 }
@@ -45,15 +45,15 @@ func NewHooks(all []hooks.Hook, codes hookCodes, logger *slog.Logger) *authHooks
 // Register adds the route.
 func (h *authHooks) Register(e *echo.Echo) { e.POST(server.HooksPath+":name", h.receive) }
 
-// receive handles POST /v1/hooks/{name}. Whatever a person should read is answered with the status
-// 200, since the servers repeat other answers at once and then show none of them. A request that is
-// not the server's, or not of its form, is a problem.
+// receive handles POST /v1/hooks/{name}. An answer that a person should read has the status 200:
+// after any other status an auth server repeats the request at once, and then shows no answer. A
+// forged or malformed request gets a problem.
 func (h *authHooks) receive(c echo.Context) error {
 	hook, ok := h.hooks[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readReport(c.Request(), hooks.MaxBody)
+	body, err := readBody(c.Request(), hooks.MaxBody)
 	if err != nil {
 		return err
 	}
@@ -77,14 +77,15 @@ func (h *authHooks) receive(c echo.Context) error {
 	return c.JSON(http.StatusOK, hook.Done())
 }
 
-// send has all messages of a request sent, or none that is not under way yet. It returns the
-// problem whose detail the person may read, or nil.
+// send sends the messages of a request. If one is not admitted, it stops, cancels the verifications
+// of the earlier ones, and returns the problem, whose detail the person may read. Else it returns
+// nil.
 func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) *server.Problem {
 	var sent []verification.Answer
 	var caller verification.Caller
-	for _, ask := range h.asks(ctx, hook, r) {
+	for _, ask := range h.codeRequests(ctx, hook, r) {
 		caller = ask.Caller
-		answer, err := h.sendOnce(ctx, ask)
+		answer, err := h.sendRetryingBusy(ctx, ask)
 		if err == nil && answer.Admitted {
 			requestid.AddLogAttrs(ctx, slog.String("send", answer.View.Send.ID))
 			sent = append(sent, answer)
@@ -98,7 +99,7 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 		}
 		if err != nil {
 			server.LogFailure(ctx, h.logger, err)
-			return forPersons(server.ProblemOf(err))
+			return problemForPerson(server.ProblemOf(err))
 		}
 		return &server.Problem{Kind: server.QuotaExceeded,
 			Detail: "The next code can be sent in " + server.InWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
@@ -106,16 +107,17 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	return nil
 }
 
-// asks returns the requests for codes that a hook's request makes: of a stranger, each with its own
-// idempotency key. What a rule would refuse now comes first, so that nothing is sent in vain.
-func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Ask) {
-	caller := verification.Caller{App: hook.App, Kind: verification.Secret, IP: r.IP, Stranger: true}
+// codeRequests returns the requests for codes that a hook's request makes: of a stranger, each with
+// its own idempotency key. A request that a rule would refuse now comes first, so that nothing is
+// sent in vain.
+func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Request) {
+	caller := verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true}
 	refused := map[string]int{}
 	for i, m := range r.Messages {
-		ask := verification.Ask{
+		ask := verification.Request{
 			Caller: caller, Channel: string(hook.Server.Channel()), To: m.To, Purpose: hook.Purposes[r.Action],
 			Code: m.Code, TTL: hook.TTL,
-			// no header of a request may have a space in it
+			// with a space, so that no Idempotency-Key header can equal it
 			Key: "hook " + hook.Name + " " + r.ID + " " + strconv.Itoa(i),
 		}
 		if all = append(all, ask); len(r.Messages) > 1 {
@@ -125,19 +127,19 @@ func (h *authHooks) asks(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b verification.Ask) int { return refused[b.Key] - refused[a.Key] })
+	slices.SortStableFunc(all, func(a, b verification.Request) int { return refused[b.Key] - refused[a.Key] })
 	return all
 }
 
 const (
-	busyFor   = 3 * time.Second // less than the servers wait for an answer
-	busyEvery = 100 * time.Millisecond
+	busyTimeout       = 3 * time.Second // less than the servers wait for an answer
+	busyRetryInterval = 100 * time.Millisecond
 )
 
-// sendOnce asks for a code. If a repetition finds the first request under way, it waits for that
-// one's answer.
-func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
-	for until := time.Now().Add(busyFor); ; {
+// sendRetryingBusy requests a code. While an earlier request with the same key is under way, it
+// tries again, for at most busyTimeout.
+func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
+	for until := time.Now().Add(busyTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)
 		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
 			return answer, err
@@ -145,13 +147,13 @@ func (h *authHooks) sendOnce(ctx context.Context, ask verification.Ask) (verific
 		select {
 		case <-ctx.Done():
 			return answer, err
-		case <-time.After(busyEvery):
+		case <-time.After(busyRetryInterval):
 		}
 	}
 }
 
-// forPersons returns the problem with the detail that a person may read.
-func forPersons(p *server.Problem) *server.Problem {
+// problemForPerson returns the problem with the detail that a person may read.
+func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug {
 		return p
 	}

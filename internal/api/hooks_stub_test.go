@@ -26,7 +26,7 @@ type stubCodes struct {
 	asked   []string
 }
 
-func (c *stubCodes) Send(_ context.Context, ask verification.Ask) (verification.Answer, error) {
+func (c *stubCodes) Send(_ context.Context, ask verification.Request) (verification.Answer, error) {
 	c.asked = append(c.asked, "send "+ask.To)
 	answer := c.answers[0]
 	c.answers = c.answers[1:]

@@ -11,8 +11,8 @@ import (
 
 // Bounds of an Idempotency-Key, in bytes.
 const (
-	minKey = 16
-	maxKey = 255
+	minIdempotencyKeyLength = 16
+	maxIdempotencyKeyLength = 255
 )
 
 // idempotencyKey parses the header Idempotency-Key; "" if there is none. It accepts a
@@ -35,7 +35,7 @@ func idempotencyKey(h http.Header) (string, error) {
 				strings.ContainsRune(`",;`, r)
 		})
 	}
-	if !ok || len(values) > 1 || len(key) < minKey || len(key) > maxKey {
+	if !ok || len(values) > 1 || len(key) < minIdempotencyKeyLength || len(key) > maxIdempotencyKeyLength {
 		return "", &server.Problem{Kind: server.BadRequest,
 			Detail: "An Idempotency-Key is one text of 16 to 255 visible characters; make it of 32 random hexadecimal digits, " +
 				`such as "5f0c9a4be1d24786a35e70c81b9f2d63".`}

@@ -21,7 +21,7 @@ import (
 type Key struct {
 	App     string
 	ID      string // unique within its app
-	Kind    verification.Kind
+	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
 	Expires time.Time // from then on it is refused; zero: never
 	Origins []string  // of a browser's key: the pages that may use it
@@ -55,14 +55,14 @@ func (k Keys) keyFor(presented string) (found *Key) {
 }
 
 // authenticate finds the API key of a request and lets the route's handler answer its caller. In an
-// overload it refuses the request before that, since then what a refusal costs is taken from those
+// overload it refuses the request before it reads the key: then refusals leave more time to those
 // that are admitted. It returns an error if the key is missing, unknown or expired, if it lacks the
 // scope, if the route is for secret keys only, if a browser's key comes from another origin or too
 // often, if a page sends a secret key, or if a generated key comes from elsewhere.
 func (a *API) authenticate(r route) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if r.full != nil {
-			if err := r.full(a.codes); err != nil {
+		if r.overloaded != nil {
+			if err := r.overloaded(a.codes); err != nil {
 				return err
 			}
 		}
@@ -81,7 +81,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 					"make one with `sendcode key`."}
 		case !key.Expires.IsZero() && !now.Before(key.Expires):
 			return &server.Problem{Kind: server.Unauthorized, Detail: "The API key has expired."}
-		case key.Kind == verification.Secret && isFromOtherOriginsPage(c.Request()):
+		case key.Kind == verification.BackEnd && isFromOtherOriginsPage(c.Request()):
 			return &server.Problem{Kind: server.SecretInPage}
 		case key.Kind == verification.Browser && !isFromOrigins(c.Request(), key.Origins):
 			return &server.Problem{Kind: server.Forbidden,
@@ -105,12 +105,12 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 				Kind: server.ScopeMissing, Detail: "This request needs a key with the scope " + string(r.scope) + ".",
 				Extra: map[string]any{"scope": r.scope},
 			}
-		case r.secret != "" && key.Kind != verification.Secret:
+		case r.secret != "" && key.Kind != verification.BackEnd:
 			return &server.Problem{Kind: server.Forbidden, Detail: "Only secret keys may " + r.secret + "."}
 		}
 		err := r.handler(c, who)
 		if errors.Is(err, fault.NotFound) {
-			return &server.Problem{Kind: server.NotFound, Detail: r.missing}
+			return &server.Problem{Kind: server.NotFound, Detail: r.notFoundDetail}
 		}
 		return err
 	}

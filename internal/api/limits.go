@@ -28,7 +28,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 			return err
 		}
 		extendDeadlines(c, ask.Wait)
-		state, err := a.Limits.Do(c.Request().Context(), ask)
+		state, err := a.Limits.Apply(c.Request().Context(), ask)
 		if err == nil && o == limits.Take {
 			setPreferenceApplied(c.Response().Header(), ask.Wait)
 		}
@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSON(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
+			return writeJSONWithQuota(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err

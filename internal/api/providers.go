@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Ingester records what a provider reports. Implementation: *reports.Providers.
+// eventIngester records the events that a provider reports. Implementation: *reports.Providers.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }
@@ -30,14 +30,14 @@ type limiter interface {
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
 
-// onceRule admits each signature once. Its window covers the accepted age, clocks of providers that
-// are ahead, and replicas whose clocks differ by a minute.
-var onceRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
+// replayRule admits each signature once. Its window covers the accepted age, clocks of providers
+// that are ahead, and replicas whose clocks differ by a minute.
+var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
 // providerEvents serves /v1/events, where mail providers report what became of mails.
 type providerEvents struct {
 	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
-	Subscriptions subscriptions         // nil: there are no topics
+	Subscriptions subscriptionConfirmer // nil: there are no topics
 
 	sources map[string]reports.Source
 	events  eventIngester
@@ -66,23 +66,24 @@ func (p *providerEvents) Register(e *echo.Echo) { e.POST(server.EventsPath+":nam
 
 // Outcomes of requests, beside the results of events.
 const (
-	forged      = "forged"
-	malformed   = "malformed"
-	replayed    = "replayed"
-	unavailable = "unavailable"
+	outcomeForged      = "forged"
+	outcomeMalformed   = "malformed"
+	outcomeReplayed    = "replayed"
+	outcomeUnavailable = "unavailable"
 )
 
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
-	all := []string{forged, malformed, replayed, unavailable, subscribed, unconfirmed, unsubscribed}
+	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeUnsubscribed}
 	for _, r := range reports.Results {
 		all = append(all, string(r))
 	}
 	return all
 }
 
-// readReport returns the body of a request that may have so many bytes. Error: a *server.Problem.
-func readReport(r *http.Request, most int64) ([]byte, error) {
+// readBody returns the body of a request, of at most the given number of bytes. Error: a
+// *server.Problem.
+func readBody(r *http.Request, most int64) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
@@ -96,13 +97,13 @@ func readReport(r *http.Request, most int64) ([]byte, error) {
 
 // receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
-// database is away it answers 503, so that the provider does.
+// database is away it answers 503, so that the provider sends it again.
 func (p *providerEvents) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readReport(c.Request(), reports.MaxBody)
+	body, err := readBody(c.Request(), reports.MaxBody)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (p *providerEvents) receive(c echo.Context) error {
 		return p.receiveFromTopic(c, source, topic, body)
 	}
 	if !source.Verify(c.Request().Header, body, time.Now()) {
-		p.count(source.Name, forged)
+		p.count(source.Name, outcomeForged)
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	return p.ingest(c, source, body)
@@ -120,7 +121,7 @@ func (p *providerEvents) receive(c echo.Context) error {
 func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []byte) error {
 	all, err := source.Parse(body)
 	if err != nil {
-		p.count(source.Name, malformed)
+		p.count(source.Name, outcomeMalformed)
 		p.logger.WarnContext(c.Request().Context(), "provider events rejected: body not of the configured shape",
 			"provider",
 			source.Name, runbook.Events.See())
@@ -135,7 +136,7 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied one an attacker could send any event. A repetition is no error,
-// so that a provider whose first answer was lost does not go on.
+// so that a provider whose first answer was lost stops sending it.
 func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event) error {
 	signature := source.ReplayKey(body)
@@ -144,12 +145,12 @@ func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, 
 	}
 	id, bucket := rand.Text(), quota.Bucket("provider", source.Name, signature)
 	d, _, err := p.used.TakeOrLocal(ctx,
-		quota.Request{ID: id, Rules: []quota.Rule{onceRule}, Buckets: map[quota.Scope]string{onceRule.Scope: bucket}})
+		quota.Request{ID: id, Rules: []quota.Rule{replayRule}, Buckets: map[quota.Scope]string{replayRule.Scope: bucket}})
 	switch {
 	case err != nil:
 		return err
 	case !d.Admitted:
-		p.count(source.Name, replayed)
+		p.count(source.Name, outcomeReplayed)
 		return nil
 	}
 	if err = p.ingestAll(ctx, source.Name, all); err != nil { // the provider may repeat it
@@ -168,7 +169,7 @@ func (p *providerEvents) ingestAll(ctx context.Context, provider string, all []r
 			p.count(provider, string(result))
 			continue
 		}
-		p.count(provider, unavailable)
+		p.count(provider, outcomeUnavailable)
 		return err // the provider sends it again
 	}
 	return nil

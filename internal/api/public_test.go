@@ -140,13 +140,13 @@ func TestAnExhaustedClientReadsTheSameOfEveryRecipient(t *testing.T) {
 	for scope, from := range map[quota.Scope]string{ // a second address of the client
 		quota.IP: "203.0.113.9", quota.Network: "203.0.113.77", quota.App: "198.51.100.1",
 		quota.Purpose: "198.51.100.1",
-		quota.Global:  "198.51.100.1", policy.Everything: "198.51.100.1",
+		quota.Global:  "198.51.100.1", policy.BreakerScope: "198.51.100.1",
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
 				rule := quota.Rule{Name: "wide", Scope: scope, Limit: 3, Window: time.Hour}
 				change := policyOf(rule)
-				if scope == policy.Everything {
+				if scope == policy.BreakerScope {
 					change = func(s *verificationtest.Settings) { policyOf()(s); s.Breaker = rule }
 				}
 				e := newAPI(t, change)

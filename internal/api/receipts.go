@@ -19,8 +19,8 @@ import (
 	"sendcode/internal/sms"
 )
 
-// maxReceipt bounds a carrier's request, in bytes; Aliyun sends lists.
-const maxReceipt = 256 << 10
+// maxReceiptBody bounds a carrier's request, in bytes; Aliyun sends lists.
+const maxReceiptBody = 256 << 10
 
 // ReceiptAddresses are the addresses at which carriers report receipts.
 type ReceiptAddresses struct {
@@ -69,7 +69,7 @@ func (a *Receipts) receive(c echo.Context) error {
 		return echo.ErrNotFound
 	}
 	r := c.Request()
-	body, err := readReport(r, maxReceipt)
+	body, err := readBody(r, maxReceiptBody)
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ import (
 // is a 500; one with a body that is not JSON is a 4xx.
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
-	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.Secret, SHA256: sha256.Sum256([]byte("sk_all"))}}
+	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_all"))}}
 	for _, s := range api.Scopes {
-		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.Secret,
+		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.BackEnd,
 			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
 	}
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
@@ -193,7 +193,7 @@ func TestAGeneratedKeyIsClosedToOthers(t *testing.T) {
 	const secret, public, page = "sk_generated", "pk_generated", "http://localhost:3000"
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	api.New(full{}, api.Keys{
-		{App: "default", ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secret)), Local: true},
+		{App: "default", ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secret)), Local: true},
 		{App: "default", ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(public)), Local: true,
 			Origins: []string{page}},
 	}).Register(e)

@@ -16,18 +16,18 @@ import (
 	"sendcode/internal/sns"
 )
 
-// subscriptions asks whether an administrator accepted a topic's subscription. Implementation:
-// *support.Desk.
-type subscriptions interface {
+// subscriptionConfirmer asks whether an administrator accepted a topic's subscription.
+// Implementation: *support.Desk.
+type subscriptionConfirmer interface {
 	ConfirmSubscription(ctx context.Context, provider string,
 		confirm func(context.Context) error) (accepted bool, err error)
 }
 
 // Outcomes of a topic's messages that are no events.
 const (
-	subscribed   = "subscribed"
-	unconfirmed  = "unconfirmed"
-	unsubscribed = "unsubscribed"
+	outcomeSubscribed   = "subscribed"
+	outcomeUnconfirmed  = "unconfirmed"
+	outcomeUnsubscribed = "unsubscribed"
 )
 
 // receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
@@ -36,7 +36,7 @@ func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source,
 	ctx := c.Request().Context()
 	m, err := topic.Verify(ctx, body, time.Now())
 	if errors.Is(err, sns.ErrForged) {
-		p.count(source.Name, forged)
+		p.count(source.Name, outcomeForged)
 		if n, due := p.lines.Add(source.Name+err.Error(), time.Now()); due {
 			p.logger.WarnContext(ctx, "provider events rejected: no message of the topic", "provider", source.Name,
 				"error", err, "count", n, runbook.Events.See())
@@ -44,14 +44,14 @@ func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source,
 		return &server.Problem{Kind: server.Unauthorized}
 	}
 	if err != nil {
-		p.count(source.Name, unavailable)
+		p.count(source.Name, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	}
 	switch m.Kind {
 	case sns.SubscriptionConfirmation:
-		err = p.confirm(ctx, source.Name, topic, m)
+		err = p.confirmSubscription(ctx, source.Name, topic, m)
 	case sns.UnsubscribeConfirmation:
-		p.count(source.Name, unsubscribed)
+		p.count(source.Name, outcomeUnsubscribed)
 		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
 			runbook.Events.See())
 	case sns.Notification:
@@ -67,20 +67,20 @@ func (p *providerEvents) receiveFromTopic(c echo.Context, source reports.Source,
 	return c.NoContent(http.StatusNoContent)
 }
 
-// confirm confirms a subscription that an administrator accepted before, and no other.
-func (p *providerEvents) confirm(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
+// confirmSubscription confirms a subscription that an administrator accepted before, and no other.
+func (p *providerEvents) confirmSubscription(ctx context.Context, provider string, topic *sns.Topic, m sns.Message) error {
 	accepted, err := p.Subscriptions.ConfirmSubscription(ctx, provider,
 		func(ctx context.Context) error { return topic.Confirm(ctx, m) })
 	switch {
 	case err != nil:
-		p.count(provider, unavailable)
+		p.count(provider, outcomeUnavailable)
 		return fault.Unavailable.Wrap(err)
 	case !accepted:
-		p.count(provider, unconfirmed)
+		p.count(provider, outcomeUnconfirmed)
 		p.logger.WarnContext(ctx, "subscription not confirmed: accept it at /admin/acts, then request it again in SNS",
 			"provider", provider, runbook.Events.See())
 	default:
-		p.count(provider, subscribed)
+		p.count(provider, outcomeSubscribed)
 	}
 	return nil
 }

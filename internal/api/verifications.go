@@ -37,7 +37,7 @@ type sendBody struct {
 
 // send is POST /v1/verifications.
 func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error {
-	ask, err := askFromRequest(c, who, body)
+	ask, err := parseSendRequest(c, who, body)
 	if err != nil {
 		return err
 	}
@@ -65,9 +65,9 @@ func (a *API) send(c echo.Context, who verification.Caller, body sendBody) error
 	return c.JSON(http.StatusAccepted, toVerificationJSON(answer, ask.Kind))
 }
 
-// askFromRequest returns the request for a code that the body and the headers make.
-func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Ask, error) {
-	ask := verification.Ask{
+// parseSendRequest returns the request for a code from the body and the headers.
+func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (verification.Request, error) {
+	ask := verification.Request{
 		Caller: who, Channel: body.Channel, To: body.To, Country: body.Country, Purpose: body.Purpose,
 		Locale:    body.Locale,
 		Reference: body.Reference, Session: body.Session, Resend: body.VerificationID, Known: body.Known,
@@ -75,7 +75,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 	}
 	if body.TTL != nil {
 		if *body.TTL < 1 || *body.TTL > int(store.MaxCodeLife/time.Second) {
-			return ask, verification.ErrTTL
+			return ask, verification.ErrTTLOutOfRange
 		}
 		ask.TTL = time.Duration(*body.TTL) * time.Second
 	}
@@ -105,7 +105,7 @@ func setClientIP(who *verification.Caller, clientIP string) error {
 	if clientIP == "" {
 		return nil
 	}
-	if who.Kind != verification.Secret {
+	if who.Kind != verification.BackEnd {
 		return fault.Invalid("client_ip", "not_allowed", "Only secret keys may name the client's address.")
 	}
 	ip, err := netip.ParseAddr(clientIP)
@@ -122,7 +122,7 @@ func setTrust(who *verification.Caller, trust string) error {
 	switch {
 	case trust == "":
 		return nil
-	case who.Kind != verification.Secret:
+	case who.Kind != verification.BackEnd:
 		return fault.Invalid("trust", "not_allowed", "Only secret keys may say for whom they act.")
 	case trust != "stranger":
 		return fault.Invalid("trust", "unknown", "The only trust to name is stranger.")
@@ -137,7 +137,7 @@ func (a *API) get(c echo.Context, who verification.Caller) error {
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, v.Quota, toVerificationJSON(v, who.Kind))
+	return writeJSONWithQuota(c, v.Quota, toVerificationJSON(v, who.Kind))
 }
 
 type quotaBody struct {
@@ -157,5 +157,5 @@ func (a *API) quota(c echo.Context, who verification.Caller, body quotaBody) err
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
+	return writeJSONWithQuota(c, v.Quota, map[string]any{"quota": quotahttp.Describe(v.Quota)})
 }

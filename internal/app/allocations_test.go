@@ -80,8 +80,8 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	var lines string
 	var most int
 	// fewer have a place once the oldest has waited for a while
-	for again := true; again; again = most != l.core.Codes.Admissions()["sends"].Most {
-		most = l.core.Codes.Admissions()["sends"].Most
+	for again := true; again; again = most != l.core.Codes.AdmissionStates()["sends"].Most {
+		most = l.core.Codes.AdmissionStates()["sends"].Most
 		lines = shown()
 	}
 	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d

@@ -95,11 +95,11 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 // compare enters the keys that the database does not know, and fails if it knows one with other
 // bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
-	known, err := k.db.EnterKeyChecks(ctx, k.vault.Checks())
+	known, err := k.db.EnterKeyChecks(ctx, k.vault.CheckValues())
 	if err != nil {
 		return explainOtherKeys(err)
 	}
-	if lacking := k.vault.Ring.Lacking(known); !slices.Equal(lacking, k.lacking) {
+	if lacking := k.vault.Ring.MissingKeys(known); !slices.Equal(lacking, k.lacking) {
 		k.lacking, k.table, k.after = lacking, 0, ""
 	}
 	return nil
@@ -113,7 +113,7 @@ func explainOtherKeys(err error) error {
 	}
 	var advice []string
 	for _, name := range other.Names {
-		if name == keys.IndexCheck {
+		if name == keys.IndexKeyCheck {
 			advice = append(advice,
 				"set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
 		} else {
@@ -233,10 +233,10 @@ func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing 
 	if err != nil {
 		return nil, err
 	}
-	if differ := k.vault.Checks().Differing(known); len(differ) > 0 {
+	if differ := k.vault.CheckValues().Differing(known); len(differ) > 0 {
 		return nil, explainOtherKeys(&store.OtherKeysError{Names: differ})
 	}
-	if k.lacking = k.vault.Ring.Lacking(known); len(k.lacking) == 0 {
+	if k.lacking = k.vault.Ring.MissingKeys(known); len(k.lacking) == 0 {
 		return nil, nil
 	}
 	return k.ofCodes(ctx)

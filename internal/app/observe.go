@@ -31,7 +31,7 @@ func (a *App) observeParts(front *echo.Echo) {
 	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
 	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
-	a.metrics.RegisterAdmissions(a.core.Codes.Admissions)
+	a.metrics.RegisterAdmissions(a.core.Codes.AdmissionStates)
 	if a.cfg.DatabaseURL == "" {
 		a.metrics.RegisterDisk(a.cfg.DataDir)
 	}

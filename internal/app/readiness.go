@@ -44,7 +44,7 @@ type databaseProbe struct {
 const (
 	provenFor      = 2 * time.Second
 	pingAnyway     = 10 * time.Second // a commit says nothing of the schema
-	slowAfter      = recent.Wait
+	slowAfter      = recent.MaxWait
 	missesTillAway = 3
 	beatEvery      = time.Second
 	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write

@@ -38,7 +38,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := db.EnterKeyChecks(ctx, vaultOf(cfg).Checks()); err != nil {
+	if _, err := db.EnterKeyChecks(ctx, vaultOf(cfg).CheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
 	r := rekeying{db: db, ring: ring, out: out, printed: time.Now()}

@@ -54,7 +54,7 @@ func apiKeys(cfg config.Config) api.Keys {
 		for _, k := range a.Keys {
 			kind := verification.Browser
 			if k.Kind == config.SecretKey {
-				kind = verification.Secret
+				kind = verification.BackEnd
 			}
 			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,
 				Local: cfg.LocalPublicKey != ""} // then it is the generated one

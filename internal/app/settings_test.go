@@ -86,7 +86,7 @@ func TestAPublicKeyForPagesOnThisMachine(t *testing.T) {
 		if _, err := c.FillSecrets(dir); err != nil {
 			t.Fatal(err)
 		}
-		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.Secret })
+		return slices.DeleteFunc(apiKeys(c), func(k *api.Key) bool { return k.Kind == verification.BackEnd })
 	}
 	keys, again, another := public(dir, ""), public(dir, ""), public(t.TempDir(), "")
 	if len(keys) != 1 || keys[0].App != "default" || !slices.Contains(keys[0].Origins, "http://localhost:3000") ||

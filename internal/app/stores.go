@@ -93,7 +93,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		}
 	}
 	a.redis, a.redisClient = quota.NewRedis(client, RedisPrefix), client
-	a.redis.Budget = gates.TakeTimeout
+	a.redis.Budget = gates.LimiterTimeout
 	a.limiter = quota.Remember(a.redis, a.now)
 	if a.cfg.Wait > 0 {
 		away := func(err error) bool {
@@ -143,7 +143,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool,
 // longer than a call: leases, a stop, the wait for a slot. Only apptest calls it, before anything
 // runs.
 func WaitLonger(times int) {
-	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease,
+	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
 		&outbox.StopWait,
 		&admission.SlotWait} {
 		*bound *= time.Duration(times)

@@ -511,7 +511,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"),
 		values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
 	split(server.QuotaExceeded.Slug, scopes)
-	checks := reflect.TypeFor[policy.Checks]()
+	checks := reflect.TypeFor[policy.CheckRules]()
 	bounds := names(t, `Limit$`, "../store/gate/*.go")
 	for i := range checks.NumField() {
 		bounds = append(bounds, checks.Field(i).Name)
@@ -645,9 +645,9 @@ var refusedWith = map[string]string{
 	"fault.Uncertain":      "unavailable",
 	"quota.ErrUnavailable": "unavailable", "verification.HeldError": "unavailable",
 	"admission.OverloadedError": "unavailable", "verification.TooManyChecksError": "too-many-checks",
-	"verification.ErrBusy": "conflict", "verification.ErrOtherRequest": "idempotency-key-reused",
-	"verification.ErrCallerChecks": "caller-checks",
-	"redemption.ErrRedeemed":       "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
+	"verification.ErrBusy": "conflict", "verification.ErrKeyReused": "idempotency-key-reused",
+	"verification.ErrCallerCode": "caller-checks",
+	"redemption.ErrRedeemed":     "proof-redeemed", "redemption.ErrErased": "erased", "echo.HTTPError": "bad-request",
 	"context.Canceled": "unavailable",
 }
 

@@ -112,7 +112,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 // that app would fail. With text messages it also renders each text with the longest code, and
 // fails if one can't be rendered or takes more segments than allowed.
 func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
-	longest := verification.LongCode // a code may become as long under attack
+	longest := verification.LongCodeLength // a code may become as long under attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
 	}

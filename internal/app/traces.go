@@ -73,7 +73,7 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 				app = note.Value.String()
 			}
 		}
-		traces.Request(ctx, c.Path(), requestid.From(ctx), app)
+		traces.Request(ctx, c.Path(), requestid.FromContext(ctx), app)
 		return err
 	}
 }

@@ -39,17 +39,17 @@ func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Cla
 
 // Spellings returns the bucket of the rule on spellings for a mailbox.
 func Spellings(app string, mailbox recipient.Hash) string {
-	return bucket(app, recipient.Email, "", policy.Spellings, mailbox.String())
+	return bucket(app, recipient.Email, "", policy.SpellingsScope, mailbox.String())
 }
 
-// AppChecks returns the bucket of an app's failed checks.
-func AppChecks(app string, ch recipient.Channel) string {
+// AppFailedChecks returns the bucket of an app's failed checks.
+func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// Checks returns the buckets of networks in which a failed check is counted; none without a client
-// address, since a back end's own would stand for all its users.
-func Checks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
+// NetworkFailedChecks returns the buckets of networks in which a failed check is counted; none
+// without a client address, since a back end's own would stand for all its users.
+func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
 		if subject != "" {
@@ -91,8 +91,8 @@ func (s Subject) DatabaseBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
 
-// Failures returns the bucket of the recipient's failed sends.
-func (s Subject) Failures() string { return Failures(s.App, s.Channel, s.Recipient) }
+// FailuresBucket returns the bucket of the recipient's failed sends.
+func (s Subject) FailuresBucket() string { return Failures(s.App, s.Channel, s.Recipient) }
 
 // Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the
 // subject has no value for it, such as an unknown client address or country: then a Take fails, and
@@ -118,15 +118,15 @@ func (s Subject) bucket(scope quota.Scope) string {
 	app, subject := s.App, ""
 	switch scope {
 	case quota.Failures:
-		return s.Failures()
+		return s.FailuresBucket()
 	case quota.Backoff:
 		return Backoff(s.App, s.Channel, s.Recipient, s.Class)
-	case policy.Spellings:
+	case policy.SpellingsScope:
 		if !s.Area.Mailbox.IsZero() {
 			return Spellings(s.App, s.Area.Mailbox)
 		}
-	case policy.Everything:
-		return quota.Bucket("", "", "", string(policy.Everything), everyone)
+	case policy.BreakerScope:
+		return quota.Bucket("", "", "", string(policy.BreakerScope), everyone)
 	case quota.Recipient:
 		return Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
 	case quota.IP:
@@ -150,9 +150,9 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// Counted returns, in no order, the buckets in which a Take counts and a refund removes events;
-// see quota.Scope.Counted.
-func Counted(buckets map[quota.Scope]string) []string {
+// OfCountedScopes returns, in no order, the buckets in which a Take counts and a refund removes
+// events; see quota.Scope.Counted.
+func OfCountedScopes(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {
 		if scope.Counted() {
@@ -164,13 +164,13 @@ func Counted(buckets map[quota.Scope]string) []string {
 
 // ClientPrefix returns the address prefix that counts as one client: an IPv4 address or an IPv6
 // /64; empty for an invalid address.
-func ClientPrefix(ip netip.Addr) string { return prefix(ip, 32, 64) }
+func ClientPrefix(ip netip.Addr) string { return addressPrefix(ip, 32, 64) }
 
 // NetworkPrefix returns the address prefix of the client's wider network: the /24 of IPv4, the /48
 // of IPv6; empty for an invalid address.
-func NetworkPrefix(ip netip.Addr) string { return prefix(ip, 24, 48) }
+func NetworkPrefix(ip netip.Addr) string { return addressPrefix(ip, 24, 48) }
 
-func prefix(ip netip.Addr, v4, v6 int) string {
+func addressPrefix(ip netip.Addr, v4, v6 int) string {
 	ip = ip.Unmap().WithZone("")
 	bits := v6
 	if ip.Is4() {

@@ -44,9 +44,9 @@ func ShapeOf(code string) Shape {
 	return Shape{Unambiguous, len(code)}
 }
 
-// maxTyped bounds a typed code, in bytes: it is enough for ten digits of any script with
+// maxTypedLength bounds a typed code, in bytes: it is enough for ten digits of any script with
 // separators.
-const maxTyped = 64
+const maxTypedLength = 64
 
 // normalize converts a typed or pasted code to the form in which codes are compared. It drops
 // spaces, dashes and invisible characters. For Digits it converts decimal digits of any script, for
@@ -54,26 +54,26 @@ const maxTyped = 64
 // character is not of the alphabet, or if the rest has not the shape's length; such a text need not
 // count as an attempt.
 func (s Shape) normalize(typed string) (string, error) {
-	if len(typed) > maxTyped {
-		return "", s.invalidLength("too_long")
+	if len(typed) > maxTypedLength {
+		return "", s.lengthError("too_long")
 	}
 	read, err := s.Alphabet.normalize(typed)
 	switch {
 	case err != nil:
 		return "", err
 	case len(read) < s.Length:
-		return "", s.invalidLength("too_short")
+		return "", s.lengthError("too_short")
 	case len(read) > s.Length:
-		return "", s.invalidLength("too_long")
+		return "", s.lengthError("too_long")
 	}
 	return read, nil
 }
 
-func (s Shape) invalidLength(reason string) error {
+func (s Shape) lengthError(reason string) error {
 	if s.Alphabet == Unambiguous {
-		return invalid(reason, "The code has "+strconv.Itoa(s.Length)+" letters.")
+		return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" letters.")
 	}
-	return invalid(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
+	return codeError(reason, "The code has "+strconv.Itoa(s.Length)+" digits.")
 }
 
 // normalize is Shape.normalize for a code of any length.
@@ -83,28 +83,28 @@ func (a Alphabet) normalize(typed string) (string, error) {
 		if unicode.IsSpace(r) || unicode.In(r, unicode.Dash, unicode.Cf) {
 			continue
 		}
-		c, ok := a.character(r)
+		c, ok := a.toCharacter(r)
 		if !ok {
-			return "", a.invalidCharacter()
+			return "", a.characterError()
 		}
 		b.WriteByte(c)
 	}
 	if b.Len() == 0 {
-		return "", invalid("required", "The code is missing.")
+		return "", codeError("required", "The code is missing.")
 	}
 	return b.String(), nil
 }
 
-func (a Alphabet) invalidCharacter() error {
+func (a Alphabet) characterError() error {
 	if a == Unambiguous {
-		return invalid("not_in_alphabet",
+		return codeError("not_in_alphabet",
 			"This code consists of the letters "+alphabets[Unambiguous]+"; case, spaces and dashes are ignored.")
 	}
-	return invalid("not_digits", "A code consists of digits; spaces and dashes are ignored.")
+	return codeError("not_digits", "A code consists of digits; spaces and dashes are ignored.")
 }
 
-// character converts r to a character of the alphabet; false if it is none.
-func (a Alphabet) character(r rune) (byte, bool) {
+// toCharacter converts r to a character of the alphabet; false if it is none.
+func (a Alphabet) toCharacter(r rune) (byte, bool) {
 	if a != Unambiguous {
 		if !unicode.IsDigit(r) {
 			return 0, false
@@ -140,4 +140,4 @@ func digitValue(r rune) int {
 	return 0
 }
 
-func invalid(reason, detail string) error { return fault.Invalid("code", reason, detail) }
+func codeError(reason, detail string) error { return fault.Invalid("code", reason, detail) }

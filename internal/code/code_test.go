@@ -84,7 +84,7 @@ func TestDeriveIsUniform(t *testing.T) {
 			seen := make([][256]int, 6)
 			for i := range n {
 				binary.LittleEndian.PutUint64(nonce, uint64(i))
-				for place, c := range []byte(derive(key, "v", nonce, all, len(seen))) {
+				for place, c := range []byte(deriveCharacters(key, "v", nonce, all, len(seen))) {
 					seen[place][c]++
 				}
 			}
@@ -117,7 +117,7 @@ func TestDeriveVectors(t *testing.T) {
 		{Unambiguous, "v1", "HDFJKJLSMT"},
 		{Unambiguous, "another", "QQWWKRNHXQ"},
 	} {
-		if got := derive(key, c.id, nonce, alphabets[c.alphabet], len(c.want)); got != c.want {
+		if got := deriveCharacters(key, c.id, nonce, alphabets[c.alphabet], len(c.want)); got != c.want {
 			t.Errorf("derive(%q, %d) = %s, want %s", c.id, len(c.want), got, c.want)
 		}
 	}
@@ -125,10 +125,10 @@ func TestDeriveVectors(t *testing.T) {
 
 func TestDeriveSeparates(t *testing.T) {
 	key, nonce := []byte("0123456789abcdef0123456789abcdef"), []byte("fedcba9876543210")
-	base := derive(key, "v1", nonce, alphabets[Digits], 10)
-	if derive(key, "v2", nonce, alphabets[Digits], 10) == base ||
-		derive(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
-		derive(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
+	base := deriveCharacters(key, "v1", nonce, alphabets[Digits], 10)
+	if deriveCharacters(key, "v2", nonce, alphabets[Digits], 10) == base ||
+		deriveCharacters(key[1:], "v1", nonce, alphabets[Digits], 10) == base ||
+		deriveCharacters(key, "v1", nonce[1:], alphabets[Digits], 10) == base {
 		t.Error("ID, key and nonce must each change the code")
 	}
 }

@@ -8,26 +8,26 @@ import (
 	"errors"
 )
 
-// minNonce is the shortest nonce that a code is derived from, in bytes.
-const minNonce = 16
+// minNonceLength is the shortest nonce that a code is derived from, in bytes.
+const minNonceLength = 16
 
 // Derive computes the code of a verification from a secret key, the verification's ID and its
 // nonce. So the code is stored nowhere, and needs both the key and the nonce. It fails for a short
 // nonce or an unknown alphabet.
 func Derive(key []byte, id string, nonce []byte, s Shape) (string, error) {
-	if len(nonce) < minNonce {
+	if len(nonce) < minNonceLength {
 		return "", errors.New("code: the nonce is too short")
 	}
 	characters := s.Alphabet.Characters()
 	if characters == "" {
 		return "", errors.New("code: the alphabet is not known here")
 	}
-	return derive(key, id, nonce, characters, s.Length), nil
+	return deriveCharacters(key, id, nonce, characters, s.Length), nil
 }
 
-// derive takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that would make
-// some characters more likely, so all codes are equally likely.
-func derive(key []byte, id string, nonce []byte, characters string, length int) string {
+// deriveCharacters takes length characters from HMAC-SHA-256 in counter mode. It drops bytes that
+// would make some characters more likely, so all codes are equally likely.
+func deriveCharacters(key []byte, id string, nonce []byte, characters string, length int) string {
 	limit := 256 - 256%len(characters)
 	out := make([]byte, 0, length)
 	for block := uint32(0); ; block++ {

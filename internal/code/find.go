@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxText bounds the text that Find searches, in bytes: a long text message.
-const maxText = 2000
+// maxPastedLength bounds the text that Find searches, in bytes: a long text message.
+const maxPastedLength = 2000
 
-// The words of a text that may be a code or a part of one, by alphabet. Find skips a word with
+// Patterns of words that may be a code or a part of one, by alphabet. Find skips a word with
 // letters that no code has, such as BOX.
 var (
-	numbers = regexp.MustCompile(`\p{Nd}+`)
-	latin   = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
+	digitWords = regexp.MustCompile(`\p{Nd}+`)
+	latinWords = regexp.MustCompile(`[0-9A-Za-z０-９Ａ-Ｚａ-ｚ]+`)
 )
 
 // Find returns a typed code, or the code in a pasted message such as "293848 is your code for
@@ -26,13 +26,13 @@ var (
 // for typed.
 func (s Shape) Find(typed string) (string, error) {
 	read, err := s.normalize(typed)
-	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTyped ||
-		len(typed) > maxText {
+	if _, other := s.Alphabet.normalize(typed); err == nil || other == nil && len(typed) <= maxTypedLength ||
+		len(typed) > maxPastedLength {
 		return read, err // a code alone, or too much to search
 	}
-	pattern := numbers
+	pattern := digitWords
 	if s.Alphabet == Unambiguous {
-		pattern = latin
+		pattern = latinWords
 	}
 	text, end := strings.Map(dropInvisible, typed), 0 // the end of the word before
 	var words, joined []string

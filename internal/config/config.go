@@ -426,7 +426,7 @@ func (c Config) HasPage(a App) bool {
 func (c Config) Folding() recipient.Folding {
 	all := recipient.Folding{}
 	for domain, what := range c.Folds {
-		all[domain] = recipient.Fold{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
+		all[domain] = recipient.FoldRules{PlusTags: slices.Contains(what, "plus_tags"), Dots: slices.Contains(what, "dots")}
 	}
 	return all
 }

@@ -28,7 +28,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
 		TestRecipients: testrecipient.Codes{},
-		Checks: policy.Checks{
+		Checks: policy.CheckRules{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
 			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: failedChecksOfApp, Window: time.Hour},
@@ -39,10 +39,10 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 			recipient.Email: len(c.Providers) > 0,
 			recipient.SMS:   c.SMS.PublicURL != "" || slices.ContainsFunc(c.SMS.Carriers, SMSCarrier.Polled),
 		},
-		Breaker: quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: breaker.Limit,
+		Breaker: quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: breaker.Limit,
 			Window: breaker.Window},
 		BreakerReserve: breaker.Reserve,
-		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20,
+		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20,
 			Window: 24 * time.Hour},
 	}
 	set.Blocks, set.Pauses = c.stopsAt(now)

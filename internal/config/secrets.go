@@ -39,7 +39,7 @@ func (c Config) IndexKeyBytes() []byte {
 	if !c.IndexKey.IsSet() {
 		return nil
 	}
-	key, _ := keys.Decode(c.IndexKey.Reveal()) // checked when it was read
+	key, _ := keys.DecodeKey(c.IndexKey.Reveal()) // checked when it was read
 	return key
 }
 

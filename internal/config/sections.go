@@ -286,7 +286,7 @@ func (c *Config) indexKeyOnRing() bool {
 	}
 	for entry := range strings.SplitSeq(c.SecretKeys.Reveal(), ",") {
 		_, encoded, _ := strings.Cut(strings.TrimSpace(entry), ":")
-		if key, err := keys.Decode(encoded); err == nil && string(key) == index {
+		if key, err := keys.DecodeKey(encoded); err == nil && string(key) == index {
 			return true
 		}
 	}

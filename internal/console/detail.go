@@ -136,7 +136,7 @@ func (a *Console) readFacts(ctx context.Context, s store.SendDetails, now quota.
 				known.Quota = &strangers
 			}
 		}
-		if s.Send.BlockedBy == verification.ChecksRule {
+		if s.Send.BlockedBy == verification.LockoutRuleName {
 			if known.Locks, err = a.Desk.Lockouts(ctx, s.Send.App, s.Send.Channel, s.Send.Recipient); err != nil {
 				return known, err
 			}

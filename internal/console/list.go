@@ -139,7 +139,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 func (a *Console) choices() map[string][]string {
 	all := map[string][]string{"carriers": a.Carriers}
 	all["apps"], all["purposes"] = a.Desk.Previewable()
-	rules := []string{verification.ChecksRule}
+	rules := []string{verification.LockoutRuleName}
 	for _, p := range a.Policies.Policies() {
 		for _, r := range p.Rules {
 			rules = append(rules, r.Name)

@@ -61,7 +61,7 @@ func newPeople(rng *rand.Rand, n int) (all []person) {
 			p.App = "bank"
 		}
 		if oneIn(2) {
-			p.Kind = verification.Secret
+			p.Kind = verification.BackEnd
 		}
 		p.neverEnters, p.clumsy = oneIn(14), oneIn(9)
 		all = append(all, p)

@@ -160,7 +160,7 @@ func (w *week) play(ctx context.Context) error {
 
 // ask asks for a code.
 func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
-	answer, err := w.Codes.Send(ctx, verification.Ask{
+	answer, err := w.Codes.Send(ctx, verification.Request{
 		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale,
 		Resend: resend,
 	})

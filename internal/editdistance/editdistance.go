@@ -1,9 +1,9 @@
 // Package editdistance compares words as people mistype them.
 package editdistance
 
-// Of returns the edit distance of two words: the number of inserted, removed, replaced and
-// swapped neighbouring characters (optimal string alignment, the restricted form of Damerau and
-// Levenshtein).
+// Of returns the edit distance of two words: the least number of edits that turn one into the
+// other. An edit inserts, removes or replaces a character, or swaps two neighbours (optimal string
+// alignment, the restricted Damerau-Levenshtein distance).
 func Of(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	before, last := make([]int, len(t)+1), make([]int, len(t)+1)

@@ -30,31 +30,32 @@ import (
 
 // Bounds of a token.
 const (
-	maxAge   = 5 * time.Minute        // from the field's look-up to the form's post
-	maxAhead = time.Minute            // of the browser's and the issuer's clocks
-	maxToken = 8 << 10                // bytes; a token with two RSA keys of 4,096 bits has some 2,500
-	maxWait  = 300 * time.Millisecond // of Verify for the issuer; a look-up that takes longer serves later tokens
+	maxTokenAge    = 5 * time.Minute        // from the issue to the form's submission
+	maxClockSkew   = time.Minute            // how far the clocks of browser and issuer may be ahead
+	maxTokenLength = 8 << 10                // bytes; a token with two RSA keys of 4,096 bits has some 2,500
+	maxIssuerWait  = 300 * time.Millisecond // how long Verify waits for the issuer; a slower look-up serves later tokens
 )
 
-// algorithms are those that Chromium signs with and accepts. RFC 9864 calls EdDSA of this curve
-// Ed25519, which go-jose does not know yet.
-var algorithms = []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256, jose.RS256}
+// signatureAlgorithms are the algorithms that Chromium signs with and accepts. RFC 9864 renames
+// EdDSA of this curve to Ed25519, which go-jose does not know yet.
+var signatureAlgorithms = []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256, jose.RS256}
 
 // ErrInvalid says that a token proves nothing. Its text has the reason, and nothing of the token.
 var ErrInvalid = errors.New("evp: the token is not valid")
 
-func invalid(why string) error { return fmt.Errorf("%w: %s", ErrInvalid, why) }
+func tokenError(why string) error { return fmt.Errorf("%w: %s", ErrInvalid, why) }
 
 // Expected is what a token must say.
 type Expected struct {
-	// Origin is the page's, "https://codes.example". It must not come from the request: another
-	// site, which has tokens for its own origin, could name itself there.
+	// Origin is the origin of the page, "https://codes.example". It must not come from the request:
+	// another site, which has tokens for its own origin, could name itself there.
 	Origin  string
-	Nonce   string // of this browser's page
+	Nonce   string // of the page in this browser
 	Address recipient.Recipient
 }
 
-// claims are those of the issuer and those of the browser. Times are in seconds since 1970.
+// claims are the claims of both JWTs, the issuer's and the browser's. Times are in seconds since
+// 1970.
 type claims struct {
 	IssuedAt int64  `json:"iat"`
 	Expires  *int64 `json:"exp"` // optional
@@ -75,14 +76,14 @@ type claims struct {
 // 300 ms at most. Errors wrap ErrInvalid.
 func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (issuer string, err error) {
 	signed, bound, ok := strings.Cut(token, "~")
-	if !ok || len(token) > maxToken || want.Nonce == "" || want.Origin == "" {
-		return "", invalid("form")
+	if !ok || len(token) > maxTokenLength || want.Nonce == "" || want.Origin == "" {
+		return "", tokenError("form")
 	}
-	said, outer, err := parse(signed, "evt+jwt")
+	said, outer, err := parseJWT(signed, "evt+jwt")
 	if err != nil {
 		return "", err
 	}
-	binding, inner, err := parse(bound, "kb+jwt")
+	binding, inner, err := parseJWT(bound, "kb+jwt")
 	if err != nil {
 		return "", err
 	}
@@ -90,19 +91,19 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 	claimed, err := recipient.Parse(recipient.Email, said.Email)
 	switch {
 	case binding.Audience != want.Origin:
-		return "", invalid("aud")
+		return "", tokenError("aud")
 	case subtle.ConstantTimeCompare([]byte(binding.Nonce), []byte(want.Nonce)) != 1:
-		return "", invalid("nonce")
+		return "", tokenError("nonce")
 	case binding.Hash != base64.RawURLEncoding.EncodeToString(hash[:]):
-		return "", invalid("sd_hash")
-	case !v.recent(binding) || !v.recent(said):
-		return "", invalid("iat")
-	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // a private address is another one
-		return "", invalid("email")
-	case !verify(inner, said.Confirmation.Key): // before anything is fetched
-		return "", invalid("key binding")
+		return "", tokenError("sd_hash")
+	case !v.isCurrent(binding) || !v.isCurrent(said):
+		return "", tokenError("iat")
+	case err != nil || !said.EmailVerified || !claimed.Equal(want.Address): // an issuer's private alias is another address
+		return "", tokenError("email")
+	case !hasValidSignature(inner, said.Confirmation.Key): // before anything is fetched
+		return "", tokenError("key binding")
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	ctx, cancel := context.WithTimeout(ctx, maxIssuerWait)
 	defer cancel()
 	_, domain, _ := strings.Cut(want.Address.Address(), "@")
 	by, err := v.issuerOf(ctx, domain)
@@ -110,33 +111,34 @@ func (v *Verifier) Verify(ctx context.Context, token string, want Expected) (iss
 		return "", err
 	}
 	if said.Issuer != by.host && said.Issuer != "https://"+by.host { // the draft's, and Chromium's
-		return "", invalid("iss")
+		return "", tokenError("iss")
 	}
 	for i, key := range by.keys.Key(outer.Signatures[0].Protected.KeyID) {
-		if i < maxKeys && verify(outer, key) {
+		if i < maxKeysTried && hasValidSignature(outer, key) {
 			return by.host, nil
 		}
 	}
-	return "", invalid("signature")
+	return "", tokenError("signature")
 }
 
-// parse reads a JWT of a type without verifying it.
-func parse(text, typ string) (said claims, parsed *jose.JSONWebSignature, err error) {
-	parsed, err = jose.ParseSignedCompact(text, algorithms)
+// parseJWT reads a JWT of a type without verifying it.
+func parseJWT(text, typ string) (said claims, parsed *jose.JSONWebSignature, err error) {
+	parsed, err = jose.ParseSignedCompact(text, signatureAlgorithms)
 	if err != nil {
-		return said, nil, invalid("form")
+		return said, nil, tokenError("form")
 	}
 	if parsed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType] != typ {
-		return said, nil, invalid("typ")
+		return said, nil, tokenError("typ")
 	}
 	if json.Unmarshal(parsed.UnsafePayloadWithoutVerification(), &said) != nil {
-		return said, nil, invalid("claims")
+		return said, nil, tokenError("claims")
 	}
 	return said, parsed, nil
 }
 
-// verify reports whether a signature is right. Keys with which verifying takes long are refused.
-func verify(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
+// hasValidSignature reports whether the key made the signature. It refuses keys that make verifying
+// slow.
+func hasValidSignature(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
 	usable := false
 	switch key := by.Key.(type) {
 	case ed25519.PublicKey:
@@ -153,9 +155,9 @@ func verify(signed *jose.JSONWebSignature, by jose.JSONWebKey) bool {
 	return false
 }
 
-// recent reports whether a JWT was issued lately and has not expired.
-func (v *Verifier) recent(c claims) bool {
+// isCurrent reports whether a JWT was issued at most maxTokenAge ago and has not expired.
+func (v *Verifier) isCurrent(c claims) bool {
 	now := v.Now()
 	age := now.Sub(time.Unix(c.IssuedAt, 0))
-	return -maxAhead <= age && age <= maxAge && (c.Expires == nil || now.Before(time.Unix(*c.Expires, 0)))
+	return -maxClockSkew <= age && age <= maxTokenAge && (c.Expires == nil || now.Before(time.Unix(*c.Expires, 0)))
 }

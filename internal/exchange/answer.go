@@ -18,26 +18,26 @@ const maxRetryAfter = 10 * time.Minute
 // the message. Temporary: 3xx, 429, 503, and what is wrong with our account or URL. Rejected: the
 // rest.
 func ErrorByStatus(a Response, code string) *delivery.Error {
-	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeCode(code)}
+	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code)}
 	switch {
 	case a.Status == http.StatusTooManyRequests, a.Status == http.StatusServiceUnavailable:
 		e.Class, e.RetryAfter = delivery.Temporary, RetryAfter(a)
 	case a.Status >= 500, a.Status < 300:
 		e.Class = delivery.Unknown
 		if a.Status < 300 {
-			e.Err = ErrAnswer
+			e.Err = ErrUnreadableAnswer
 		}
 	case a.Status < 400:
 		e.Class, e.Err = delivery.Temporary, errRedirect
-	case aboutUs(a.Status):
+	case isOurFault(a.Status):
 		e.Class = delivery.Temporary
 	}
 	return e
 }
 
-// aboutUs reports whether a status refuses our key, our balance, our URL or the request as we made
-// it, and not the recipient.
-func aboutUs(status int) bool {
+// isOurFault reports whether a status refuses our key, our balance, our URL or the request as we
+// made it, and not the recipient.
+func isOurFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
 		http.StatusMethodNotAllowed, http.StatusProxyAuthRequired, http.StatusRequestTimeout, http.StatusConflict:
@@ -63,14 +63,14 @@ func RetryAfter(a Response) time.Duration {
 }
 
 var (
-	codePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
-	idPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
+	providerCodePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
+	providerIDPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
-// SafeCode returns a provider's code if it looks like one; "" if it could be a phone number or
+// SafeErrorCode returns a provider's code if it looks like one; "" if it could be a phone number or
 // other text.
-func SafeCode(text string) string {
-	if !codePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
+func SafeErrorCode(text string) string {
+	if !providerCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""
 	}
 	return text
@@ -78,7 +78,7 @@ func SafeCode(text string) string {
 
 // SafeID returns a provider's ID if it looks like one, else "".
 func SafeID(text string) string {
-	if !idPattern.MatchString(text) {
+	if !providerIDPattern.MatchString(text) {
 		return ""
 	}
 	return text

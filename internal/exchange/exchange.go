@@ -50,18 +50,18 @@ const (
 	DialTimeout = 10 * time.Second
 	// defaultTimeout bounds one request, whole.
 	defaultTimeout = 20 * time.Second
-	// maxAnswer bounds what is read of an answer, in bytes.
-	maxAnswer = 64 << 10
+	// maxResponseBytes bounds what is read of an answer, in bytes.
+	maxResponseBytes = 64 << 10
 )
 
 // The causes of failures, in our own words.
 const (
-	ErrAnswer   = delivery.SafeText("the answer can't be read")
-	ErrMessage  = delivery.SafeText("the message is not complete")
-	errConnect  = delivery.SafeText("no connection")
-	errBroken   = delivery.SafeText("the connection broke")
-	errTooMuch  = delivery.SafeText("the answer is too long")
-	errRedirect = delivery.SafeText("the provider points elsewhere, which is not followed")
+	ErrUnreadableAnswer  = delivery.SafeText("the answer can't be read")
+	ErrIncompleteMessage = delivery.SafeText("the message is not complete")
+	errConnect           = delivery.SafeText("no connection")
+	errConnectionBroke   = delivery.SafeText("the connection broke")
+	errAnswerTooLong     = delivery.SafeText("the answer is too long")
+	errRedirect          = delivery.SafeText("the provider points elsewhere, which is not followed")
 )
 
 // Client makes requests, each on a connection of its own. A zero field means its default.
@@ -84,8 +84,8 @@ type sendTracker struct {
 	sealed bool
 }
 
-// socket is a connection that tells what is written.
-type socket struct {
+// trackedConn is a connection that tells what is written.
+type trackedConn struct {
 	net.Conn
 	*sendTracker
 }
@@ -97,11 +97,11 @@ func (d *sendTracker) dial(ctx context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	return socket{conn, d}, nil
+	return trackedConn{conn, d}, nil
 }
 
 // Write implements net.Conn.
-func (s socket) Write(b []byte) (int, error) {
+func (s trackedConn) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	sealed := s.sealed
 	s.left = s.left || s.begun && !sealed
@@ -119,9 +119,9 @@ func (d *sendTracker) onConnected(httptrace.GotConnInfo) {
 	d.begun = true
 }
 
-// sealAndReport closes the connection for writing and reports whether a byte of the request has
+// stopAndReportSent closes the connection for writing and reports whether a byte of the request has
 // left. The answer stays true, although net/http may still be writing a request that was given up.
-func (d *sendTracker) sealAndReport() (left bool) {
+func (d *sendTracker) stopAndReportSent() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sealed = true
@@ -140,7 +140,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMessage}
+		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrIncompleteMessage}
 	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // without a trace, nothing
@@ -154,16 +154,16 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	}
 	response, err := client.Do(req)
 	if err != nil {
-		return Response{}, transportError(ctx, gone.sealAndReport(), err)
+		return Response{}, transportError(ctx, gone.stopAndReportSent(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes+1))
 	switch {
 	case err != nil:
 		return Response{}, transportError(ctx, true, err)
-	case len(body) > maxAnswer:
+	case len(body) > maxResponseBytes:
 		return Response{}, &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest,
-			Status: response.StatusCode, Err: errTooMuch}
+			Status: response.StatusCode, Err: errAnswerTooLong}
 	}
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }
@@ -173,7 +173,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 func transportError(ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {
-		e.Class, e.Stage, e.Err = delivery.Unknown, delivery.StageRequest, errBroken
+		e.Class, e.Stage, e.Err = delivery.Unknown, delivery.StageRequest, errConnectionBroke
 	}
 	var timeout net.Error
 	switch {

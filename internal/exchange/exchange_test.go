@@ -18,7 +18,7 @@ func TestDeparture(t *testing.T) {
 	defer func() { _ = near.Close() }()
 	for _, written := range []bool{false, true} {
 		var d sendTracker
-		conn := socket{near, &d}
+		conn := trackedConn{near, &d}
 		if _, err := conn.Write([]byte("handshake")); err != nil {
 			t.Fatal(err)
 		}
@@ -26,10 +26,10 @@ func TestDeparture(t *testing.T) {
 		if written {
 			_, _ = conn.Write([]byte("P"))
 		}
-		if d.sealAndReport() != written {
+		if d.stopAndReportSent() != written {
 			t.Errorf("left: %v", !written)
 		}
-		if _, err := conn.Write([]byte("OST")); err == nil || d.sealAndReport() != written {
+		if _, err := conn.Write([]byte("OST")); err == nil || d.stopAndReportSent() != written {
 			t.Error("the rest left after that")
 		}
 	}
@@ -54,7 +54,7 @@ func TestWhatIsKeptOfTheirWords(t *testing.T) {
 		"a b": "", "": "",
 		"+49": "", "x\n": "",
 	} {
-		if got := SafeCode(text); got != want {
+		if got := SafeErrorCode(text); got != want {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

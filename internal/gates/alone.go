@@ -13,13 +13,13 @@ import (
 // peekWithoutLimiter returns the state of every rule without the limiter: the rules on the
 // recipient and its failures from the database, the other rules from this process.
 func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
-	buckets map[quota.Scope]string) (Told, error) {
+	buckets map[quota.Scope]string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rules, look := s.Purpose.Policy.Rules, g.lookOf(s)
 	h, err := g.readRows(ctx, look)
 	if err != nil {
-		return Told{}, err
+		return Answer{}, err
 	}
 	history := map[quota.Scope][]quota.Event{
 		quota.Recipient: h.Sends(s.Purpose.LongestRecipientWindow(), store.DatabaseClock, h.Now),
@@ -31,10 +31,10 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
 	rest, err := g.local.Peek(ctx,
 		quota.Request{Rules: slices.DeleteFunc(slices.Clone(rules), policy.CountedInDatabase), Buckets: buckets})
 	if err != nil {
-		return Told{}, err
+		return Answer{}, err
 	}
 	d.Rules = statesInOrder(rules, append(d.Rules, rest.Rules...))
-	return Told{d, &h}, nil
+	return Answer{d, &h}, nil
 }
 
 // statesInOrder returns the states of the rules, in the order of the rules.

@@ -30,13 +30,13 @@ func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event,
 	_ = g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// settleBackoff returns d with the state of BackoffRule that follows from the database, if the rule
-// refuses, and rewrites the bucket if that counts something else. The rows are read at most once in
-// RewriteEvery. If the database or the limiter fails, it returns d.
-func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
+// correctBackoff returns d with the state of BackoffRule that follows from the database, if the
+// rule refuses, and rewrites the bucket if that counts something else. The rows are read at most
+// once in RewriteEvery. If the database or the limiter fails, it returns d.
+func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	bucket := s.Buckets()[quota.Backoff]
-	if i < 0 || !g.rewrites.may(bucket, g.now()) {
+	if i < 0 || !g.rewrites.mayRewrite(bucket, g.now()) {
 		return d
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -45,23 +45,23 @@ func (g *Gates) settleBackoff(ctx context.Context, s buckets.Subject, d quota.De
 	failed, now, err := g.db.FailedSends(ctx, store.FailedQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
 	})
-	ages := g.agesOf(s, failed, now)
+	ages := g.agesOfFailedSends(s, failed, now)
 	if err == nil && len(ages) != d.Rules[i].Used {
-		err = g.replaceBackoff(ctx, bucket, rule, ages, d)
+		err = g.replaceBackoffEvents(ctx, bucket, rule, ages, d)
 	}
 	if err != nil {
 		g.logUncompared(ctx, err)
 		return d
 	}
-	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsAt(ages, d.At)}
+	events := map[quota.Scope][]quota.Event{quota.Backoff: eventsFromAges(ages, d.At)}
 	d.Rules = slices.Clone(d.Rules)
 	d.Rules[i] = quota.Evaluate([]quota.Rule{rule}, events, d.At).Rules[0]
 	return d
 }
 
-// agesOf returns the ages of the failed sends that still count, by their IDs. A send that a pause
-// stopped does not count once the pause is over.
-func (g *Gates) agesOf(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
+// agesOfFailedSends returns the ages of the failed sends that still count, by their IDs. A send
+// that a pause stopped does not count once the pause is over.
+func (g *Gates) agesOfFailedSends(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {
 		_, paused := set.Paused(s.Channel, f.Purpose)
@@ -72,8 +72,8 @@ func (g *Gates) agesOf(s buckets.Subject, failed []store.FailedSend, now time.Ti
 	return ages
 }
 
-// eventsAt returns events with these ages at an instant.
-func eventsAt(ages map[string]time.Duration, at time.Time) (events []quota.Event) {
+// eventsFromAges returns events with these ages at an instant.
+func eventsFromAges(ages map[string]time.Duration, at time.Time) (events []quota.Event) {
 	for id, age := range ages {
 		events = append(events, quota.Event{ID: id, At: at.Add(-age)})
 	}
@@ -81,15 +81,15 @@ func eventsAt(ages map[string]time.Duration, at time.Time) (events []quota.Event
 	return events
 }
 
-// replaceBackoff replaces the events of a bucket of BackoffRule, in this process and in the
+// replaceBackoffEvents replaces the events of a bucket of BackoffRule, in this process and in the
 // limiter, unless d was made without that.
-func (g *Gates) replaceBackoff(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration,
+func (g *Gates) replaceBackoffEvents(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration,
 	d quota.Decision) error {
 	replace := func(in Limiter, at time.Time) error {
 		if err := in.Reset(ctx, bucket); err != nil || len(ages) == 0 {
 			return err
 		}
-		return in.Record(ctx, bucket, rule.Window, eventsAt(ages, at))
+		return in.Record(ctx, bucket, rule.Window, eventsFromAges(ages, at))
 	}
 	var err error
 	if g.local != nil {

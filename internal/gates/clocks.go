@@ -16,11 +16,11 @@ type clocks struct {
 	start time.Time
 
 	mu          sync.Mutex
-	limiter, db clock
+	limiter, db clockOffset
 }
 
-// clock is how far a clock is ahead of the process's.
-type clock struct {
+// clockOffset is how far a clock is ahead of the process's.
+type clockOffset struct {
 	ahead time.Duration
 	read  bool
 }
@@ -29,17 +29,17 @@ func newClocks(now func() time.Time) *clocks {
 	return &clocks{now: now, start: now()}
 }
 
-// readLimiter notes an instant of the limiter's clock, from a call that began at asked and has just
+// noteLimiter notes an instant of the limiter's clock, from a call that began at asked and has just
 // ended.
-func (c *clocks) readLimiter(at, asked time.Time) { c.read(&c.limiter, at, asked) }
+func (c *clocks) noteLimiter(at, asked time.Time) { c.note(&c.limiter, at, asked) }
 
-// readDatabase notes an instant of the database's clock, from a call that began at asked and has
+// noteDatabase notes an instant of the database's clock, from a call that began at asked and has
 // just ended.
-func (c *clocks) readDatabase(at, asked time.Time) { c.read(&c.db, at, asked) }
+func (c *clocks) noteDatabase(at, asked time.Time) { c.note(&c.db, at, asked) }
 
-// read moves an estimate by as little as the reading demands, so that a slow call does not make it
+// note moves an estimate by as little as the reading demands, so that a slow call does not make it
 // worse. The first one is the middle.
-func (c *clocks) read(x *clock, at, asked time.Time) {
+func (c *clocks) note(x *clockOffset, at, asked time.Time) {
 	most := at.Sub(c.start) - asked.Sub(c.start)
 	least := at.Sub(c.start) - c.now().Sub(c.start)
 	c.mu.Lock()
@@ -50,8 +50,9 @@ func (c *clocks) read(x *clock, at, asked time.Time) {
 	x.ahead = max(least, min(most, x.ahead))
 }
 
-// ahead returns by how much the limiter's clock is ahead of the database's; 0 until both were read.
-func (c *clocks) ahead() time.Duration {
+// limiterAhead returns by how much the limiter's clock is ahead of the database's; 0 until both
+// were read.
+func (c *clocks) limiterAhead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.limiter.read || !c.db.read {
@@ -60,16 +61,16 @@ func (c *clocks) ahead() time.Duration {
 	return c.limiter.ahead - c.db.ahead
 }
 
-// database returns the time by the database's clock, once readDatabase was called.
-func (c *clocks) database() time.Time {
+// databaseNow returns the time by the database's clock, once noteDatabase was called.
+func (c *clocks) databaseNow() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.start.Add(c.now().Sub(c.start) + c.db.ahead)
 }
 
-// wasSet reports whether the limiter's clock was set since ahead returned by.
-func (c *clocks) wasSet(by time.Duration) bool {
-	return (c.ahead() - by).Abs() > store.MaxClockSkew/2
+// wasSetSince reports whether the limiter's clock was set since ahead returned by.
+func (c *clocks) wasSetSince(by time.Duration) bool {
+	return (c.limiterAhead() - by).Abs() > store.MaxClockSkew/2
 }
 
 // OnDatabaseClock returns a decision with its instant on the database's clock, if the limiter's is
@@ -84,4 +85,4 @@ func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 
 // ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured;
 // 0 if it was not.
-func (g *Gates) ClocksApart() time.Duration { return g.clocks.ahead() }
+func (g *Gates) ClocksApart() time.Duration { return g.clocks.limiterAhead() }

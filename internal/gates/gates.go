@@ -47,23 +47,24 @@ type Database interface {
 }
 
 const (
-	// Pause is how long the limiter is not called after it failed; then the next request calls it
-	// again.
-	Pause = time.Second
-	// forgivenFor is for how long after a failed call the limiter may lack events that it was not
-	// told.
-	forgivenFor = 10 * time.Second
-	// localBuckets bounds what this process remembers while the limiter answers: 264 bytes and a
+	// LimiterRetryDelay is how long the limiter is not called after it failed; then the next
+	// request calls it again.
+	LimiterRetryDelay = time.Second
+	// mayLackEventsFor is for how long after a failed call the limiter may lack events that it was
+	// not told.
+	mayLackEventsFor = 10 * time.Second
+	// maxLocalBuckets bounds what this process remembers while the limiter answers: 264 bytes and a
 	// name for a bucket with one event.
-	localBuckets = 200_000
+	maxLocalBuckets = 200_000
 )
 
-// TakeTimeout bounds one call of the limiter. Like every timeout that is a variable, only apptest
-// changes it, before anything runs.
-var TakeTimeout = 2 * time.Second
+// LimiterTimeout bounds one call of the limiter. Like every timeout that is a variable, only
+// apptest changes it, before anything runs.
+var LimiterTimeout = 2 * time.Second
 
-// betweenGates returns a duration that exceeds the time from a send's Take to the end of its Begin.
-func betweenGates() time.Duration { return TakeTimeout + store.CallTimeout + 3*time.Second }
+// maxTimeBetweenGates returns a duration that exceeds the time from a send's Take to the end of its
+// Begin.
+func maxTimeBetweenGates() time.Duration { return LimiterTimeout + store.CallTimeout + 3*time.Second }
 
 // Gates decides sends and other events. While the limiter is unavailable, the database decides the
 // recipient's rules alone, exactly; this process decides the other scopes, from all events that it
@@ -90,9 +91,9 @@ type Gates struct {
 	rebuilds  atomic.Int64
 	clocks    *clocks
 	reads     sharedReads
-	only      onlyLimiter
-	refunded  instants // by ID; what the limiter may count again after a failover
-	rewrites  instants // by bucket of the limiter
+	only      limiterOnlyCache
+	refunded  recentInstants // by ID; what the limiter may count again after a failover
+	rewrites  recentInstants // by bucket of the limiter
 }
 
 // Rebuilds returns how many histories of the database were written to the limiter since the start
@@ -100,9 +101,9 @@ type Gates struct {
 func (g *Gates) Rebuilds() int64 { return g.rebuilds.Load() }
 
 // countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within
-// the last forgivenFor: then the limiter may lack what it was not told.
+// the last mayLackEventsFor: then the limiter may lack what it was not told.
 func (g *Gates) countRebuild() {
-	if g.now().Add(-forgivenFor).UnixMicro() >= g.awayUntil.Load() {
+	if g.now().Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
 	}
 }
@@ -110,10 +111,10 @@ func (g *Gates) countRebuild() {
 // New makes the gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
-		reads: newSharedReads(), only: newOnlyLimiter(), lines: logthrottle.Throttle{Every: time.Minute},
+		reads: newSharedReads(), only: newLimiterOnlyCache(), lines: logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}}
 	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
-		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, localBuckets)
+		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, maxLocalBuckets)
 	}
 	return g
 }
@@ -146,24 +147,25 @@ func (g *Gates) logUncompared(ctx context.Context, err error) {
 	}
 }
 
-// errAway says that the limiter is unavailable, so the database or this process must decide alone.
-var errAway = errors.New("gates: limiter unavailable")
+// errLimiterAway says that the limiter is unavailable, so the database or this process must decide
+// alone.
+var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)
 
 // callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A
 // failure starts a new pause. refundable: an event that is refused after all may be refunded.
-// Errors: errAway if the limiter was not called or did not answer, in which case it may have
+// Errors: errLimiterAway if the limiter was not called or did not answer, in which case it may have
 // counted the event; others as call returns them.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
 	refundable bool) (quota.Decision, error) {
 	asked := g.now()
 	began := asked.UnixMicro()
 	if began < g.awayUntil.Load() {
-		return quota.Decision{}, errAway
+		return quota.Decision{}, errLimiterAway
 	}
-	bounded, cancel := context.WithTimeout(ctx, TakeTimeout)
+	bounded, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	d, err := call(bounded, r)
 	if err == nil || !errors.Is(err, quota.ErrUnavailable) {
@@ -171,25 +173,25 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
 			g.logRecovery()
 		}
 		if err == nil {
-			g.clocks.readLimiter(d.At, asked)
-			d, err = g.confirm(bounded, r, d, refundable)
+			g.clocks.noteLimiter(d.At, asked)
+			d, err = g.confirmLocally(bounded, r, d, refundable)
 		}
 		return d, err
 	}
 	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be well
-		g.awayUntil.Store(g.now().Add(Pause).UnixMicro())
+		g.awayUntil.Store(g.now().Add(LimiterRetryDelay).UnixMicro())
 		g.logOutage(err)
 	}
-	return quota.Decision{}, errors.Join(errAway, err)
+	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirm counts in this process what the limiter admitted. After an outage the limiter lacks the
-// events that this process admitted alone; so while they may count, this process decides too. The
-// states are then the stricter ones of both, and an event that this process refuses is refunded in
-// the limiter. Error: quota.ErrRefunded.
-func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision,
+// confirmLocally counts in this process what the limiter admitted. After an outage the limiter
+// lacks the events that this process admitted alone; so while they may count, this process decides
+// too. The states are then the stricter ones of both, and an event that this process refuses is
+// refunded in the limiter. Error: quota.ErrRefunded.
+func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Decision,
 	refundable bool) (quota.Decision, error) {
-	own, decides, err := g.countHere(ctx, r, d.Admitted)
+	own, decides, err := g.countLocally(ctx, r, d.Admitted)
 	if err != nil || !decides {
 		return d, err
 	}
@@ -198,13 +200,13 @@ func (g *Gates) confirm(ctx context.Context, r quota.Request, d quota.Decision,
 			d.Rules = g.refundRefused(ctx, r, d.Rules)
 		}
 	}
-	d.Rules = stricter(slices.Clone(d.Rules), own.Rules)
+	d.Rules = stricterStates(slices.Clone(d.Rules), own.Rules)
 	return d, nil
 }
 
-// countHere counts an admitted event in this process. decides: this process decided as well, and
+// countLocally counts an admitted event in this process. decides: this process decided as well, and
 // own is its decision.
-func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool,
+func (g *Gates) countLocally(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool,
 	err error) {
 	if g.local == nil {
 		return own, false, nil
@@ -235,7 +237,7 @@ func (g *Gates) countHere(ctx context.Context, r quota.Request, admitted bool) (
 // the limiter's states without it. If the limiter fails, the event is refunded later, and the
 // states stay as they are.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
-	err := g.shared.Refund(ctx, r.ID, buckets.Counted(r.Buckets)...)
+	err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	if err != nil {
 		g.RefundLater(r.ID, r.Buckets)
 		return states
@@ -246,8 +248,8 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quo
 	return states
 }
 
-// takeAlone decides an event in this process.
-func (g *Gates) takeAlone(ctx context.Context, r quota.Request) (quota.Decision, error) {
+// takeLocally decides an event in this process.
+func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
 	d, err := g.local.Take(ctx, r)
@@ -262,7 +264,7 @@ func (g *Gates) takeAlone(ctx context.Context, r quota.Request) (quota.Decision,
 // that Begin uses the database's own time. Of a refused send nothing stays counted.
 func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
-	if !errors.Is(err, errAway) {
+	if !errors.Is(err, errLimiterAway) {
 		return d, err
 	}
 	g.outage.sends.Add(1)
@@ -270,7 +272,7 @@ func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request
 	if own.Rules = policy.ForLimiterAlone(r.Rules); len(own.Rules) == 0 {
 		return quota.Decision{Admitted: true, At: g.now(), Clock: store.DatabaseClock}, nil
 	}
-	d, err = g.takeAlone(ctx, own)
+	d, err = g.takeLocally(ctx, own)
 	if err != nil || d.Admitted {
 		return d, err
 	}
@@ -291,10 +293,10 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decis
 	// it counted
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
-	if !errors.Is(away, errAway) {
+	if !errors.Is(away, errLimiterAway) {
 		return d, false, away
 	}
-	d, err = g.takeAlone(ctx, r)
+	d, err = g.takeLocally(ctx, r)
 	// it was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, r.Buckets)
@@ -304,7 +306,7 @@ func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decis
 
 // PeekOrLocal is TakeOrLocal without counting. It needs rules.
 func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
-	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errAway) {
+	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errLimiterAway) {
 		return d, false, err
 	}
 	d, err = g.local.Peek(ctx, r)

@@ -208,14 +208,14 @@ func TestNothingWaitsForAnAbsentLimiter(t *testing.T) {
 		})
 		began := time.Now()
 		r.SendTo("first@example.com")
-		if took := time.Since(began); took > 2*gates.TakeTimeout {
+		if took := time.Since(began); took > 2*gates.LimiterTimeout {
 			t.Errorf("the first took %v", took)
 		}
 		began = time.Now()
 		for _, to := range []string{"a1@example.com", "a2@example.com", "a3@example.com"} {
 			r.NoError(r.SendError(vtest.AskFor(to)))
 		}
-		if took := time.Since(began); took > gates.TakeTimeout {
+		if took := time.Since(began); took > gates.LimiterTimeout {
 			t.Errorf("three more took %v", took)
 		}
 	})
@@ -393,7 +393,7 @@ func TestWhatThisProcessRefusesIsRefundedInTheLimiter(t *testing.T) {
 			d, _, err := g.TakeOrLocal(t.Context(),
 				quota.Request{ID: id, Buckets: map[quota.Scope]string{"key:user": "a"},
 					Rules: []quota.Rule{{Name: "only", Scope: "key:user", Limit: 2, Window: time.Minute}}})
-			r.Sleep(gates.Pause)
+			r.Sleep(gates.LimiterRetryDelay)
 			return d.Admitted && err == nil
 		}
 		admitted := []bool{take("a"), take("b")}

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// Reads of the same rows for refusals begin readsApart from each other on average; readsAtOnce
+	// Reads of the same rows for refusals begin readInterval from each other on average; readBurst
 	// of them may follow without a pause.
-	readsApart  = 20 * time.Millisecond
-	readsAtOnce = 32
+	readInterval = 20 * time.Millisecond
+	readBurst    = 32
 
 	// How many reads for refusals are under way at once: together fewer than one statement of looks
 	// holds. With the round trip they bound how many recipients are told their waits in a second:
 	// at 150 ms some 900.
-	readsOfStrangers, readsOfOthers = 100, 150
+	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
 // sharedReads lets refusals that need the same rows share a read: a flood on one recipient costs
@@ -33,8 +33,8 @@ type sharedReads struct {
 	strangers, others chan struct{}
 
 	mu sync.Mutex
-	// by buckets: when the next read would begin if each had been readsApart from the one before
-	turns   recent[time.Time]
+	// by buckets: when the next read would begin if each had been readInterval from the one before
+	turns   recentMap[time.Time]
 	waiting map[readKey]*sharedRead   // not begun
 	busy    map[readKey]chan struct{} // closed when the next one may begin
 }
@@ -55,7 +55,7 @@ type sharedRead struct {
 
 func newSharedReads() sharedReads {
 	return sharedReads{
-		strangers: make(chan struct{}, readsOfStrangers), others: make(chan struct{}, readsOfOthers),
+		strangers: make(chan struct{}, maxReadsOfStrangers), others: make(chan struct{}, maxReadsOfOthers),
 		waiting: map[readKey]*sharedRead{}, busy: map[readKey]chan struct{}{},
 	}
 }
@@ -65,8 +65,8 @@ func (g *Gates) readRows(ctx context.Context, look gate.HistoryQuery) (gate.Hist
 	asked := g.now()
 	h, err := g.db.ReadHistory(ctx, look)
 	if err == nil {
-		g.clocks.readDatabase(h.Now, asked)
-		h = h.AfterDelay(max(0, g.clocks.database().Sub(h.Now))) // the answer may be late
+		g.clocks.noteDatabase(h.Now, asked)
+		h = h.AfterDelay(max(0, g.clocks.databaseNow().Sub(h.Now))) // the answer may be late
 	}
 	return h, err
 }
@@ -79,7 +79,7 @@ func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate
 	if first {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 		defer cancel()
-		x.err = g.reads.inTurn(ctx, key, func() (err error) {
+		x.err = g.reads.runInTurn(ctx, key, func() (err error) {
 			x.history, err = g.readRows(ctx, look)
 			return err
 		})
@@ -101,14 +101,14 @@ func (r *sharedReads) join(key readKey) (x *sharedRead, first bool) {
 	return x, first
 }
 
-// inTurn runs a read of a key when the one before has ended and there is a slot; others can join it
-// until it begins. Errors: of read, or fault.Unavailable if ctx ends before.
-func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error) error {
+// runInTurn runs a read of a key when the one before has ended and there is a slot; others can join
+// it until it begins. Errors: of read, or fault.Unavailable if ctx ends before.
+func (r *sharedReads) runInTurn(ctx context.Context, key readKey, read func() error) error {
 	slots := r.others
 	if key.stranger {
 		slots = r.strangers
 	}
-	err := r.await(ctx, key, slots)
+	err := r.awaitTurn(ctx, key, slots)
 	ended := r.begin(key, err == nil)
 	if err != nil {
 		return store.WrapUnavailable(err)
@@ -120,9 +120,9 @@ func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error
 	return read()
 }
 
-// await waits until the read before of a key has ended and it is the next one's turn, and takes a
-// slot. Error: of ctx.
-func (r *sharedReads) await(ctx context.Context, key readKey, slots chan<- struct{}) error {
+// awaitTurn waits until the read before of a key has ended and it is the next one's turn, and takes
+// a slot. Error: of ctx.
+func (r *sharedReads) awaitTurn(ctx context.Context, key readKey, slots chan<- struct{}) error {
 	before, wait := r.takeTurn(key, time.Now())
 	if before != nil {
 		select {
@@ -155,8 +155,8 @@ func (r *sharedReads) takeTurn(key readKey, now time.Time) (before chan struct{}
 	if at.Before(now) {
 		at = now
 	}
-	r.turns.put(key.buckets, at.Add(readsApart))
-	return r.busy[key], at.Sub(now) - readsAtOnce*readsApart
+	r.turns.put(key.buckets, at.Add(readInterval))
+	return r.busy[key], at.Sub(now) - readBurst*readInterval
 }
 
 // begin ends the time in which others can join the waiting read of a key. runs: it runs now, until

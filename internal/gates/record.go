@@ -54,7 +54,7 @@ func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event,
 // recordAged adds an event, whose instant is on the clock of now, to a bucket of the limiter. The
 // instant is shifted to the limiter's clock, so that it keeps its age.
 func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duration, e quota.Event, now time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	clock, err := g.callLimiter(ctx, quota.Request{
 		Rules:   []quota.Rule{{Name: "clock", Scope: quota.Failures, Limit: 1, Window: quota.MinWindow}},
@@ -68,7 +68,7 @@ func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duratio
 }
 
 func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Record(ctx, bucket, keep, []quota.Event{e})
 }
@@ -79,7 +79,7 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Refund(ctx, id, buckets...)
 }
@@ -87,7 +87,7 @@ func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error 
 // RefundLocal removes an event from buckets of this process alone.
 func (g *Gates) RefundLocal(ctx context.Context, id string, buckets ...string) error {
 	g.refunded.put(id, g.now())
-	g.only.forget(buckets...)
+	g.only.invalidate(buckets...)
 	if g.local == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (g *Gates) RefundLocal(ctx context.Context, id string, buckets ...string) e
 
 // Reset deletes the events of buckets, in this process and in the limiter.
 func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
-	defer g.only.forget(buckets...)
+	defer g.only.invalidate(buckets...)
 	for _, b := range buckets {
 		events, _, unread := g.shared.Events(ctx, b)
 		err = cmp.Or(err, unread)

@@ -24,18 +24,18 @@ import (
 // something else, it is rewritten: events are added and moved; one is taken out only if the
 // database has its row and does not count it here, or if this process refunded it.
 
-// Told is what may be told of a subject's rules.
-type Told struct {
+// Answer is what may be told of a subject's rules.
+type Answer struct {
 	quota.Decision
 	History *gate.History // the database's rows at the instant of the decision; nil: the database was not asked
 }
 
-// Beyond is how much further back than the longest window a Told.History reaches: package
+// HistoryMargin is how much further back than the longest window an Answer.History reaches: package
 // verification rounds waits by as much.
-const Beyond = 5 * time.Minute
+const HistoryMargin = 5 * time.Minute
 
-// facts are what the database counts for a subject at an instant.
-type facts struct {
+// databaseFacts are what the database counts for a subject at an instant.
+type databaseFacts struct {
 	rules    []quota.Rule                  // the rules that it explains
 	events   map[quota.Scope][]quota.Event // on the clock of at; a scope that was not read is missing
 	at       time.Time
@@ -51,13 +51,13 @@ type facts struct {
 // errClockSet says that a clock was set while an answer was made.
 var errClockSet = errors.New("gates: clock was set meanwhile")
 
-// readRetries is how often an answer is made anew because a clock was set meanwhile.
-const readRetries = 3
+// clockSetRetries is how often an answer is made anew because a clock was set meanwhile.
+const clockSetRetries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
 // unavailable, the database and this process answer. Error: of the database, or of a bad request.
-func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Told, err error) {
-	for range readRetries {
+func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Answer, err error) {
+	for range clockSetRetries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
 			break
 		}
@@ -65,34 +65,34 @@ func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Told, err err
 	return told, err
 }
 
-func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Told, error) {
+func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	buckets := s.Buckets()
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: buckets}, g.shared.Peek, false)
-	if errors.Is(err, errAway) {
+	if errors.Is(err, errLimiterAway) {
 		told, err := g.peekWithoutLimiter(ctx, s, buckets)
-		told.Decision = g.settleBackoff(ctx, s, told.Decision)
+		told.Decision = g.correctBackoff(ctx, s, told.Decision)
 		return told, err
 	}
 	if err != nil {
-		return Told{Decision: d}, err
+		return Answer{Decision: d}, err
 	}
-	return g.tellFromRows(ctx, s, g.settleBackoff(ctx, s, d), false)
+	return g.tellFromRows(ctx, s, g.correctBackoff(ctx, s, d), false)
 }
 
 // TellRefusal returns what may be told after the refusal d by TakeSend. If the answer is Allowed,
 // the limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is of the
 // repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
-func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Told, error) {
-	d = g.settleBackoff(ctx, s, d)
+func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
+	d = g.correctBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
-		return Told{Decision: d}, nil
+		return Answer{Decision: d}, nil
 	}
 	told, err := g.tellFromRows(ctx, s, d, true)
 	if errors.Is(err, errClockSet) {
 		told, err = g.Peek(ctx, s)
 	}
 	if err == nil && repeated && told.Allowed() {
-		told.Rules = stricter(slices.Clone(told.Rules), d.Rules)
+		told.Rules = stricterStates(slices.Clone(told.Rules), d.Rules)
 	}
 	return told, err
 }
@@ -105,7 +105,7 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
 	}
-	g.clocks.readDatabase(begun.Now, g.now().Add(-ago))
+	g.clocks.noteDatabase(begun.Now, g.now().Add(-ago))
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
 	slow := ago > store.MaxClockSkew // then the database counts the send from later
 	if slow {
@@ -118,8 +118,8 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 		told, err = g.Peek(ctx, s)
 	}
 	if err != nil { // the limiter's own states may lack what it has lost
-		told = Told{Decision: withStates(s, taken,
-			stricter(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
+		told = Answer{Decision: withStates(s, taken,
+			stricterStates(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
 	}
 	taken.Rules = told.Rules
 	return taken
@@ -130,18 +130,18 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 // be changed, so the caller has to refund the send.
 func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision,
 	ago time.Duration,
-	begun store.BeginAnswer) (told Told, giveBack bool) {
+	begun store.BeginAnswer) (told Answer, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
-	told = Told{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
+	told = Answer{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
 		refusing)}
 	if taken.Clock == store.DatabaseClock {
 		return told, true // the limiter may have counted the send before it became unavailable
 	}
 	told.At = taken.At // begun.Now is at most a second after the database's time
 	all := s.Buckets()
-	if err := g.Refund(ctx, string(id[:]), buckets.Counted(all)...); err != nil {
+	if err := g.Refund(ctx, string(id[:]), buckets.OfCountedScopes(all)...); err != nil {
 		return told, true
 	}
 	d, err := g.callLimiter(ctx, quota.Request{Rules: s.Purpose.Policy.Rules, Buckets: all}, g.shared.Peek, false)
@@ -157,16 +157,16 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	if err != nil {
 		return told, false
 	}
-	now.Rules = stricter(slices.Clone(now.Rules), refusing)
+	now.Rules = stricterStates(slices.Clone(now.Rules), refusing)
 	return now, false
 }
 
 // tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, which shares
 // a read with others.
-func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Told, error) {
+func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Answer, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
-		return Told{Decision: d}, nil
+		return Answer{Decision: d}, nil
 	}
 	decided := g.now() // d.At on this process's clock
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -179,11 +179,11 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	}
 	h, err := read(ctx, look)
 	if err != nil {
-		return Told{Decision: d}, err
+		return Answer{Decision: d}, err
 	}
 	heard := g.now()
 	at := d.At.Add(heard.Sub(decided))
-	f := facts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}}
+	f := databaseFacts{at: at, heard: heard, history: &h, events: map[quota.Scope][]quota.Event{}}
 	if look.Counting > 0 {
 		f.rules = quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)
 		f.events[quota.Recipient] = h.Sends(s.Purpose.LongestRecipientWindow(), d.Clock, at)
@@ -202,7 +202,7 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 }
 
 // WithHistory returns told with the database's rows. Error: of the database.
-func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Told) (Told, error) {
+func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	decided := g.now()
@@ -218,7 +218,7 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Told) (
 func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
-		look.Counting = window + Beyond + store.MaxClockSkew // on another clock a row may be younger
+		look.Counting = window + HistoryMargin + store.MaxClockSkew // on another clock a row may be younger
 	}
 	if len(quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)) > 0 {
 		look.Rejected = g.policy.Get().FailureWindow()
@@ -229,9 +229,9 @@ func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
 // factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's
 // clock at the instant of the Take, which was so long ago.
 func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted []quota.Event, taken time.Time,
-	ago time.Duration) facts {
+	ago time.Duration) databaseFacts {
 	apart := taken.Sub(begun.At)
-	return facts{
+	return databaseFacts{
 		rules: policy.ExplainedByDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
 		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
 		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart),
@@ -255,44 +255,44 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 // rewrites the limiter's bucket if that says something else. refused: d refuses a Take; if the
 // database would admit it, the bucket is rewritten in any case. If the limiter fails meanwhile, the
 // stricter of both states is told. Errors: errClockSet, or of the database.
-func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f facts, refused bool) (Told, error) {
+func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f databaseFacts, refused bool) (Answer, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
 	if f.moved && !slices.Contains(differ, quota.Recipient) {
 		differ = append(differ, quota.Recipient)
 	}
 	var failed error
-	if only, ok := g.knownOnly(s, f, d, refused); ok {
-		f.events, at = merge(f.events, only), time.Time{}
+	if only, ok := g.cachedLimiterOnly(s, f, d, refused); ok {
+		f.events, at = mergeEvents(f.events, only), time.Time{}
 	} else if len(differ) > 0 {
 		began := g.now()
-		if only, failed = g.mend(ctx, s, f, d, differ, refused); failed == nil {
-			f.events = merge(f.events, only)
+		if only, failed = g.repairLimiter(ctx, s, f, d, differ, refused); failed == nil {
+			f.events = mergeEvents(f.events, only)
 			if f.history != nil { // time has passed since the rows were read
 				took := g.now().Sub(began)
 				later := f.history.AfterDelay(took)
 				f.at, f.history = f.at.Add(took), &later
 			}
 		} else if !errors.Is(failed, quota.ErrUnavailable) {
-			return Told{Decision: d}, failed
+			return Answer{Decision: d}, failed
 		}
 	}
-	d = later(d, f.at)
+	d = decisionAt(d, f.at)
 	if len(differ) > 0 || !f.at.Equal(at) {
 		states = quota.Evaluate(f.rules, f.events, f.at).Rules
 	}
 	if failed != nil {
 		g.logUncompared(ctx, failed)
-		states = stricter(states, d.Rules)
+		states = stricterStates(states, d.Rules)
 	}
-	return Told{withStates(s, d, states), f.history}, nil
+	return Answer{withStates(s, d, states), f.history}, nil
 }
 
 // differingScopes returns the scopes of the rules for which the limiter counts other events than
 // the database: their number differs, or the sum of their ages by more than the noise of each, or
 // their times, if the ages were not summed. Times of calendar rules are not compared: the clocks
 // may show different times until the period's end.
-func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
+func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
 	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
 	for i, t := range told {
 		l, by := limited[i], f.noise
@@ -313,10 +313,10 @@ func (f facts) differingScopes(told, limited []quota.State) (scopes []quota.Scop
 	return scopes
 }
 
-// knownOnly returns the events that only the limiter has, if d is a refusal and they were read less
-// than rememberedFor ago. False: they were not, or with them the database would admit what d
-// refuses.
-func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision,
+// cachedLimiterOnly returns the events that only the limiter has, if d is a refusal and they were
+// read less than rememberedFor ago. False: they were not, or with them the database would admit
+// what d refuses.
+func (g *Gates) cachedLimiterOnly(s buckets.Subject, f databaseFacts, d quota.Decision,
 	refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
 		return nil, false
@@ -325,12 +325,12 @@ func (g *Gates) knownOnly(s buckets.Subject, f facts, d quota.Decision,
 	if age := f.heard.Sub(known.heard); !ok || known.version != g.only.version(s) || age < 0 || age >= rememberedFor {
 		return nil, false
 	}
-	return known.events, !withStates(s, d, quota.Evaluate(f.rules, merge(f.events, known.events), f.at).Rules).Allowed()
+	return known.events, !withStates(s, d, quota.Evaluate(f.rules, mergeEvents(f.events, known.events), f.at).Rules).Allowed()
 }
 
-// merge returns the events of the database and those that only the limiter has. Remembered ones may
-// be in the database by now.
-func merge(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
+// mergeEvents returns the events of the database and those that only the limiter has. Remembered
+// ones may be in the database by now.
+func mergeEvents(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
 	merged := maps.Clone(events)
 	for scope, some := range only {
 		for _, e := range some {
@@ -359,8 +359,8 @@ func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota
 	return d
 }
 
-// later returns d as it is at a later instant of its clock, if no event was counted since.
-func later(d quota.Decision, at time.Time) quota.Decision {
+// decisionAt returns d as it is at a later instant of its clock, if no event was counted since.
+func decisionAt(d quota.Decision, at time.Time) quota.Decision {
 	passed := at.Sub(d.At)
 	if passed <= 0 {
 		return d
@@ -373,9 +373,9 @@ func later(d quota.Decision, at time.Time) quota.Decision {
 	return d
 }
 
-// stricter replaces each of the states by the one of the same rule in others if that has a longer
-// wait or, with equal waits, counts more. It changes states in place.
-func stricter(states, others []quota.State) []quota.State {
+// stricterStates replaces each of the states by the one of the same rule in others if that has a
+// longer wait or, with equal waits, counts more. It changes states in place.
+func stricterStates(states, others []quota.State) []quota.State {
 	for i, s := range states {
 		for _, o := range others {
 			if o.Name == s.Name && cmp.Or(cmp.Compare(o.RetryAfter, s.RetryAfter), cmp.Compare(o.Used, s.Used)) > 0 {

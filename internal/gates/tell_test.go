@@ -1044,7 +1044,7 @@ func TestAComparisonWaitsForBothGates(t *testing.T) {
 			})
 			began := time.Now()
 			r.QuotaAt(r.Svc)
-			r.Want("a look at a limiter whose "+stalls+" stalls took", time.Since(began), gates.TakeTimeout)
+			r.Want("a look at a limiter whose "+stalls+" stalls took", time.Since(began), gates.LimiterTimeout)
 			r.Limiter.Around(nil)
 			r.Sleep(time.Second)
 		}

@@ -103,7 +103,7 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 // again as soon as it is lifted.
 func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
-		byStranger := func(n int) verification.Ask {
+		byStranger := func(n int) verification.Request {
 			a := vtest.TextTo(vtest.PumpedNumber(n))
 			a.Stranger = true
 			return a

@@ -1,5 +1,5 @@
-// Package jsonpath finds values in JSON that others send, by paths that the configuration has:
-// names of members and places in lists, as "event-data.message.headers.message-id" or "data.to.0".
+// Package jsonpath finds values in JSON from other services by configured paths of member names and
+// list indexes, such as "event-data.message.headers.message-id" or "data.to.0".
 package jsonpath
 
 import (
@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// Path leads to a value.
+// Path is the member names and list indexes that lead to a value.
 type Path []string
 
-// The bounds of a path.
+// Bounds of a path: its steps, and the bytes of one step.
 const (
-	maxSteps = 32
-	maxStep  = 64
+	maxSteps      = 32
+	maxStepLength = 64
 )
 
-// Parse parses a path. The error is the end of a sentence.
+// Parse parses a path. The error's text continues a sentence whose subject is the setting.
 func Parse(text string) (Path, error) {
 	parts := strings.Split(text, ".")
 	for _, p := range parts {
-		if p == "" || len(p) > maxStep || len(parts) > maxSteps {
+		if p == "" || len(p) > maxStepLength || len(parts) > maxSteps {
 			return nil, errors.New("is no path such as data.to.0")
 		}
 	}
@@ -60,8 +60,8 @@ func (p Path) Find(value any) any {
 	return value
 }
 
-// Text returns a string, number or boolean as text; false for other values.
-func Text(value any) (string, bool) {
+// ScalarText returns a string, number or boolean as text; false for other values.
+func ScalarText(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
 		return v, true

@@ -19,7 +19,7 @@ func TestFind(t *testing.T) {
 		if err != nil || p.String() != text {
 			t.Errorf("%s: %v, %v", text, p, err)
 		}
-		if got, found := Text(p.Find(value)); got != want || found != (want != "") {
+		if got, found := ScalarText(p.Find(value)); got != want || found != (want != "") {
 			t.Errorf("%s: %q, %v", text, got, found)
 		}
 	}

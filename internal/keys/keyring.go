@@ -39,17 +39,17 @@ var ErrUnknownKey = errors.New("keys: unknown key id")
 type Ring struct {
 	// A function, since fmt would print keys here if the Ring is in an unexported field: it does
 	// not call String then, and even follows a pointer, for a verb that does not fit ("%s").
-	held func() *content
+	held func() *ringContent
 }
 
-// content is what a ring holds: its keys, and the keys and ciphers derived from them. These are
+// ringContent is what a ring holds: its keys, and the keys and ciphers derived from them. These are
 // kept, since deriving a key and setting up its cipher takes longer than sealing with it.
-type content struct {
-	keys    []key
+type ringContent struct {
+	keys    []ringKey
 	derived sync.Map // derivation → derived
 }
 
-type key struct {
+type ringKey struct {
 	id  string
 	prk []byte // HKDF-Extract of the secret
 }
@@ -67,8 +67,8 @@ type derivedKey struct {
 // The uses, which separate the keys of Subkey from those of Seal, also where both have the same
 // label.
 const (
-	useSubkey = "subkey"
-	useSeal   = "seal"
+	subkeyUse = "subkey"
+	sealUse   = "seal"
 )
 
 // CurrentID returns the ID of the first key, which is used for new data; "" without keys.
@@ -88,9 +88,9 @@ func (r *Ring) IDs() []string {
 	return ids
 }
 
-func (r Ring) content() *content {
+func (r Ring) content() *ringContent {
 	if r.held == nil {
-		return &content{}
+		return &ringContent{}
 	}
 	return r.held()
 }
@@ -98,7 +98,7 @@ func (r Ring) content() *content {
 // Subkey derives 32 bytes from the key with this id. Different labels give unrelated keys. The
 // error is ErrUnknownKey for an id that is not on the ring.
 func (r *Ring) Subkey(id, label string) ([]byte, error) {
-	d, err := r.derive(derivation{id, useSubkey, label})
+	d, err := r.derive(derivation{id, subkeyUse, label})
 	return bytes.Clone(d.key), err
 }
 
@@ -109,7 +109,7 @@ func (r *Ring) derive(d derivation) (derivedKey, error) {
 	if known, ok := all.derived.Load(d); ok {
 		return known.(derivedKey), nil
 	}
-	i := slices.IndexFunc(all.keys, func(k key) bool { return k.id == d.id })
+	i := slices.IndexFunc(all.keys, func(k ringKey) bool { return k.id == d.id })
 	switch {
 	case i < 0 && validID(d.id): // others may be anything that a client sent
 		return derivedKey{}, fmt.Errorf("%w %s", ErrUnknownKey, d.id)

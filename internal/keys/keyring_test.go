@@ -39,17 +39,17 @@ func open(t *testing.T, r *Ring, sealed []byte, want string) {
 func TestSubkeyVectors(t *testing.T) {
 	r := ring(t, "a:"+secret1+",b:"+secret2)
 	for _, c := range []struct{ id, use, label, want string }{
-		{"a", useSubkey, "code", "5677c95a633ee18729c37168c4aaf45b5d5e0d516b59a9f6112de34a3b671f27"},
-		{"a", useSubkey, "recipient", "dcfbf16ca04e2f1bd8e4766a20786e7a002418c985c345981f2b0de2ba50d444"},
-		{"b", useSubkey, "code", "a4270222e0821326006f4a032bca55be133f8de7725c62f0f1c1101caab235d8"},
-		{"a", useSeal, "code", "3417f70b59fed683fa97f5ccecb3fad92b7cf5985c1379e06d7a9d163773bff5"},
-		{"b", useSeal, "code", "cb664e039ecb4c6e5d6dd48dce9c429584ec6de0709140f1a077e86276f76702"},
+		{"a", subkeyUse, "code", "5677c95a633ee18729c37168c4aaf45b5d5e0d516b59a9f6112de34a3b671f27"},
+		{"a", subkeyUse, "recipient", "dcfbf16ca04e2f1bd8e4766a20786e7a002418c985c345981f2b0de2ba50d444"},
+		{"b", subkeyUse, "code", "a4270222e0821326006f4a032bca55be133f8de7725c62f0f1c1101caab235d8"},
+		{"a", sealUse, "code", "3417f70b59fed683fa97f5ccecb3fad92b7cf5985c1379e06d7a9d163773bff5"},
+		{"b", sealUse, "code", "cb664e039ecb4c6e5d6dd48dce9c429584ec6de0709140f1a077e86276f76702"},
 	} {
 		got, err := r.derive(derivation{c.id, c.use, c.label})
 		if err != nil || hex.EncodeToString(got.key) != c.want {
 			t.Errorf("%+v: %x, %v", c, got.key, err)
 		}
-		if key, err := r.Subkey(c.id, c.label); c.use == useSubkey && (err != nil || !bytes.Equal(key, got.key)) {
+		if key, err := r.Subkey(c.id, c.label); c.use == subkeyUse && (err != nil || !bytes.Equal(key, got.key)) {
 			t.Errorf("%+v: the sub-key is %x, %v", c, key, err)
 		}
 	}
@@ -109,7 +109,7 @@ func TestRingPrintsRedacted(t *testing.T) {
 	if !strings.Contains(out.String(), "keys(1 redacted)") {
 		t.Error("the redacted form is not printed")
 	}
-	raw, _ := Decode(secret1)
+	raw, _ := DecodeKey(secret1)
 	prk := r.content().keys[0].prk
 	for name, secret := range map[string][]byte{"secret": raw, "extracted key": prk} {
 		for _, form := range []string{

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// minKey is the least length of a key in bytes: the size of the hash that uses it (RFC 2104 section
-// 3).
-const minKey = 32
+// minKeyLength is the least length of a key in bytes: the size of the hash that uses it (RFC 2104
+// section 3).
+const minKeyLength = 32
 
-const maxID = 16
+const maxIDLength = 16
 
 // Parse parses "id:base64,id:base64". An ID has 1 to 16 characters of a-z A-Z 0-9 _ and -; a key is
 // at least 32 random bytes in base64, standard or URL alphabet, with or without padding. The error
@@ -26,7 +26,7 @@ func Parse(value string) (*Ring, error) {
 	if strings.TrimSpace(value) == "" {
 		return nil, errors.New("no key: give id:base64, for example k1: and the output of `openssl rand -base64 32`")
 	}
-	var keys []key
+	var keys []ringKey
 	var errs []error
 	seen := map[string]int{} // ids and secrets: the same secret under a new id is a rotation that rotates nothing
 	for i, text := range strings.Split(value, ",") {
@@ -42,46 +42,46 @@ func Parse(value string) (*Ring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("entry %d: %w", i+1, err)
 		}
-		keys = append(keys, key{id: e.id, prk: prk})
+		keys = append(keys, ringKey{id: e.id, prk: prk})
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	all := &content{keys: keys}
-	return &Ring{func() *content { return all }}, nil
+	all := &ringContent{keys: keys}
+	return &Ring{func() *ringContent { return all }}, nil
 }
 
-type entry struct {
+type ringEntry struct {
 	id     string
 	secret []byte
 }
 
-func parseEntry(text string) (entry, error) {
+func parseEntry(text string) (ringEntry, error) {
 	id, encoded, found := strings.Cut(text, ":")
 	switch {
 	case text == "":
-		return entry{}, errors.New("empty")
+		return ringEntry{}, errors.New("empty")
 	case !found:
-		return entry{}, errors.New("no colon: write id:base64")
+		return ringEntry{}, errors.New("no colon: write id:base64")
 	case !validID(id):
-		return entry{}, errors.New("the id must be 1 to 16 letters, digits, _ or -")
+		return ringEntry{}, errors.New("the id must be 1 to 16 letters, digits, _ or -")
 	case encoded == "":
-		return entry{}, errors.New("no key after the colon")
+		return ringEntry{}, errors.New("no key after the colon")
 	}
-	secret, err := Decode(encoded)
+	secret, err := DecodeKey(encoded)
 	if err == nil {
 		err = checkStrength(encoded, secret)
 	}
-	return entry{id, secret}, err
+	return ringEntry{id, secret}, err
 }
 
 func validID(id string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-	return id != "" && len(id) <= maxID && strings.Trim(id, allowed) == ""
+	return id != "" && len(id) <= maxIDLength && strings.Trim(id, allowed) == ""
 }
 
-// Decode reads a key: base64 of either alphabet, padded or not.
-func Decode(encoded string) ([]byte, error) {
+// DecodeKey reads a key: base64 of either alphabet, padded or not.
+func DecodeKey(encoded string) ([]byte, error) {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(encoded, "="))
 	// The decoder would skip line breaks, but here they are a sign of a damaged value.
 	secret, err := base64.RawStdEncoding.Strict().DecodeString(text)
@@ -104,7 +104,7 @@ func checkDuplicate(seen map[string]int, what, value string, at int) error {
 // GenerateEntry returns a new entry for Parse, "id:base64", with 32 random bytes.
 func GenerateEntry() string {
 	for {
-		fresh := make([]byte, 4+minKey)
+		fresh := make([]byte, 4+minKeyLength)
 		rand.Read(fresh) // never fails: the program stops when the system has no randomness
 		text := "k" + hex.EncodeToString(fresh[:4]) + ":" + base64.StdEncoding.EncodeToString(fresh[4:])
 		if _, err := Parse(text); err == nil { // about one key in ten million spells a word that Parse refuses

@@ -12,7 +12,7 @@ import (
 func b64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
 func TestParseAccepts(t *testing.T) {
-	raw, _ := Decode(secret1)
+	raw, _ := DecodeKey(secret1)
 	first, _ := ring(t, "k1:"+secret1).Subkey("k1", "code")
 	for name, value := range map[string]string{
 		"one":           "k1:" + secret1,
@@ -36,7 +36,7 @@ func TestParseAccepts(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	raw, _ := Decode(secret1)
+	raw, _ := DecodeKey(secret1)
 	var count, few []byte
 	for i := range 64 {
 		count, few = append(count, byte(i+128)), append(few, 128+raw[i%32]>>(i/32)%11)
@@ -105,7 +105,7 @@ func TestGenerate(t *testing.T) {
 		r := ring(t, text)
 		id, encoded, _ := strings.Cut(text, ":")
 		secret, err := base64.StdEncoding.DecodeString(encoded)
-		if err != nil || len(secret) != minKey || r.CurrentID() != id {
+		if err != nil || len(secret) != minKeyLength || r.CurrentID() != id {
 			t.Errorf("entry of %d bytes, id %q: %v", len(secret), id, err)
 		}
 		if seen[id] || seen[encoded] {
@@ -118,7 +118,7 @@ func TestGenerate(t *testing.T) {
 // The weakness checks must not refuse what a random source gives.
 func TestStrengthLetsRandomKeysPass(t *testing.T) {
 	for range 20_000 {
-		secret := make([]byte, minKey)
+		secret := make([]byte, minKeyLength)
 		rand.Read(secret)
 		if err := checkStrength(b64(secret), secret); err != nil {
 			t.Fatalf("a random key is refused: %v", err)

@@ -9,9 +9,9 @@ import (
 // sealVersion is the first byte of sealed data, so that the format can change.
 const sealVersion = 1
 
-// errSealed says that data cannot be opened: they were damaged or never sealed, or the label or the
-// additional data differ.
-var errSealed = errors.New("keys: sealed data cannot be opened")
+// errCannotOpen says that data cannot be opened: they were damaged or never sealed, or the label or
+// the additional data differ.
+var errCannotOpen = errors.New("keys: sealed data cannot be opened")
 
 // Seal encrypts with the current key. Open needs the same label and additional data. The result is
 //
@@ -22,7 +22,7 @@ var errSealed = errors.New("keys: sealed data cannot be opened")
 // 8.3).
 func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) {
 	id := r.CurrentID()
-	d, err := r.derive(derivation{id, useSeal, label})
+	d, err := r.derive(derivation{id, sealUse, label})
 	if err != nil {
 		return nil, err
 	}
@@ -39,20 +39,20 @@ func (r *Ring) Seal(label string, plaintext, additional []byte) ([]byte, error) 
 // the data were damaged or never sealed, or the label or the additional data are not those of Seal.
 func (r *Ring) Open(label string, sealed, additional []byte) ([]byte, error) {
 	if len(sealed) < 2 || sealed[0] != sealVersion || len(sealed) < 2+int(sealed[1]) {
-		return nil, errSealed
+		return nil, errCannotOpen
 	}
 	header, rest := sealed[:2+int(sealed[1])], sealed[2+int(sealed[1]):]
-	d, err := r.derive(derivation{string(header[2:]), useSeal, label})
+	d, err := r.derive(derivation{string(header[2:]), sealUse, label})
 	if err != nil {
 		return nil, err
 	}
 	if len(rest) < d.aead.NonceSize() {
-		return nil, errSealed
+		return nil, errCannotOpen
 	}
 	nonce, ciphertext := rest[:d.aead.NonceSize()], rest[d.aead.NonceSize():]
 	plaintext, err := d.aead.Open(nil, nonce, ciphertext, slices.Concat(header, additional))
 	if err != nil {
-		return nil, errSealed
+		return nil, errCannotOpen
 	}
 	return plaintext, nil
 }

@@ -34,11 +34,11 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 			bad := bytes.Clone(sealed)
 			bad[i] ^= flip
 			if got, err := r.Open("recipient", bad, []byte("row 7")); got != nil ||
-				!errors.Is(err, errSealed) && !errors.Is(err, ErrUnknownKey) {
+				!errors.Is(err, errCannotOpen) && !errors.Is(err, ErrUnknownKey) {
 				t.Errorf("byte %d flipped: %q, %v", i, got, err)
 			}
 		}
-		if _, err := r.Open("recipient", sealed[:i], []byte("row 7")); !errors.Is(err, errSealed) {
+		if _, err := r.Open("recipient", sealed[:i], []byte("row 7")); !errors.Is(err, errCannotOpen) {
 			t.Errorf("cut to %d bytes: %v, want ErrSealed", i, err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestOpenRefusesWhatWasTouched(t *testing.T) {
 		"longer":           {"recipient", append(bytes.Clone(sealed), 0), "row 7"},
 		"nothing":          {"recipient", nil, "row 7"},
 	} {
-		if _, err := r.Open(c.label, c.sealed, []byte(c.additional)); !errors.Is(err, errSealed) {
+		if _, err := r.Open(c.label, c.sealed, []byte(c.additional)); !errors.Is(err, errCannotOpen) {
 			t.Errorf("%s: %v, want ErrSealed", name, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestSealedBytesCannotMoveBetweenHeaderAndAdditional(t *testing.T) {
 	short, long := ring(t, "a:"+secret1), ring(t, "ab:"+secret1)
 	sealed, _ := short.Seal("recipient", []byte("ana"), []byte("b7"))
 	moved := append([]byte{1, 2, 'a', 'b'}, sealed[3:]...)
-	if _, err := long.Open("recipient", moved, []byte("7")); !errors.Is(err, errSealed) {
+	if _, err := long.Open("recipient", moved, []byte("7")); !errors.Is(err, errCannotOpen) {
 		t.Errorf("%v, want ErrSealed", err)
 	}
 }
@@ -89,7 +89,7 @@ func FuzzOpen(f *testing.F) {
 		if genuine != (err == nil) || genuine && string(got) != "ana@example.com" {
 			t.Errorf("genuine %v, error %v", genuine, err)
 		}
-		if err != nil && !errors.Is(err, errSealed) && !errors.Is(err, ErrUnknownKey) {
+		if err != nil && !errors.Is(err, errCannotOpen) && !errors.Is(err, ErrUnknownKey) {
 			t.Errorf("error %v", err)
 		}
 		if !bytes.Equal(before, sealed) {

@@ -10,24 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// minDistinct is the least number of different bytes in a key. A random key has fewer with a
+// minDistinctBytes is the least number of different bytes in a key. A random key has fewer with a
 // probability below 10^-15.
-const minDistinct = 16
+const minDistinctBytes = 16
 
 // checkStrength rejects keys that are typed, copied from an example, or filled up to the length. It
 // cannot prove that a key is random; it rejects a random key about once in ten million.
 func checkStrength(encoded string, secret []byte) error {
 	const advice = ": make one with `openssl rand -base64 32`"
 	switch {
-	case len(secret) < minKey:
-		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), minKey)
-	case isProgression(secret), isRepeated(secret):
+	case len(secret) < minKeyLength:
+		return fmt.Errorf("the key has %d bytes, at least %d are needed", len(secret), minKeyLength)
+	case isProgression(secret), isRepetition(secret):
 		return errors.New("the key is a repeating pattern" + advice)
-	case isPublished(encoded):
+	case isPublishedExample(encoded):
 		return errors.New("the key is a published example" + advice)
-	case isText(secret), isTyped(encoded):
+	case isPrintableText(secret), looksTyped(encoded):
 		return errors.New("the key is text, not random bytes" + advice)
-	case len(slices.Compact(slices.Sorted(slices.Values(secret)))) < minDistinct:
+	case len(slices.Compact(slices.Sorted(slices.Values(secret)))) < minDistinctBytes:
 		return errors.New("the key has too few different bytes" + advice)
 	}
 	return nil
@@ -44,8 +44,8 @@ func isProgression(secret []byte) bool {
 	return true
 }
 
-// isRepeated reports whether the key repeats a part of at most half of its length.
-func isRepeated(secret []byte) bool {
+// isRepetition reports whether the key repeats a part of at most half of its length.
+func isRepetition(secret []byte) bool {
 	for period := 1; period <= len(secret)/2; period++ {
 		if bytes.Equal(secret[period:], secret[:len(secret)-period]) {
 			return true
@@ -54,9 +54,9 @@ func isRepeated(secret []byte) bool {
 	return false
 }
 
-// isPublished reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515
+// isPublishedExample reports whether the key is a sample key of NIST SP 800-38A (F.1.5) or RFC 7515
 // (A.1.1), which tutorials use.
-func isPublished(encoded string) bool {
+func isPublishedExample(encoded string) bool {
 	plain := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(encoded)
 	return slices.Contains([]string{
 		"YD3rEBXKcb4rc67whX13gR81LAc7YQjXLZgQowkU3/Q",
@@ -64,18 +64,18 @@ func isPublished(encoded string) bool {
 	}, plain)
 }
 
-// isText reports whether the key is printable text, such as a passphrase or a hexadecimal key that
-// was encoded again.
-func isText(secret []byte) bool {
+// isPrintableText reports whether the key is printable text, such as a passphrase or a hexadecimal
+// key that was encoded again.
+func isPrintableText(secret []byte) bool {
 	if !utf8.Valid(secret) {
 		return false
 	}
 	return !bytes.ContainsFunc(secret, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// isTyped reports whether the base64 text contains a word that people type, or lacks capitals or
+// looksTyped reports whether the base64 text contains a word that people type, or lacks capitals or
 // small letters. Such a text decodes to bytes that look random.
-func isTyped(encoded string) bool {
+func looksTyped(encoded string) bool {
 	lower := strings.ToLower(strings.NewReplacer("-", "", "_", "", "+", "", "/", "").Replace(encoded))
 	for _, word := range []string{"changeme", "example", "password", "replace", "secret", "sample", "insert"} {
 		if strings.Contains(lower, word) {

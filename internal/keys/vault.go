@@ -23,8 +23,8 @@ const (
 	RecipientLabel  = "recipient"
 	CallerCodeLabel = "caller's code"
 
-	codeLabel  = "code"
-	knownLabel = "known browser"
+	codeLabel       = "code"
+	knownTokenLabel = "known browser"
 )
 
 // Vault holds the keys. Several spellings of an address may be folded to one recipient
@@ -32,7 +32,7 @@ const (
 // spelling that was typed, only the holder of that spelling may resend it, and a proof is valid
 // only for that spelling.
 type Vault struct {
-	IndexKey []byte            // keyed hash of recipients, ≥ 32 bytes
+	IndexKey []byte            // key of the recipients' hashes, ≥ 32 bytes
 	Folding  recipient.Folding // which spellings of an address count as one
 	Ring     *Ring             // keys of codes and of encrypted recipients
 }
@@ -74,25 +74,25 @@ func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
 	return k.AddressHash(r), nil
 }
 
-// SealKnown returns the token of a browser in which the code of a verification was entered; address
-// is its AddressHashOf. It fails if the ring has no key.
-func (k Vault) SealKnown(v store.Verification, address recipient.Hash) (string, error) {
-	sealed, err := k.Ring.Seal(knownLabel, []byte(v.ID), knownBinding(v.App, v.Channel, address))
+// SealKnownToken returns the token of a browser in which the code of a verification was entered;
+// address is the AddressHashOf of the verification. It fails if the ring has no key.
+func (k Vault) SealKnownToken(v store.Verification, address recipient.Hash) (string, error) {
+	sealed, err := k.Ring.Seal(knownTokenLabel, []byte(v.ID), knownTokenBinding(v.App, v.Channel, address))
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-// OpenKnown returns the verification that a known browser's token names. It fails if the token is
-// not of this app and address, or if its key is not in the ring.
-func (k Vault) OpenKnown(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
+// OpenKnownToken returns the verification that a known browser's token names. It fails if the token
+// is not of this app and address, or if its key is not in the ring.
+func (k Vault) OpenKnownToken(token, app string, ch recipient.Channel, address recipient.Hash) (id string, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
 		return "", err
 	}
-	plain, err := k.Ring.Open(knownLabel, sealed, knownBinding(app, ch, address))
+	plain, err := k.Ring.Open(knownTokenLabel, sealed, knownTokenBinding(app, ch, address))
 	return string(plain), err
 }
 
-func knownBinding(app string, ch recipient.Channel, address recipient.Hash) []byte {
+func knownTokenBinding(app string, ch recipient.Channel, address recipient.Hash) []byte {
 	return []byte(app + "\x00" + string(ch) + "\x00" + address.String())
 }
 
@@ -106,21 +106,21 @@ func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return code.Derive(key, v.ID, v.Nonce, Shape(v))
+	return code.Derive(key, v.ID, v.Nonce, ShapeOf(v))
 }
 
 // SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
 // it is good. It fails if the ring has no key.
 func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error) {
-	plain := untimedCode + code
+	plain := untimedPrefix + code
 	if timed {
-		plain = timedCode + code
+		plain = timedPrefix + code
 	}
 	return k.Ring.Seal(CallerCodeLabel, []byte(plain), []byte(send.String()))
 }
 
-// What a sealed code begins with.
-const timedCode, untimedCode = "t", "u"
+// First character of a caller's sealed code: whether its message tells how long the code is good.
+const timedPrefix, untimedPrefix = "t", "u"
 
 // Code returns the code of work in flight, derived from its verification or decrypted, and whether
 // its message tells how long it is good. It fails as DeriveCode, or if a caller's code is another
@@ -132,13 +132,13 @@ func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	}
 	plain, err := k.Ring.Open(CallerCodeLabel, w.Code, []byte(w.Send.ID.String()))
 	if err != nil || len(plain) == 0 {
-		return "", false, cmp.Or(err, errSealed)
+		return "", false, cmp.Or(err, errCannotOpen)
 	}
-	return string(plain[1:]), strings.HasPrefix(string(plain), timedCode), nil
+	return string(plain[1:]), strings.HasPrefix(string(plain), timedPrefix), nil
 }
 
-// Shape returns the shape of a verification's derived code.
-func Shape(v store.Verification) code.Shape {
+// ShapeOf returns the shape of a verification's derived code.
+func ShapeOf(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 

@@ -38,9 +38,9 @@ type Set map[string][]Rule
 
 // Bounds of a request.
 const (
-	MaxKeys  = 8   // of a request
-	MaxValue = 200 // bytes of a key, of its value, and of an ID
-	MaxWait  = 30 * time.Second
+	MaxKeys      = 8   // of a request
+	MaxTextBytes = 200 // bytes of a key, of its value, and of an ID
+	MaxWait      = 30 * time.Second
 )
 
 // Operation says whether a request decides, counts or both.
@@ -128,10 +128,10 @@ func (s *Service) SetLimits(set Set) {
 // it once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Do applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait,
+// Apply applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait,
 // with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError, quota.ErrUnavailable. The
 // first two come before the operation, so they are not reported to counted.
-func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
+func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
 		return Answer{}, fault.NotFound
@@ -140,7 +140,7 @@ func (s *Service) Do(ctx context.Context, ask Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	a, err := s.apply(ctx, l, ask, request)
+	a, err := s.run(ctx, l, ask, request)
 	s.observe(ask.Limit, ask.Operation, outcome(ask.Operation, a, err))
 	return a, err
 }
@@ -155,13 +155,13 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// apply runs the operation in the limiter or, while that is unavailable, in this process. Hanging
+// run runs the operation in the limiter or, while that is unavailable, in this process. Hanging
 // up early must not leave an event uncounted.
-func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
+func (s *Service) run(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
-		a.Decision, err = s.decided(s.limiter.PeekOrLocal(counting, r))
+		a.Decision, err = s.noteLocalClock(s.limiter.PeekOrLocal(counting, r))
 	case ask.Operation == Record:
 		// Observing rules count and never refuse, so one Take writes the event to all buckets. The
 		// answer shows the rules as configured.
@@ -188,12 +188,12 @@ func (s *Service) apply(ctx context.Context, l limit, ask Request, r quota.Reque
 }
 
 func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	return s.decided(s.limiter.TakeOrLocal(ctx, r))
+	return s.noteLocalClock(s.limiter.TakeOrLocal(ctx, r))
 }
 
-// decided notes the clock of a decision without the limiter: the queue may answer from that
+// noteLocalClock notes the clock of a decision without the limiter: the queue may answer from that
 // decision later.
-func (s *Service) decided(d quota.Decision, alone bool, err error) (quota.Decision, error) {
+func (s *Service) noteLocalClock(d quota.Decision, alone bool, err error) (quota.Decision, error) {
 	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
 		s.alone.Store(&d.Clock)
 	}
@@ -207,12 +207,12 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 	}
 	for name, value := range ask.Keys { // also those that no rule has
 		field := "keys"
-		if len(name) <= MaxValue {
+		if len(name) <= MaxTextBytes {
 			field += "." + name
 		}
-		if max(len(name), len(value)) > MaxValue {
+		if max(len(name), len(value)) > MaxTextBytes {
 			return quota.Request{}, fault.Invalid(field, "too_long",
-				fmt.Sprintf("A key and its value have at most %d bytes each.", MaxValue))
+				fmt.Sprintf("A key and its value have at most %d bytes each.", MaxTextBytes))
 		}
 	}
 	id, err := eventID(ask.ID)
@@ -233,7 +233,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 			}
 			values = append(values, ask.Keys[name])
 		}
-		r.Buckets[rule.Scope] = quota.Bucket("limit", ask.App, ask.Limit, string(rule.Scope), s.hash(values))
+		r.Buckets[rule.Scope] = quota.Bucket("limit", ask.App, ask.Limit, string(rule.Scope), s.hashValues(values))
 	}
 	return r, nil
 }
@@ -241,15 +241,15 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 // eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error:
 // *fault.InvalidError if it is too long.
 func eventID(id string) (string, error) {
-	if len(id) > MaxValue {
-		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxValue))
+	if len(id) > MaxTextBytes {
+		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxTextBytes))
 	}
 	sum := sha256.Sum256([]byte(cmp.Or(id, rand.Text())))
 	return string(sum[:16]), nil
 }
 
-// hash returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal them.
-func (s *Service) hash(values []string) string {
+// hashValues returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal them.
+func (s *Service) hashValues(values []string) string {
 	m := hmac.New(sha256.New, s.secret)
 	m.Write([]byte(quota.Bucket(append([]string{"limit"}, values...)...)))
 	return base64.RawURLEncoding.EncodeToString(m.Sum(nil)[:16])

@@ -100,7 +100,7 @@ func (r *rig) expect(o limits.Operation, limit, id, keys, want string) {
 	if app, ok := ask.Keys["app"]; ok {
 		ask.App = app
 	}
-	a, err := r.Do(r.Context(), ask)
+	a, err := r.Apply(r.Context(), ask)
 	var left []int
 	for _, s := range a.Public().Rules {
 		left = append(left, s.Remaining())
@@ -129,7 +129,7 @@ func TestTakePeekAndRecord(t *testing.T) {
 
 func TestAnIDCountsOnce(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		long := strings.Repeat("i", limits.MaxValue)
+		long := strings.Repeat("i", limits.MaxTextBytes)
 		for range 3 {
 			r.expect(limits.Take, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
 			r.expect(limits.Record, "web", long, "resource=/x ip=203.0.113.9", "true [1] 0s false")
@@ -180,7 +180,7 @@ func TestWhileTheLimiterIsAway(t *testing.T) {
 		r.expect(limits.Take, "web", "", keys, "false [0] 57s true")
 		r.expect(limits.Peek, "web", "", keys, "false [0] 57s true")
 		r.limiter.away = false
-		time.Sleep(gates.Pause)
+		time.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Peek, "web", "", keys, "false [0] 56s false") // the limiter has one of them
 		r.expect(limits.Take, "web", "", keys, "false [0] 56s false")
 		time.Sleep(56 * time.Second)
@@ -208,13 +208,13 @@ func TestAnAnswerOfTheLimiterIsLost(t *testing.T) {
 		r.expect(limits.Take, "web", "", keys, "true [1] 0s true")
 		r.expect(limits.Take, "web", "", keys, "true [0] 1m0s true")
 		r.limiter.away, r.limiter.lost = false, true
-		time.Sleep(gates.Pause)
+		time.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Take, "web", "", keys, "false [0] 59s true")
-		time.Sleep(gates.Pause)
+		time.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Take, "web", "again", keys, "false [0] 58s true")
 		servertest.Same(r.T, "refunds", refunds, 1)
 		r.limiter.lost = false
-		time.Sleep(gates.Pause)
+		time.Sleep(gates.LimiterRetryDelay)
 		r.expect(limits.Take, "web", "", keys, "false [0] 57s false") // the limiter admits it, and has it no more
 		time.Sleep(57 * time.Second)
 		r.expect(limits.Take, "web", "again", keys, "true [1] 0s false")
@@ -242,7 +242,7 @@ func TestBadRequests(t *testing.T) {
 			for _, ask := range asks {
 				for _, o := range []limits.Operation{limits.Take, limits.Peek, limits.Record} {
 					ask.Operation, ask.App = o, "shop"
-					_, err := r.Do(r.Context(), ask)
+					_, err := r.Apply(r.Context(), ask)
 					got := fmt.Sprint(err)
 					if bad := (*fault.InvalidError)(nil); errors.As(err, &bad) {
 						got = bad.Field + ": " + bad.Reason
@@ -269,7 +269,7 @@ func TestTheLimiterIsToldNoValue(t *testing.T) {
 		cancel()
 		ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "gift",
 			Keys: map[string]string{"user": "+4915123456789"}}
-		a, err := r.Do(ctx, ask)
+		a, err := r.Apply(ctx, ask)
 		bucket := strings.Join(r.limiter.buckets, " ")
 		if err != nil || !a.Admitted || strings.Contains(bucket, "49151") ||
 			!strings.HasPrefix(bucket, "limit:shop:gift:key%3Auser:") {
@@ -290,7 +290,7 @@ func TestTakesWaitForAPlace(t *testing.T) {
 		wait := func(most time.Duration) (limits.Answer, error) {
 			ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web",
 				Keys: map[string]string{"resource": "/x", "ip": "1"}, Wait: most}
-			return r.Do(r.Context(), ask)
+			return r.Apply(r.Context(), ask)
 		}
 		done := make(chan limits.Answer, 2)
 		for range 2 {
@@ -327,7 +327,7 @@ func TestAppsShareTheQueue(t *testing.T) {
 		r.expect(limits.Take, "web", "", "user=42", "true [0] 20s false")
 		r.expect(limits.Take, "web", "", "user=42 app=blog", "true [0] 20s false")
 		take := func(app, id string) (limits.Answer, error) {
-			return r.Do(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
+			return r.Apply(r.Context(), limits.Request{Operation: limits.Take, App: app, Limit: "web", ID: id,
 				Keys: map[string]string{"user": "42"},
 				Wait: limits.MaxWait})
 		}
@@ -338,7 +338,7 @@ func TestAppsShareTheQueue(t *testing.T) {
 				ask := limits.Request{Operation: limits.Take, App: "shop", Limit: "web", Keys: keys,
 					Wait: limits.MaxWait}
 				for range 2 {
-					_, err := r.Do(r.Context(), ask)
+					_, err := r.Apply(r.Context(), ask)
 					if err != nil {
 						r.Error(err)
 					}

@@ -41,9 +41,9 @@ func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
-// takeHeld returns how many events were added since the last line, and resets their number. A key
-// without any is forgotten.
-func (s *Throttle) takeHeld(key string) int {
+// takePending returns how many events were added since the last line, and resets their number. A
+// key without any is forgotten.
+func (s *Throttle) takePending(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.kept[key]
@@ -59,16 +59,16 @@ func (s *Throttle) takeHeld(key string) int {
 // once a second. A line that also stands for others since the one before has their number in
 // "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
-	return slog.New(limitErrors{l.Handler(), &Throttle{Every: math.MaxInt64}}) // until flushed
+	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // until flushed
 }
 
-type limitErrors struct {
+type errorLimiter struct {
 	slog.Handler
 	lines *Throttle // with the errors of the last second
 }
 
 // Handle implements slog.Handler.
-func (h limitErrors) Handle(ctx context.Context, r slog.Record) error {
+func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelError {
 		return h.Handler.Handle(ctx, r)
 	}
@@ -87,8 +87,8 @@ func (h limitErrors) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // flush writes one line like r for those that were held back, and again after a second.
-func (h limitErrors) flush(ctx context.Context, key string, r slog.Record) {
-	if held := h.lines.takeHeld(key); held > 0 {
+func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
+	if held := h.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })
 		again := r.Clone()
 		again.Time = time.Now()
@@ -98,11 +98,11 @@ func (h limitErrors) flush(ctx context.Context, key string, r slog.Record) {
 }
 
 // WithAttrs implements slog.Handler.
-func (h limitErrors) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return limitErrors{h.Handler.WithAttrs(attrs), h.lines}
+func (h errorLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return errorLimiter{h.Handler.WithAttrs(attrs), h.lines}
 }
 
 // WithGroup implements slog.Handler.
-func (h limitErrors) WithGroup(name string) slog.Handler {
-	return limitErrors{h.Handler.WithGroup(name), h.lines}
+func (h errorLimiter) WithGroup(name string) slog.Handler {
+	return errorLimiter{h.Handler.WithGroup(name), h.lines}
 }

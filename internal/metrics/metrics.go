@@ -125,8 +125,8 @@ func (m *Metrics) Checked(ch recipient.Channel, app, outcome string) {
 	m.checked.WithLabelValues(string(ch), app, outcome).Inc()
 }
 
-// CheckBound implements verification.Observer.
-func (m *Metrics) CheckBound(ch recipient.Channel, app, bound string) {
+// CheckBoundExceeded implements verification.Observer.
+func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
 	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 

@@ -35,7 +35,7 @@ func TestReading(t *testing.T) {
 		began := time.Now()
 		_, ok := r.get()
 		_, again := r.get()
-		if ok || again || asked.Load() != 1 || time.Since(began) != 2*recent.Wait {
+		if ok || again || asked.Load() != 1 || time.Since(began) != 2*recent.MaxWait {
 			t.Fatalf("%v, %v after %v, asked %d times", ok, again, time.Since(began), asked.Load())
 		}
 		close(hangs)
@@ -45,11 +45,11 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readShare*recent.Wait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{0, 0, false, 1, true}, {2*readShare*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
 			{readEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false}, {readEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
 			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true},
-			{readValid - recent.Wait, 0, false, 0, false},
+			{readValid - recent.MaxWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))

@@ -41,7 +41,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
 	}
 	if set.Numbers.Validate(to) != nil {
-		return nil, store.Outcome{Status: store.Failed, Reason: policy.CountryNotServed, Refund: true}
+		return nil, store.Outcome{Status: store.Failed, Reason: policy.ReasonCountryNotServed, Refund: true}
 	}
 	code, timed, err := o.Vault.Code(w)
 	if err != nil {

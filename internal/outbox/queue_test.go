@@ -203,11 +203,11 @@ func TestOneWarningASecondOfFailedWrites(t *testing.T) {
 // goes out at once all the same, and so does one that had to wait in the database behind all of
 // them.
 func TestAHangingChannelHoldsUpNoOther(t *testing.T) {
-	mail := func(n int) verification.Ask { return vtest.AskFor(vtest.NthAddress(n)) }
-	text := func(n int) verification.Ask { return vtest.TextTo(vtest.NthNumber(n)) }
+	mail := func(n int) verification.Request { return vtest.AskFor(vtest.NthAddress(n)) }
+	text := func(n int) verification.Request { return vtest.TextTo(vtest.NthNumber(n)) }
 	dead := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial}
 	for name, c := range map[string]struct {
-		hanging, other func(n int) verification.Ask
+		hanging, other func(n int) verification.Request
 		hang, failOne  func(r *vtest.Rig)
 	}{
 		"a carrier": {text, mail, func(r *vtest.Rig) { r.Carrier.Each = 20 * time.Second; r.Carrier.Fail(dead) },

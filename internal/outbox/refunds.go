@@ -105,7 +105,7 @@ const (
 // in this process at once, in the limiter in the background. It retries for refundFor. If maxSyncs
 // changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
-	counted := buckets.Counted(in)
+	counted := buckets.OfCountedScopes(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
 		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
 	}
@@ -115,7 +115,7 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that
 // fails. The next request may depend on it.
 func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]string) {
-	if err := o.Limiter.Refund(ctx, id, buckets.Counted(in)...); err != nil {
+	if err := o.Limiter.Refund(ctx, id, buckets.OfCountedScopes(in)...); err != nil {
 		o.RefundLater(id, in)
 	}
 }

@@ -41,7 +41,7 @@ func askAsStrangers(r *vtest.Rig, first, n int) (ids []string) {
 }
 
 // knownBrowser is the request of a browser in which a code of Ana's was entered.
-func knownBrowser(r *vtest.Rig) verification.Ask {
+func knownBrowser(r *vtest.Rig) verification.Request {
 	r.Helper()
 	ask := vtest.AskFor(vtest.Ana, vtest.By(vtest.Browser))
 	id := r.Send(ask).View.ID

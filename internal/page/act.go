@@ -113,7 +113,7 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 // resends its code instead of opening another one. If the address is wrong or doubtful, send asks
 // for nothing: the session keeps the text and a note.
 func (u *Page) send(ctx context.Context, s session, p posted) session {
-	to, err := recipient.ParseIn(p.channel, p.to, p.country)
+	to, err := recipient.ParseInCountry(p.channel, p.to, p.country)
 	if err != nil {
 		return s.withDraft(p, note{Kind: badAddress, Reason: invalidReason(err)})
 	}
@@ -138,7 +138,7 @@ func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
 		return landline, to.Landline() && p.sure != p.to
 	}
 	_, domain, _ := strings.Cut(p.to, "@")
-	_, likely := recipient.Suggest(p.to)
+	_, likely := recipient.SuggestDomain(p.to)
 	return typo, likely && p.sure != domain
 }
 
@@ -213,7 +213,7 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 // requestCode asks for a code for the session's recipient, a resend if there is a verification, and
 // returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
-	ask := verification.Ask{
+	ask := verification.Request{
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
 		Resend: s.ID, Key: p.key, Known: p.known,
 	}
@@ -256,7 +256,7 @@ const (
 // sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first
 // answer with its cookie. While the twin is handled, also by another replica, sendOnce waits and
 // tries again, so that both show the same result.
-func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	again := time.NewTicker(twinStep)
 	defer again.Stop()
 	for range twinSteps {
@@ -303,7 +303,7 @@ func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 		doubted = s.To
 	}
 	p.to, p.channel = doubted, recipient.Email
-	if better, ok := recipient.Suggest(doubted); ok {
+	if better, ok := recipient.SuggestDomain(doubted); ok {
 		p.to = better
 	}
 	return s.withDraft(p, note{Kind: taken})

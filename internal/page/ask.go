@@ -149,7 +149,7 @@ func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *su
 		}
 		return &suggestion{Question: t["Landline"], AsIs: t["Separator"] + t["LandlineAsIs"], Sure: text, Draft: true}
 	}
-	better, ok := recipient.Suggest(text)
+	better, ok := recipient.SuggestDomain(text)
 	if !ok {
 		return nil
 	}

@@ -50,15 +50,15 @@ var spentHeadings = map[string]string{
 func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail moment) {
 	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
 	switch worst.Scope {
-	case quota.Recipient, policy.Spellings:
-		if worst.Name == verification.CarrierRule {
+	case quota.Recipient, policy.SpellingsScope:
+		if worst.Name == verification.CarrierRuleName {
 			return lead("EnoughCarrier")
 		}
 	case quota.Failures:
 		return lead("EnoughFailures")
 	case quota.Backoff:
 		return lead("EnoughBackoff")
-	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+	case quota.App, quota.Purpose, quota.Global, policy.BreakerScope:
 		return lead("EnoughAll")
 	default:
 		return lead("EnoughNetwork")
@@ -67,7 +67,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	if worst.Calendar() {
 		return heading, moment{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
-	if worst.Window >= verification.RoundedFrom { // no time of a send follows from a rounded wait
+	if worst.Window >= verification.MinRoundedWindow { // no time of a send follows from a rounded wait
 		return heading, moment{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window

@@ -38,11 +38,11 @@ import (
 
 // codes are the use cases that the page needs. Implementation: *verification.Service.
 type codes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
 	Channels(purpose string) ([]verification.ChannelInfo, error)
-	Prove(ctx context.Context, ask verification.Ask, p verification.AddressEvidence) (verification.CheckResult, error)
+	Prove(ctx context.Context, ask verification.Request, p verification.AddressEvidence) (verification.CheckResult, error)
 }
 
 // AppPage is the part of the configuration that each app has of its own.

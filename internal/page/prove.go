@@ -50,7 +50,7 @@ func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient,
 func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p posted) proven {
 	issuer, err := u.Tokens.Verify(ctx, p.token, evp.Expected{Origin: u.Origin, Nonce: s.Nonce, Address: to})
 	if err == nil {
-		ask := verification.Ask{
+		ask := verification.Request{
 			Caller: p.caller, Channel: string(to.Channel()), To: p.to, Purpose: u.purpose.Name, Languages: p.locale,
 			Known: p.known,
 		}

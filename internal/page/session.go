@@ -213,7 +213,7 @@ func (u *Page) loadKnown(c echo.Context) []string {
 		return nil
 	}
 	tokens := strings.Split(cookie.Value, ".")
-	return tokens[:min(len(tokens), verification.MaxKnown)]
+	return tokens[:min(len(tokens), verification.MaxKnownTokens)]
 }
 
 // saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none
@@ -224,8 +224,8 @@ func (u *Page) saveKnown(c echo.Context, tokens ...string) {
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if len(tokens) > 0 {
-		tokens = tokens[:min(len(tokens), verification.MaxKnown)]
-		cookie.Value, cookie.MaxAge = strings.Join(tokens, "."), int(verification.KnownFor/time.Second)
+		tokens = tokens[:min(len(tokens), verification.MaxKnownTokens)]
+		cookie.Value, cookie.MaxAge = strings.Join(tokens, "."), int(verification.KnownTokenLife/time.Second)
 	}
 	c.SetCookie(cookie)
 }

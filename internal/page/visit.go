@@ -114,7 +114,7 @@ func (l *visit) verificationCard() *card {
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
 	refused := l.session.Refused && l.answer.Quota.RetryAfter() > shortWait
-	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule &&
+	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRuleName &&
 		firstSendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
 	}

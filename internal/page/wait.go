@@ -128,7 +128,7 @@ func sharedRuleKey(s quota.Scope) string {
 	switch s {
 	case quota.IP, quota.Network:
 		return "YourNetwork"
-	case quota.App, quota.Purpose, quota.Global, policy.Everything:
+	case quota.App, quota.Purpose, quota.Global, policy.BreakerScope:
 		return "AllTogether"
 	}
 	return ""
@@ -141,7 +141,7 @@ var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.
 // its own.
 func timeSpanKey(r quota.Rule) string {
 	switch {
-	case r.Name == verification.CarrierRule:
+	case r.Name == verification.CarrierRuleName:
 		return "CarrierRule"
 	case r.Days == 1:
 		return "Today"

@@ -6,8 +6,7 @@ type State int
 
 // The states of a connection.
 const (
-	unknown State = iota // the connection or the system can't be asked
-	quiet                // nothing waits
-	Bytes                // bytes that are not read yet
-	Ended                // the end of the stream, or an error
+	NothingKnown State = iota // nothing waits, or the system cannot tell
+	UnreadBytes               // bytes that are not read yet
+	Ended                     // the end of the stream, or an error
 )

@@ -4,5 +4,5 @@ package peek
 
 import "net"
 
-// At returns a State that says nothing: this system can't be asked.
-func At(net.Conn) State { return unknown }
+// StateOf returns NothingKnown: this system cannot tell.
+func StateOf(net.Conn) State { return NothingKnown }

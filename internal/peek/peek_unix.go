@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// At returns what waits on a connection.
-func At(conn net.Conn) State {
+// StateOf returns what waits on a connection.
+func StateOf(conn net.Conn) State {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
-		return unknown
+		return NothingKnown
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
@@ -23,9 +23,9 @@ func At(conn net.Conn) State {
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		switch {
 		case err == syscall.EAGAIN, err == syscall.EINTR:
-			found = quiet
+			found = NothingKnown
 		case n > 0:
-			found = Bytes
+			found = UnreadBytes
 		}
 	})
 	if err != nil {

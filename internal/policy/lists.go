@@ -57,10 +57,10 @@ func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	case r.Channel() != recipient.SMS:
 		return nil
 	case !n.Everywhere && !slices.Contains(n.Countries, r.Country()):
-		return &recipient.InvalidError{Reason: CountryNotServed,
+		return &recipient.InvalidError{Reason: ReasonCountryNotServed,
 			Detail: "Codes are not sent to phone numbers of this country."}
 	case n.RefuseVoIP && r.VoIP():
-		return &recipient.InvalidError{Reason: VoIP,
+		return &recipient.InvalidError{Reason: ReasonVoIP,
 			Detail: "Codes are not sent to numbers of internet telephony; use a mobile number."}
 	}
 	return nil
@@ -78,16 +78,16 @@ func (n Numbers) ServedCountries() []string {
 // Reasons for which a request is refused before any rule decides, since no code is sent to its
 // recipient.
 const (
-	CountryNotServed = "country_not_served"
-	VoIP             = "voip"
-	Disposable       = "disposable"
+	ReasonCountryNotServed = "country_not_served"
+	ReasonVoIP             = "voip"
+	ReasonDisposable       = "disposable"
 )
 
 // IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same
 // name; its refusals have a RetryAfter.
 func IsUnserved(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
-	case CountryNotServed, VoIP, Disposable:
+	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
 		return row.RetryAfter == 0
 	}
 	return false
@@ -101,7 +101,7 @@ func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 		return refusal
 	}
 	if domainListed(r.Domain(), s.Blocks.Disposable) {
-		return &recipient.InvalidError{Reason: Disposable,
+		return &recipient.InvalidError{Reason: ReasonDisposable,
 			Detail: "Addresses at this domain live for a short while only; use another one."}
 	}
 	return nil

@@ -52,7 +52,7 @@ type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
 	Blocks      Blocks        // recipients that get no codes
-	Checks      Checks        // bounds of failed checks
+	Checks      CheckRules    // bounds of failed checks
 	Breaker     quota.Rule    // bounds all sends together; zero: no bound
 	Spellings   quota.Rule    // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
 	Pauses      []Pause       // channels and purposes that send nothing for now
@@ -122,12 +122,12 @@ func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 }
 
 // FailureWindow returns the longest window of any rule on failed sends; 0 if there is none.
-func (s Set) FailureWindow() time.Duration { return s.longest(quota.Failures) }
+func (s Set) FailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
 
 // LongestRecipientWindow returns the longest window of any rule on recipients.
-func (s Set) LongestRecipientWindow() time.Duration { return s.longest(quota.Recipient) }
+func (s Set) LongestRecipientWindow() time.Duration { return s.longestWindow(quota.Recipient) }
 
-func (s Set) longest(scope quota.Scope) (d time.Duration) {
+func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 	for _, p := range s.Purposes {
 		d = max(d, quota.LongestKeep(quota.OfScope(p.Policy.Rules, scope)))
 	}
@@ -164,7 +164,7 @@ const MaxTextLife = 10 * time.Minute
 func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	others := CountsByArea
 	if ch == recipient.SMS {
-		others = func(r quota.Rule) bool { return r.Scope == Spellings }
+		others = func(r quota.Rule) bool { return r.Scope == SpellingsScope }
 		p.TTL = min(p.TTL, MaxTextLife)
 	}
 	p.Policy.Rules = withoutRules(p.Policy.Rules, others)

@@ -24,14 +24,14 @@ func TestRulesForBrowsers(t *testing.T) {
 		{[]quota.Rule{own, net, office}, []string{"minute", "client", "office"}},
 	} {
 		var got []string
-		for _, r := range forBrowsers(c.rules, quota.Rule{}) {
+		for _, r := range withBrowserRules(c.rules, quota.Rule{}) {
 			got = append(got, r.Name)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}
-	if err := quota.Validate(forBrowsers([]quota.Rule{own}, quota.Rule{})); err != nil {
+	if err := quota.Validate(withBrowserRules([]quota.Rule{own}, quota.Rule{})); err != nil {
 		t.Error(err)
 	}
 }
@@ -40,7 +40,7 @@ func TestRulesForBrowsers(t *testing.T) {
 // rules on recipients alone.
 func TestStrangersLeaveEachReserve(t *testing.T) {
 	set := Set{
-		Breaker: quota.Rule{Name: "breaker", Scope: Everything, Limit: 10}, BreakerReserve: 3,
+		Breaker: quota.Rule{Name: "breaker", Scope: BreakerScope, Limit: 10}, BreakerReserve: 3,
 		Apps: map[string]App{"open": {ReachedByStrangers: true}},
 	}
 	p := Purpose{Reserve: map[string]int{}}

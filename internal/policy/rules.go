@@ -18,9 +18,9 @@ var browserRules = []quota.Rule{
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
-// Everything is the scope of the breaker, a rule on all sends of all apps, policies and channels.
+// BreakerScope is the scope of the breaker, a rule on all sends of all apps, policies and channels.
 // It limits what a stolen key or a loop in a client can send.
-const Everything quota.Scope = "everything"
+const BreakerScope quota.Scope = "everything"
 
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
@@ -35,7 +35,7 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	if !class.IsStranger() {
 		spellings = quota.Rule{}
 	}
-	p.Policy.Rules = s.withBreaker(forBrowsers(s.WithLimits(p, app, class).Policy.Rules, spellings), class)
+	p.Policy.Rules = s.withBreaker(withBrowserRules(s.WithLimits(p, app, class).Policy.Rules, spellings), class)
 	return p
 }
 
@@ -133,7 +133,7 @@ func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
 	return append(slices.Clip(rules), breaker)
 }
 
-func forBrowsers(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
+func withBrowserRules(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	all := slices.Clip(rules)
 	for _, r := range browserRules {
 		if slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Scope == r.Scope }) {
@@ -156,8 +156,8 @@ func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	return r
 }
 
-// Checks bound the failed checks of a client's networks and of an app.
-type Checks struct {
+// CheckRules bound the failed checks of a client's networks and of an app.
+type CheckRules struct {
 	Network     quota.Rule // scope IP
 	WideNetwork quota.Rule // scope Network
 	App         quota.Rule // scope App; refuses no check
@@ -212,9 +212,9 @@ func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 // browsers and secret keys are neither refused by it nor counted in it. Like all rules for
 // browsers, only the limiter decides it, together with the other rules.
 
-// Spellings is the scope of the rule on spellings: it counts the requests by unknown browsers of
-// one app to all spellings of one mailbox, for all purposes.
-const Spellings quota.Scope = "spellings"
+// SpellingsScope is the scope of the rule on spellings: it counts the requests by unknown browsers
+// of one app to all spellings of one mailbox, for all purposes.
+const SpellingsScope quota.Scope = "spellings"
 
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
@@ -223,7 +223,7 @@ const SpellingsName = "spellings"
 // spellings unless that refuses.
 func WithoutSpellings(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
-		return s.Scope == Spellings &&
+		return s.Scope == SpellingsScope &&
 			s.RetryAfter == 0
 	})
 	return d

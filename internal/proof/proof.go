@@ -28,8 +28,8 @@ const Life = 5 * time.Minute
 // issuer is the claim iss of every proof.
 const issuer = "sendcode"
 
-// label separates the seeds of these keys from all other keys of the ring.
-const label = "proof ed25519"
+// seedLabel separates the seeds of these keys from all other keys of the ring.
+const seedLabel = "proof ed25519"
 
 // Claims are what a proof states.
 type Claims struct {
@@ -59,13 +59,13 @@ type Signer struct {
 // New makes a signer with the keys of a ring.
 func New(ring *keys.Ring) *Signer { return &Signer{ring: ring} }
 
-// key returns the private key that belongs to a key of the ring, by its ID. It makes it at the
-// first call and keeps it.
+// key returns the private key that is derived from the ring's key with this ID. It derives the key
+// at the first call and keeps it.
 func (s *Signer) key(id string) (ed25519.PrivateKey, error) {
 	if known, ok := s.keys.Load(id); ok {
 		return known.(ed25519.PrivateKey), nil
 	}
-	seed, err := s.ring.Subkey(id, label)
+	seed, err := s.ring.Subkey(id, seedLabel)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 // another key.
 var errInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature and returns its claims and when it expires; the
-// caller compares that with now. It fails if the token is not a proof of this service.
+// VerifySignature verifies a proof's signature and returns its claims and when it expires. The
+// caller must check that it has not expired. It fails if the token is not a proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
 	// go-jose ignores the last bits of a part, and line ends: one proof would have many texts
 	for part := range strings.SplitSeq(token, ".") {

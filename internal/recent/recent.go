@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Wait is how long Get waits for a newer answer.
-const Wait = 250 * time.Millisecond
+// MaxWait is how long Get waits for a newer answer.
+const MaxWait = 250 * time.Millisecond
 
 // Value asks for a value and keeps the last answer. Safe for concurrent use.
 type Value[T any] struct {
@@ -37,14 +37,14 @@ func (v *Value[T]) Get(ctx context.Context) Answer[T] {
 	v.mu.Lock()
 	if v.running == nil && !time.Now().Before(v.last.Next) {
 		v.running = make(chan struct{})
-		go v.run(context.WithoutCancel(ctx), v.running)
+		go v.refresh(context.WithoutCancel(ctx), v.running)
 	}
 	running := v.running
 	v.mu.Unlock()
 	if running != nil {
 		select {
 		case <-running:
-		case <-time.After(Wait):
+		case <-time.After(MaxWait):
 		case <-ctx.Done():
 		}
 	}
@@ -53,7 +53,7 @@ func (v *Value[T]) Get(ctx context.Context) Answer[T] {
 	return v.last
 }
 
-func (v *Value[T]) run(ctx context.Context, ended chan struct{}) {
+func (v *Value[T]) refresh(ctx context.Context, ended chan struct{}) {
 	if v.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, v.Timeout)

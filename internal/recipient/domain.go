@@ -8,24 +8,24 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// profile maps a typed domain as browsers do (UTS 46, non-transitional).
-var profile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false),
+// idnaProfile maps a typed domain as browsers do (UTS 46, non-transitional).
+var idnaProfile = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.Transitional(false), idna.CheckHyphens(false),
 	idna.VerifyDNSLength(true))
 
 // parseDomain normalizes a typed domain as browsers do: it lowers case and maps full-width
 // characters and ideographic dots, such as in "例子。中国" and "ＥＸＡＭＰＬＥ.com". It returns lower-case
 // A-labels, and the form to display: Unicode where that is safe to show. Error: *InvalidError.
 func parseDomain(typed string) (ascii, display string, err error) {
-	ascii, err = profile.ToASCII(typed)
+	ascii, err = idnaProfile.ToASCII(typed)
 	switch {
 	case hasMisplacedDot(ascii):
 		return "", "", errMisplacedDot
-	case len(ascii) > maxAddress:
+	case len(ascii) > maxAddressLength:
 		return "", "", errTooLong
 	case err != nil:
 		return "", "", errInvalidDomain
 	}
-	readable, err := profile.ToUnicode(ascii)
+	readable, err := idnaProfile.ToUnicode(ascii)
 	if err != nil {
 		return "", "", errInvalidDomain
 	}
@@ -44,7 +44,7 @@ func checkLabels(labels []string, readable string) error {
 	case strings.Trim(top, "0123456789") == "" && len(labels) == 4:
 		return errIPLiteral
 	case len(labels) < 2:
-		return errDomainIncomplete
+		return errIncompleteDomain
 	case strings.Trim(top, "0123456789") == "": // no top-level domain is numeric (RFC 3696 section 2)
 		return errInvalidDomain
 	}
@@ -53,15 +53,16 @@ func checkLabels(labels []string, readable string) error {
 			return errInvalidDomain
 		}
 	}
-	if strings.ContainsFunc(readable, isBarred) {
+	if strings.ContainsFunc(readable, isForbiddenInDomain) {
 		return errInvalidDomain
 	}
 	return nil
 }
 
-// isBarred reports whether IDNA 2008 does not allow r, such as a symbol or emoji that UTS 46 allows
-// (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of IDNA 2008.
-func isBarred(r rune) bool {
+// isForbiddenInDomain reports whether IDNA 2008 does not allow r, such as a symbol or emoji that
+// UTS 46 allows (RFC 5892 section 2). The punctuation that is allowed here is the CONTEXTO list of
+// IDNA 2008.
+func isForbiddenInDomain(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-', r == '.':
 		return false
@@ -88,17 +89,17 @@ func displayDomain(ascii, readable string) string {
 
 func isSafeLabel(label string) bool {
 	plain := func(r rune) bool { return '0' <= r && r <= '9' || r == '-' }
-	for _, allowed := range []func(rune) bool{isPlainLatin, isHan, isJapanese, isKorean} {
+	for _, allowed := range []func(rune) bool{isUnmistakableLatin, isHan, isJapanese, isKorean} {
 		if !strings.ContainsFunc(label, func(r rune) bool { return !plain(r) && !allowed(r) }) {
 			return true
 		}
 	}
-	return isClearCyrillic(label, plain)
+	return isUnmistakableCyrillic(label, plain)
 }
 
-// isPlainLatin: ASCII, Latin-1 and Latin Extended-A, without the letters that are easily taken for
-// others.
-func isPlainLatin(r rune) bool {
+// isUnmistakableLatin reports whether r is a letter of ASCII, Latin-1 or Latin Extended-A that is
+// not easily taken for another one.
+func isUnmistakableLatin(r rune) bool {
 	switch r {
 	case 'ı', 'ĸ', 'ŉ', 'ſ', 'ŀ', 'þ':
 		return false
@@ -117,9 +118,9 @@ func isJapanese(r rune) bool {
 
 func isKorean(r rune) bool { return unicode.Is(unicode.Hangul, r) }
 
-// isClearCyrillic reports whether a Cyrillic label has a letter that looks like no Latin one:
-// "почта" has, "аррӏе" has not.
-func isClearCyrillic(label string, plain func(rune) bool) bool {
+// isUnmistakableCyrillic reports whether a Cyrillic label has a letter that looks like no Latin
+// one: "почта" has, "аррӏе" has not.
+func isUnmistakableCyrillic(label string, plain func(rune) bool) bool {
 	clear := false
 	for _, r := range label {
 		switch {

@@ -11,9 +11,9 @@ import (
 
 // Limits of RFC 5321 section 4.5.3.1, in octets. A path of 256 includes its two angle brackets.
 const (
-	maxAddress = 254
-	maxLocal   = 64
-	maxRaw     = 1024 // before normalising: an IDN in Unicode may be longer than its A-labels
+	maxAddressLength   = 254
+	maxLocalPartLength = 64
+	maxInputLength     = 1024 // before normalising: an IDN in Unicode may be longer than its A-labels
 )
 
 func parseEmail(raw string) (parts, error) {
@@ -36,14 +36,14 @@ func parseEmail(raw string) (parts, error) {
 		return parts{}, err
 	}
 	address := local + "@" + domain
-	if len(address) > maxAddress {
+	if len(address) > maxAddressLength {
 		return parts{}, errTooLong
 	}
 	return parts{
 		channel: Email,
 		address: address,
 		folded:  foldLocal(local) + "@" + domain,
-		masked:  firstCharacter(local) + bullets + "@" + display,
+		masked:  firstCharacter(local) + maskBullets + "@" + display,
 	}, nil
 }
 
@@ -53,7 +53,7 @@ func checkText(s string) error {
 	switch {
 	case s == "":
 		return errEmpty
-	case len(s) > maxRaw:
+	case len(s) > maxInputLength:
 		return errTooLong
 	case !utf8.ValidString(s):
 		return errEncoding
@@ -65,14 +65,15 @@ func checkText(s string) error {
 	return nil
 }
 
-// isControl: C0 (CR, LF and NUL among them), DEL, C1 and the Unicode line breaks.
+// isControl reports whether r is a control character: C0 (with CR, LF and NUL), DEL, C1, or a
+// Unicode line break.
 func isControl(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }
 
-// isInvisible: bidi marks, zero-width characters, soft hyphen, byte order mark, tags, variation
-// selectors, fillers. ZWJ and ZWNJ are among them: a domain that needs one can be written as an
-// A-label.
+// isInvisible reports whether r is a bidi mark, zero-width character, soft hyphen, byte order mark,
+// tag, variation selector or filler. ZWJ and ZWNJ are among them: a domain that needs one can be
+// written as an A-label.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
@@ -84,13 +85,13 @@ func checkBareAddress(s string) error {
 	case strings.ContainsAny(s, "<>"):
 		return errDisplayName
 	case strings.ContainsAny(s, `"`):
-		return errQuoted
+		return errQuotedLocalPart
 	case strings.ContainsAny(s, "()"):
 		return errComment
 	case strings.ContainsAny(s, "[]"):
 		return errIPLiteral
 	case strings.ContainsAny(s, ",;:"), strings.Count(s, "@") > 1:
-		return errSeveral
+		return errSeveralAddresses
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func splitAddress(s string) (local, domain string, err error) {
 	case !found && strings.ContainsRune(s, '＠'):
 		return "", "", errFullWidth
 	case !found:
-		return "", "", errNoAt
+		return "", "", errNoAtSign
 	case local == "":
 		return "", "", errNoLocalPart
 	case domain == "":
@@ -113,7 +114,7 @@ func splitAddress(s string) (local, domain string, err error) {
 }
 
 func checkLocal(local string) error {
-	if len(local) > maxLocal {
+	if len(local) > maxLocalPartLength {
 		return errLocalTooLong
 	}
 	if hasMisplacedDot(local) {
@@ -121,18 +122,18 @@ func checkLocal(local string) error {
 	}
 	for i, r := range local {
 		switch {
-		case isAtom(r), r == '.':
+		case isAtext(r), r == '.':
 		case isFullWidth(r):
 			return errFullWidth
-		case !isWord(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
+		case !isNonASCIILetterOrDigit(r), i == 0 && unicode.IsMark(r): // a leading mark would sit on whatever is printed before it
 			return errInvalidCharacter
 		}
 	}
 	return nil
 }
 
-// isAtom is atext of RFC 5322 section 3.2.3.
-func isAtom(r rune) bool {
+// isAtext reports whether r is atext of RFC 5322 section 3.2.3.
+func isAtext(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
 		return true
@@ -150,10 +151,10 @@ func isFullWidth(r rune) bool {
 	return false
 }
 
-// isWord reports whether r is a letter, mark or decimal digit of any script. RFC 6531 allows all
-// characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264 section 4.2), by
-// which mail systems choose names.
-func isWord(r rune) bool {
+// isNonASCIILetterOrDigit reports whether r is a letter, mark or decimal digit beyond ASCII. RFC
+// 6531 allows all characters beyond ASCII; symbols and emoji are excluded as in PRECIS (RFC 8264
+// section 4.2), by which mail systems choose names.
+func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
@@ -171,7 +172,7 @@ func foldLocal(local string) string {
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
 }
 
-const bullets = "•••"
+const maskBullets = "•••"
 
 // firstCharacter returns the first letter with its combining marks.
 func firstCharacter(local string) string {

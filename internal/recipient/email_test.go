@@ -99,14 +99,14 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ch, raw string) {
 		r, err := Parse(Channel(ch), raw)
 		checkParsed(t, raw, r, err)
-		Suggest(raw)
+		SuggestDomain(raw)
 	})
 }
 
 // FuzzParseIn: wherever a number is dialled, what comes of it is a number by itself.
 func FuzzParseIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, country, raw string) {
-		r, err := ParseIn(SMS, raw, country)
+		r, err := ParseInCountry(SMS, raw, country)
 		checkParsed(t, raw, r, err)
 	})
 }
@@ -127,12 +127,12 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 	if !utf8.ValidString(address) || len(address) > 254 || strings.ContainsFunc(address, forbidden) {
 		t.Errorf("unsafe address %q", address)
 	}
-	if strings.Count(masked, bullets) != 1 || strings.ContainsFunc(strings.Replace(masked, " ", "", 1), forbidden) {
+	if strings.Count(masked, maskBullets) != 1 || strings.ContainsFunc(strings.Replace(masked, " ", "", 1), forbidden) {
 		t.Errorf("mask %q", masked)
 	}
 	if r.Channel() == SMS {
 		if !regexp.MustCompile(`^\+[0-9]{1,15}$`).MatchString(address) ||
-			len(address)-len(strings.NewReplacer(bullets, "", " ", "").Replace(masked)) < 4 {
+			len(address)-len(strings.NewReplacer(maskBullets, "", " ", "").Replace(masked)) < 4 {
 			t.Errorf("number %q is not E.164, or its mask %q hides too little", address, masked)
 		}
 	} else {
@@ -140,7 +140,7 @@ func checkParsed(t *testing.T, raw string, r Recipient, err error) {
 		if local == "" || len(local) > 64 || !regexp.MustCompile(`^[a-z0-9.-]+\.[a-z0-9.-]+$`).MatchString(domain) {
 			t.Errorf("address %q", address)
 		}
-		shown, _, _ := strings.Cut(masked, bullets)
+		shown, _, _ := strings.Cut(masked, maskBullets)
 		if letters := strings.FieldsFunc(shown, unicode.IsMark); len(letters) != 1 ||
 			utf8.RuneCountInString(letters[0]) != 1 {
 			t.Errorf("mask %q shows more than a letter", masked)

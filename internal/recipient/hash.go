@@ -36,16 +36,16 @@ func (p parts) hash(key []byte) Hash {
 // String returns the hash as 32 lower-case hexadecimal digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// tagAlphabet is Crockford's, without letters that are read as digits.
-var tagAlphabet = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
+// tagEncoding is Crockford's, without letters that are read as digits.
+var tagEncoding = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPadding(base32.NoPadding)
 
-// Tag returns the hash's first 20 bits as four characters, for eyes to tell two recipients apart
-// whose masks are alike; "" for the zero hash. It proves nothing.
+// Tag returns the hash's first 20 bits as four characters, so that a person can tell apart two
+// recipients with equal masks; "" for the zero hash. It proves nothing.
 func (h Hash) Tag() string {
 	if h.IsZero() {
 		return ""
 	}
-	return tagAlphabet.EncodeToString(h[:3])[:4]
+	return tagEncoding.EncodeToString(h[:3])[:4]
 }
 
 // StringOrEmpty returns String, or "" for the zero hash.
@@ -71,8 +71,8 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(b), nil
 }
 
-// Fold says what a mail system ignores in local parts.
-type Fold struct {
+// FoldRules says what a mail system ignores in local parts.
+type FoldRules struct {
 	PlusTags bool // "ana+shop" is "ana"
 	Dots     bool // "an.a" is "ana"
 }
@@ -80,11 +80,11 @@ type Fold struct {
 // Folding says for each domain, in lower-case A-labels, which spellings are one mailbox. It merges
 // spellings only for counting and searching: mail goes to the address as typed, and a proof of one
 // spelling does not prove another. The zero value folds nothing.
-type Folding map[string]Fold
+type Folding map[string]FoldRules
 
 // Hashes are the three hashes of a recipient. For a phone number they are equal.
 type Hashes struct {
-	Address Hash // of the very address, in whatever case: Recipient.Hash
+	Address Hash // of the address as spelled, ignoring case: Recipient.Hash
 	// Counted is the hash of the folded spelling, by which events are counted. For the simplest
 	// spelling it is equal to Address, so the counts of that spelling stay when the folding
 	// changes.
@@ -109,20 +109,21 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 		return parts{channel: p.channel, folded: folded}.hash(key)
 	}
 	counted := f[domain].foldAddress(p.folded, domain)
-	isGoogle := slices.Contains(google, domain)
-	mailbox := Fold{PlusTags: true, Dots: isGoogle}.foldAddress(counted, domain)
+	isGoogle := slices.Contains(googleDomains, domain)
+	mailbox := FoldRules{PlusTags: true, Dots: isGoogle}.foldAddress(counted, domain)
 	if isGoogle {
-		mailbox = strings.TrimSuffix(mailbox, domain) + google[0]
+		mailbox = strings.TrimSuffix(mailbox, domain) + googleDomains[0]
 	}
 	return Hashes{h, hash(counted), hash(mailbox)}
 }
 
-// google are the domains of Gmail. On both, a local part is the same account, with or without dots.
-var google = []string{"gmail.com", "googlemail.com"}
+// googleDomains are the domains of Gmail. On both, a local part is the same account, with or
+// without dots.
+var googleDomains = []string{"gmail.com", "googlemail.com"}
 
 // foldAddress returns the address without the parts of its local part that rules ignore. Addresses
 // of one mailbox then are equal.
-func (rules Fold) foldAddress(address, domain string) string {
+func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {
 		local = tagless

@@ -10,15 +10,16 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// maxDigits of an international number, country code included (ITU-T E.164 section 6).
-const maxDigits = 15
+// maxPhoneDigits is the greatest number of digits of an international number, country code included
+// (ITU-T E.164 section 6).
+const maxPhoneDigits = 15
 
-// minDigits is the least number of digits of any phone number.
-const minDigits = 3
+// minPhoneDigits is the least number of digits of any phone number.
+const minPhoneDigits = 3
 
-// separators stand between the digits of a number as people write and copy it, also with an East
-// Asian keyboard.
-const separators = " -.()/\u00a0\u2010\u2011\u3000－（）"
+// phoneSeparators stand between the digits of a number as people write and copy it, also with an
+// East Asian keyboard.
+const phoneSeparators = " -.()/\u00a0\u2010\u2011\u3000－（）"
 
 func parsePhone(raw, country string) (parts, error) {
 	s := strings.Trim(raw, " ")
@@ -38,7 +39,7 @@ func parsePhone(raw, country string) (parts, error) {
 		return parts{}, errNumberType
 	}
 	address := phonenumbers.Format(number, phonenumbers.E164)
-	if len(address) > 1+maxDigits {
+	if len(address) > 1+maxPhoneDigits {
 		return parts{}, errTooLong
 	}
 	code := strconv.Itoa(int(number.GetCountryCode()))
@@ -57,7 +58,7 @@ func parsePhone(raw, country string) (parts, error) {
 // number, with or without its trunk prefix; with the international prefix or 00; or with country's
 // own code and no prefix. Error: *InvalidError.
 func parseNumber(digits string, international bool, country string) (*phonenumbers.PhoneNumber, error) {
-	if n := len(digits); 0 < n && n < minDigits && (international || country != "") {
+	if n := len(digits); 0 < n && n < minPhoneDigits && (international || country != "") {
 		return nil, errTooShort
 	}
 	if international {
@@ -67,7 +68,7 @@ func parseNumber(digits string, international bool, country string) (*phonenumbe
 		return nil, errNoCountryCode
 	}
 	number, err := checkAssigned(phonenumbers.Parse(digits, country))
-	// dialled so in most countries, and meant so in all
+	// 00 is the international prefix of most countries, and understood in all
 	if rest, ok := strings.CutPrefix(digits, "00"); ok && err != nil {
 		return checkAssigned(phonenumbers.Parse("+"+rest, ""))
 	}
@@ -107,7 +108,7 @@ func parseDigits(s string) (digits string, international bool, err error) {
 		switch {
 		case ok:
 			out.WriteRune(d)
-		case !strings.ContainsRune(separators, r):
+		case !strings.ContainsRune(phoneSeparators, r):
 			return "", false, errInvalidCharacter
 		}
 	}
@@ -130,7 +131,7 @@ func toASCIIDigit(r rune) (rune, bool) {
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2
-	return "+" + countryCode + " " + national[:shown-tail] + bullets + national[len(national)-tail:]
+	return "+" + countryCode + " " + national[:shown-tail] + maskBullets + national[len(national)-tail:]
 }
 
 // nonGeographic is the Country of phone numbers that belong to no country, such as satellite and
@@ -160,15 +161,15 @@ func Countries() []string {
 }
 
 // ExampleNumber returns an example of a mobile number of a country in national form, such as "01512
-// 3456789"; in international form if ParseIn could not read the national one; "" if no example is
-// known.
+// 3456789"; in international form if ParseInCountry could not read the national one; "" if no
+// example is known.
 func ExampleNumber(country string) string {
 	number := phonenumbers.GetExampleNumberForType(country, phonenumbers.MOBILE)
 	if number == nil {
 		return ""
 	}
 	national := phonenumbers.Format(number, phonenumbers.NATIONAL)
-	if _, err := ParseIn(SMS, national, country); err == nil {
+	if _, err := ParseInCountry(SMS, national, country); err == nil {
 		return national
 	}
 	return phonenumbers.Format(number, phonenumbers.INTERNATIONAL)

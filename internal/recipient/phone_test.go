@@ -76,7 +76,7 @@ func TestAttributesOfANumber(t *testing.T) {
 		if r.Prefix() != want.prefix || r.Formatted() != want.written || r.Landline() != want.landline ||
 			r.VoIP() != want.voip ||
 			r.VisiblePrefix() != want.begins ||
-			!strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+bullets) {
+			!strings.HasPrefix(strings.ReplaceAll(r.Masked(), " ", ""), want.begins+maskBullets) {
 			t.Errorf("%s: %q, %q, %q, landline %v, VoIP %v, masked %q", raw, r.Prefix(), r.Formatted(),
 				r.VisiblePrefix(), r.Landline(), r.VoIP(), r.Masked())
 		}
@@ -118,7 +118,7 @@ func TestParseInACountry(t *testing.T) {
 		{"AE", "٠٥٠ ١٢٣ ٤٥٦٧", "+971501234567"},
 		{"IT", "06 698 12345", "+390669812345"}, {"RU", "8 (912) 345-67-89", "+79123456789"},
 	} {
-		r, err := ParseIn(SMS, c.raw, c.country)
+		r, err := ParseInCountry(SMS, c.raw, c.country)
 		if err != nil || r.Address() != c.want {
 			t.Errorf("%s in %s: %q, %v", c.raw, c.country, r.Address(), err)
 		}
@@ -134,9 +134,9 @@ func TestParseInACountry(t *testing.T) {
 			"empty":             {" "},
 			"invalid_character": {"0151+23456789", "+(+49) 151 23456789", "ana@example.com"}},
 	} {
-		refuses(t, func(raw string) error { _, err := ParseIn(SMS, raw, country); return err }, reasons)
+		refuses(t, func(raw string) error { _, err := ParseInCountry(SMS, raw, country); return err }, reasons)
 	}
-	if r, err := ParseIn(Email, "ana@example.com", "DE"); err != nil || r.Address() != "ana@example.com" {
+	if r, err := ParseInCountry(Email, "ana@example.com", "DE"); err != nil || r.Address() != "ana@example.com" {
 		t.Errorf("an address has a country: %v", err)
 	}
 }
@@ -155,7 +155,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 		if example == "" {
 			continue
 		}
-		if r, err := ParseIn(SMS, example, country); err != nil || DialCode(r.Country()) != DialCode(country) {
+		if r, err := ParseInCountry(SMS, example, country); err != nil || DialCode(r.Country()) != DialCode(country) {
 			// some islands share the plan of another country
 			t.Errorf("%s: %q is %q, %v", country, example, r.Country(), err)
 		}
@@ -172,7 +172,7 @@ func TestExamplesAreNumbersOfTheirCountry(t *testing.T) {
 
 // What the page writes by these plans, its browser tests show.
 func TestPlansAreOfEveryCountry(t *testing.T) {
-	countries, codes := Plans()
+	countries, codes := NumberPlans()
 	for _, country := range Countries() {
 		p := countries[country]
 		if "+"+p.Code != DialCode(country) || p.Example != ExampleNumber(country) ||

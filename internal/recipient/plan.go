@@ -8,18 +8,18 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// plan describes a country's phone numbers for an input that formats them while they are typed.
-// Only Parse decides what is valid.
-type plan struct {
-	Code    string // that numbers begin with elsewhere, "49"; several countries may share it
-	Trunk   string // that numbers begin with within the country, "0"; empty: nothing
+// numberPlan describes a country's phone numbers for an input that formats them while they are
+// typed. Only Parse decides what is valid.
+type numberPlan struct {
+	Code    string // country code, "49"; several countries may share it
+	Trunk   string // trunk prefix, "0", for calls within the country; empty: none
 	Example string // as ExampleNumber
 }
 
-// callingCodePlan is the part of a Plan that all countries with one country code share.
+// callingCodePlan is the part of the numbering plan that all countries with one country code share.
 type callingCodePlan struct {
 	Main      string     // the country that most of the numbers belong to
-	Groupings []grouping // the first one that fits holds
+	Groupings []grouping // the first one that fits applies
 }
 
 // grouping is a format for numbers with certain leading digits. In a template each # is a digit.
@@ -28,22 +28,23 @@ type grouping struct {
 	// trunk prefix
 	LeadingDigits string
 	National      string // with the trunk prefix; empty: it is not written so
-	Short         string // without it, within the country
+	Short         string // within the country, without the trunk prefix
 	Abroad        string // after the country code
 }
 
-// Plans returns the plans of all Countries by country, and their shared parts by country code.
-func Plans() (countries map[string]plan, codes map[string]callingCodePlan) {
-	countries, codes = map[string]plan{}, map[string]callingCodePlan{}
+// NumberPlans returns the plans of all Countries by country, and their shared parts by country
+// code.
+func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCodePlan) {
+	countries, codes = map[string]numberPlan{}, map[string]callingCodePlan{}
 	for _, country := range Countries() {
-		countries[country] = plan{
+		countries[country] = numberPlan{
 			Code: strings.TrimPrefix(DialCode(country), "+"), Trunk: phonenumbers.GetNddPrefixForRegion(country, true),
 			Example: ExampleNumber(country),
 		}
 	}
 	metadata, err := phonenumbers.MetadataCollection()
 	if err != nil {
-		return countries, codes // it is part of the program, and a test reads it
+		return countries, codes // never: the metadata is part of the program
 	}
 	for _, m := range metadata.GetMetadata() {
 		if country := m.GetId(); country == phonenumbers.GetRegionCodeForCountryCode(int(m.GetCountryCode())) &&
@@ -62,14 +63,14 @@ func groupingsOf(m *phonenumbers.PhoneMetadata) (all []grouping) {
 	for _, f := range m.GetNumberFormat() {
 		pattern, format := f.GetPattern(), f.GetFormat()
 		g := grouping{Short: templateOf(pattern, format)}
-		// a number of one town, which cannot be called from elsewhere
+		// local numbers, which cannot be called from elsewhere
 		if g.Short == "" || len(abroad) > 0 && abroad[formatKey(f)] == "" {
 			continue
 		}
 		if leading := f.GetLeadingDigitsPattern(); len(leading) > 0 {
 			g.LeadingDigits = leading[len(leading)-1] // the most exact one
 		}
-		if rule := f.GetNationalPrefixFormattingRule(); digitsIn.MatchString(strings.Replace(rule, "$1", "", 1)) {
+		if rule := f.GetNationalPrefixFormattingRule(); digitPattern.MatchString(strings.Replace(rule, "$1", "", 1)) {
 			g.National = templateOf(pattern, strings.Replace(format, "$1", rule, 1))
 		}
 		if g.Abroad = g.Short; abroad[formatKey(f)] != "" {
@@ -86,25 +87,25 @@ func formatKey(f *phonenumbers.NumberFormat) string {
 }
 
 var (
-	digitsIn        = regexp.MustCompile(`[0-9]`)
-	characterClass  = regexp.MustCompile(`\[[^\]]*\]`)
-	groupIn         = regexp.MustCompile(`\$([1-9])`)
-	templatePattern = regexp.MustCompile(`^[# ()./-]+$`)
+	digitPattern          = regexp.MustCompile(`[0-9]`)
+	characterClassPattern = regexp.MustCompile(`\[[^\]]*\]`)
+	groupReferencePattern = regexp.MustCompile(`\$([1-9])`)
+	templatePattern       = regexp.MustCompile(`^[# ()./-]+$`)
 )
 
 // templateOf returns the longest number that matches a pattern, in its format and with # for each
 // digit; empty if none can be typed.
 func templateOf(pattern, format string) string {
-	fits, err := regexp.Compile("^(?:" + characterClass.ReplaceAllString(pattern, `\d`) + ")")
+	fits, err := regexp.Compile("^(?:" + characterClassPattern.ReplaceAllString(pattern, `\d`) + ")")
 	if err != nil {
 		return ""
 	}
-	longest := fits.FindString(strings.Repeat("9", maxDigits))
+	longest := fits.FindString(strings.Repeat("9", maxPhoneDigits))
 	if longest == "" {
 		return ""
 	}
-	out := fits.ReplaceAllString(longest, groupIn.ReplaceAllString(format, "$${$1}"))
-	if out = digitsIn.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
+	out := fits.ReplaceAllString(longest, groupReferencePattern.ReplaceAllString(format, "$${$1}"))
+	if out = digitPattern.ReplaceAllString(out, "#"); !templatePattern.MatchString(out) {
 		return ""
 	}
 	return out

@@ -16,7 +16,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Channel is the way on which a code is sent.
+// Channel is the way by which a code is sent.
 type Channel string
 
 // The channels. Their values are part of the HTTP surface and of every hash.
@@ -66,13 +66,13 @@ type parts struct {
 //
 // The error is always an *InvalidError. Parsing Address again gives a Recipient that is Equal.
 func Parse(ch Channel, raw string) (Recipient, error) {
-	return ParseIn(ch, raw, "")
+	return ParseInCountry(ch, raw, "")
 }
 
-// ParseIn is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be
+// ParseInCountry is Parse for a person in a country, ISO 3166-1 alpha-2. A phone number may also be
 // written as people dial it there: "0151 23456789" in DE, or with 00 instead of the "+". With an
-// empty or unknown country ParseIn is Parse.
-func ParseIn(ch Channel, raw, country string) (Recipient, error) {
+// empty or unknown country ParseInCountry is Parse.
+func ParseInCountry(ch Channel, raw, country string) (Recipient, error) {
 	var p parts
 	var err error
 	switch ch {
@@ -150,13 +150,13 @@ func (r Recipient) Country() string { return r.parts().country }
 // blocks of numbers with one prefix.
 func (r Recipient) Prefix() string {
 	number := r.Address()
-	if r.Channel() != SMS || len(number) <= prefixCut {
+	if r.Channel() != SMS || len(number) <= prefixHiddenDigits {
 		return ""
 	}
-	return number[:len(number)-prefixCut]
+	return number[:len(number)-prefixHiddenDigits]
 }
 
-const prefixCut = 4
+const prefixHiddenDigits = 4
 
 // VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country
 // code, such as "+86138"; "" for e-mail. It reveals no more than Masked.
@@ -164,7 +164,7 @@ func (r Recipient) VisiblePrefix() string {
 	if r.Channel() != SMS {
 		return ""
 	}
-	shown, _, _ := strings.Cut(r.Masked(), bullets)
+	shown, _, _ := strings.Cut(r.Masked(), maskBullets)
 	return strings.Replace(shown, " ", "", 1)
 }
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// wellKnown lists mail domains that many people have. Earlier ones win a tie.
-var wellKnown = []string{
+// wellKnownDomains lists mail domains that many people have. Earlier ones win a tie.
+var wellKnownDomains = []string{
 	"gmail.com", "outlook.com", "hotmail.com", "yahoo.com", "icloud.com", "qq.com", "163.com", "126.com",
 	"foxmail.com", "sina.com", "sina.cn", "sohu.com", "139.com", "189.cn", "aliyun.com", "yeah.net", "tom.com",
 	"21cn.com",
@@ -21,29 +21,29 @@ var wellKnown = []string{
 	"fastmail.com", "zoho.com", "example.com", "example.org", "googlemail.com",
 }
 
-// lookAlikes are real mail domains one typing error away from a more common one. They are neither
-// corrected nor suggested.
-var lookAlikes = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
+// realLookAlikeDomains are real mail domains one typing error away from a more common one. They are
+// neither corrected nor suggested.
+var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.at", "gmx.ch", "tutamail.com", "vip.126.com"}
 
-// Domains from this length on may differ by two edits: "outlook.com" has room for two slips,
-// "gmail.com" is two slips away from too many others.
-const longDomain = 10
+// longDomainLength is the length from which a domain may differ by two edits. "outlook.com" has
+// room for two slips; "gmail.com" is two slips away from too many others.
+const longDomainLength = 10
 
 // Names this short, such as "live", are one slip from many other names ("line"), so Suggest
 // corrects only what follows the name.
-const shortName = 4
+const shortNameLength = 4
 
-// Suggest returns a correction if a mail domain looks like a typo of a well-known one: "gmail.com"
-// for "gmial.com"; else false. It takes a domain or an address and returns the same kind. The
-// caller should ask the person, and not correct silently.
-func Suggest(address string) (string, bool) {
+// SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:
+// "gmail.com" for "gmial.com"; else false. It takes a domain or an address and returns the same
+// kind. The caller should ask the person, and not correct silently.
+func SuggestDomain(address string) (string, bool) {
 	at := strings.LastIndexByte(address, '@') + 1
 	typed := strings.ToLower(address[at:])
-	if len(typed) > 64 || slices.Contains(wellKnown, typed) || slices.Contains(lookAlikes, typed) {
+	if len(typed) > 64 || slices.Contains(wellKnownDomains, typed) || slices.Contains(realLookAlikeDomains, typed) {
 		return "", false
 	}
 	best, bestDistance := "", 3
-	for _, known := range wellKnown {
+	for _, known := range wellKnownDomains {
 		if d := editdistance.Of(typed, known); d < bestDistance && isPlausibleTypo(typed, known, d) {
 			best, bestDistance = known, d
 		}
@@ -63,11 +63,11 @@ func isPlausibleTypo(typed, known string, d int) bool {
 	switch {
 	case !dotted:
 		return d == 1 // "gmailcom"
-	case len(knownName) <= shortName:
+	case len(knownName) <= shortNameLength:
 		return name == knownName && !registered
 	case name == knownName && registered:
 		return d == 1 // "gmail.co" is a slip, "hotmail.ca" is a domain of its own
-	case len(known) >= longDomain:
+	case len(known) >= longDomainLength:
 		return d <= 2
 	}
 	return d == 1
@@ -76,17 +76,17 @@ func isPlausibleTypo(typed, known string, d int) bool {
 // Letters that a slip of the hand may put into an address or a number. OneTypoAway drops results
 // that are not valid.
 const (
-	lettersOfAddress = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
-	lettersOfNumber  = "0123456789"
+	addressTypoLetters = "abcdefghijklmnopqrstuvwxyz0123456789.-_"
+	numberTypoLetters  = "0123456789"
 )
 
 // OneTypoAway returns the valid recipients one typing error away (Damerau, 1964): a letter missing,
 // added, replaced, or swapped with its neighbour. These are about 2,000 for an address and 200 for
 // a number, without duplicates and without r, in no particular order.
 func (r Recipient) OneTypoAway() []Recipient {
-	letters, fixed := lettersOfAddress, ""
+	letters, fixed := addressTypoLetters, ""
 	if r.Channel() == SMS {
-		letters, fixed = lettersOfNumber, "+"
+		letters, fixed = numberTypoLetters, "+"
 	}
 	typed, _ := strings.CutPrefix(strings.ToLower(r.Address()), fixed)
 	seen := map[string]bool{}

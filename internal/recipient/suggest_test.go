@@ -21,10 +21,10 @@ func TestSuggest(t *testing.T) {
 		"gmx.ed": "gmx.de", "web.d": "web.de", "t-onlin.de": "t-online.de", "laposte.ent": "laposte.net",
 		"exmaple.com": "example.com", "exampel.com": "example.com", "protonmial.com": "protonmail.com",
 	} {
-		if got, ok := Suggest(typed); got != want || !ok {
+		if got, ok := SuggestDomain(typed); got != want || !ok {
 			t.Errorf("Suggest(%q) = %q, %v, want %q", typed, got, ok, want)
 		}
-		if got, ok := Suggest("Ana.M+1@" + typed); got != "Ana.M+1@"+want || !ok {
+		if got, ok := SuggestDomain("Ana.M+1@" + typed); got != "Ana.M+1@"+want || !ok {
 			t.Errorf("Suggest of an address at %q = %q, %v", typed, got, ok)
 		}
 	}
@@ -42,9 +42,9 @@ func TestSuggestLeavesRealDomainsAlone(t *testing.T) {
 		"x.de", "t.co", "", "com",
 		"localhost", "a",
 	}
-	for _, domain := range slices.Concat(real, wellKnown, lookAlikes) {
+	for _, domain := range slices.Concat(real, wellKnownDomains, realLookAlikeDomains) {
 		for _, input := range []string{domain, "ana@" + domain} {
-			if got, ok := Suggest(input); ok || got != "" {
+			if got, ok := SuggestDomain(input); ok || got != "" {
 				t.Errorf("Suggest(%q) = %q", input, got)
 			}
 		}

@@ -49,8 +49,8 @@ const ReferenceLife = 5 * time.Minute
 // referenceLabel separates the key of references from the other keys of the ring.
 const referenceLabel = "return reference"
 
-// Ask is a request to redeem a proof or a reference.
-type Ask struct {
+// Request is a request to redeem a proof or a reference.
+type Request struct {
 	Proof, Reference string // exactly one of them
 	Key              string // Idempotency-Key; empty: none
 }
@@ -72,8 +72,8 @@ type Redeemed struct {
 // *fault.InvalidError if not exactly one of proof and reference is given, or if it is expired,
 // forged, or of another app; ErrErased; fault.Unavailable if the database fails or the address
 // cannot be decrypted.
-func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, error) {
-	id, expires, err := s.open(app, r)
+func (s *Service) Redeem(ctx context.Context, app string, r Request) (Redeemed, error) {
+	id, expires, err := s.openRequest(app, r)
 	if err != nil {
 		return Redeemed{}, err
 	}
@@ -82,20 +82,20 @@ func (s *Service) Redeem(ctx context.Context, app string, r Ask) (Redeemed, erro
 	v, _, now, err := s.Store.Verification(ctx, id)
 	switch {
 	case errors.Is(err, fault.NotFound):
-		return Redeemed{}, invalidProof(r)
+		return Redeemed{}, invalidProofError(r)
 	case err != nil:
 		return Redeemed{}, err
 	case v.App != app || v.ApprovedAt.IsZero():
-		return Redeemed{}, invalidProof(r)
+		return Redeemed{}, invalidProofError(r)
 	case !now.Before(expires):
-		return Redeemed{}, fault.Invalid(r.field(), "expired", "It has expired; have the person enter a code again.")
+		return Redeemed{}, fault.Invalid(r.fieldName(), "expired", "It has expired; have the person enter a code again.")
 	case len(v.Sealed) == 0:
 		return Redeemed{}, ErrErased
 	}
 	return s.redeem(ctx, v, r)
 }
 
-func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Redeemed, error) {
+func (s *Service) redeem(ctx context.Context, v store.Verification, r Request) (Redeemed, error) {
 	var by []byte
 	if r.Key != "" {
 		hash := s.Vault.KeyedHash("redemption", v.App, r.Key)
@@ -115,10 +115,10 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Ask) (Rede
 	if !v.RedeemedAt.IsZero() && (len(by) == 0 || !bytes.Equal(v.RedeemedBy, by)) {
 		return Redeemed{}, ErrRedeemed
 	}
-	return s.redeemed(v)
+	return s.newRedeemed(v)
 }
 
-func (s *Service) redeemed(v store.Verification) (Redeemed, error) {
+func (s *Service) newRedeemed(v store.Verification) (Redeemed, error) {
 	to, err := s.Vault.Recipient(v)
 	if err != nil { // its key left the ring
 		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
@@ -130,9 +130,9 @@ func (s *Service) redeemed(v store.Verification) (Redeemed, error) {
 	}, nil
 }
 
-// open returns the verification's ID from the proof or reference, and when that expires. Error:
-// *fault.InvalidError.
-func (s *Service) open(app string, r Ask) (id string, expires time.Time, err error) {
+// openRequest returns the verification's ID from the proof or reference, and when that expires.
+// Error: *fault.InvalidError.
+func (s *Service) openRequest(app string, r Request) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):
 		return "", time.Time{}, fault.Invalid("proof", "missing", "Give one of proof and reference, and not both.")
@@ -141,22 +141,22 @@ func (s *Service) open(app string, r Ask) (id string, expires time.Time, err err
 	}
 	f, expires, err := s.Proofs.VerifySignature(r.Proof)
 	if err != nil || f.App != app {
-		return "", time.Time{}, invalidProof(r)
+		return "", time.Time{}, invalidProofError(r)
 	}
 	return f.ID, expires, nil
 }
 
-func (r Ask) field() string {
+func (r Request) fieldName() string {
 	if r.Reference != "" {
 		return "reference"
 	}
 	return "proof"
 }
 
-// invalidProof returns one error for a forged proof, one of another app, and one whose verification
-// is gone.
-func invalidProof(r Ask) error {
-	return fault.Invalid(r.field(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
+// invalidProofError returns the same error for a forged proof, a proof of another app, and a proof
+// whose verification is gone, so that the error does not tell them apart.
+func invalidProofError(r Request) error {
+	return fault.Invalid(r.fieldName(), "invalid", "This is not a proof or reference of this app, or it is not complete.")
 }
 
 // NewReference makes a reference to an approved verification, valid for ReferenceLife. It is
@@ -167,14 +167,14 @@ func (s *Service) NewReference(app, id string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sealed), err
 }
 
-func (s *Service) openReference(app string, r Ask) (id string, expires time.Time, err error) {
+func (s *Service) openReference(app string, r Request) (id string, expires time.Time, err error) {
 	sealed, err := base64.RawURLEncoding.DecodeString(r.Reference)
 	if err != nil {
-		return "", time.Time{}, invalidProof(r)
+		return "", time.Time{}, invalidProofError(r)
 	}
 	text, err := s.Vault.Ring.Open(referenceLabel, sealed, []byte(app))
 	if err != nil || len(text) < 8 {
-		return "", time.Time{}, invalidProof(r)
+		return "", time.Time{}, invalidProofError(r)
 	}
 	return string(text[8:]), time.Unix(int64(binary.BigEndian.Uint64(text)), 0), nil
 }

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is what the page shows of an OpenAPI 3.1 document. Where one of its parts has a Ref, the
-// others are empty.
+// document is what the page shows of an OpenAPI 3.1 document. A part that has a Ref has no other
+// fields.
 type document struct {
 	Info       struct{ Title, Version, Description string }
 	Paths      orderedMapping[orderedMapping[operation]]
@@ -61,14 +61,14 @@ type parameter struct {
 
 type body struct {
 	Ref     string `yaml:"$ref"`
-	Content orderedMapping[media]
+	Content orderedMapping[mediaType]
 }
 
 type response struct {
 	Ref         string `yaml:"$ref"`
 	Description string
 	Headers     orderedMapping[header]
-	Content     orderedMapping[media]
+	Content     orderedMapping[mediaType]
 }
 
 type header struct {
@@ -77,13 +77,13 @@ type header struct {
 	Schema      schema
 }
 
-type media struct {
+type mediaType struct {
 	Schema  schema
 	Example any
 }
 
 // ExampleJSON returns the example as JSON; "" if there is none.
-func (m media) ExampleJSON() (string, error) {
+func (m mediaType) ExampleJSON() (string, error) {
 	if m.Example == nil {
 		return "", nil
 	}
@@ -98,18 +98,18 @@ func (d *document) body(b *body) body            { return resolve(*b, b.Ref, d.C
 func (d *document) response(r response) response { return resolve(r, r.Ref, d.Components.Responses) }
 func (d *document) header(h header) header       { return resolve(h, h.Ref, d.Components.Headers) }
 
-// resolve returns what a reference names, or x if there is none.
+// resolve returns the component that ref names, or x if ref is empty.
 func resolve[T any](x T, ref string, all map[string]T) T {
 	if ref == "" {
 		return x
 	}
-	return all[last(ref)]
+	return all[lastSegment(ref)]
 }
 
 // schema is a JSON Schema, as far as the document uses them.
 type schema struct {
 	Ref                          string `yaml:"$ref"`
-	Type                         words
+	Type                         stringOrList
 	Format, Pattern, Description string
 	Enum, Required               []string
 	Const, Default, Example      any
@@ -126,27 +126,27 @@ type schema struct {
 	MaxProperties                *int `yaml:"maxProperties"`
 }
 
-// words is one word or a list of words.
-type words []string
+// stringOrList is one word or a list of words.
+type stringOrList []string
 
 // UnmarshalYAML implements yaml.Unmarshaler.
-func (w *words) UnmarshalYAML(node *yaml.Node) error {
+func (w *stringOrList) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
-		*w = words{node.Value}
+		*w = stringOrList{node.Value}
 		return nil
 	}
 	return node.Decode((*[]string)(w))
 }
 
-// Alternatives returns the schemas of which one holds.
+// Alternatives returns the schemas of oneOf and anyOf.
 func (s schema) Alternatives() []schema { return append(s.OneOf, s.AnyOf...) }
 
-// Needs reports whether an object must have a member.
-func (s schema) Needs(name string) bool { return slices.Contains(s.Required, name) }
+// Requires reports whether an object must have this member.
+func (s schema) Requires(name string) bool { return slices.Contains(s.Required, name) }
 
-// Facts returns what a value must be, as text with code between backticks: "string or null, one of
-// `email`, `sms`".
-func (s schema) Facts() string {
+// Summary returns what a value must be, as text with code between backticks: "string or null, one
+// of `email`, `sms`".
+func (s schema) Summary() string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
 	kind := strings.Join(s.Type, " or ")

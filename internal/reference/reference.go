@@ -19,8 +19,8 @@ import (
 	"sendcode/web"
 )
 
-// Register adds the route of the page, and one that leads to its list of problems. It is made at
-// the first request.
+// Register adds the route of the page, and a redirect to its list of problems. The page is rendered
+// at the first request.
 func Register(e *echo.Echo) {
 	page := sync.OnceValues(func() (*web.File, error) {
 		text, err := render(docs.OpenAPI)
@@ -34,7 +34,7 @@ func Register(e *echo.Echo) {
 		file.ServeHTTP(c.Response(), c.Request())
 		return nil
 	})
-	// Who shortens the type of a problem looks for all of them.
+	// The shortened URL of a problem leads to the list of all problems.
 	e.GET("/problems", func(c echo.Context) error { return c.Redirect(http.StatusFound, "/docs#problems") })
 }
 
@@ -45,7 +45,7 @@ func render(specification []byte) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf,
+		"text": renderParagraphs, "code": server.Code, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
 		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
@@ -59,9 +59,9 @@ func render(specification []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// paragraphs returns a description as HTML: paragraphs between empty lines, with what stands
-// between backticks as code.
-func paragraphs(text string) template.HTML {
+// renderParagraphs returns a description as HTML: paragraphs between empty lines, with text between
+// backticks as code.
+func renderParagraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if p != "" {
@@ -71,11 +71,11 @@ func paragraphs(text string) template.HTML {
 	return template.HTML(b.String())
 }
 
-// kindsOf returns the kinds of problems with a status.
-func kindsOf(status string) []server.ProblemKind {
+// problemKindsOf returns the kinds of problems with a status.
+func problemKindsOf(status string) []server.ProblemKind {
 	return slices.DeleteFunc(server.ProblemKinds(),
 		func(k server.ProblemKind) bool { return strconv.Itoa(k.Status) != status })
 }
 
-// last returns the last segment of a reference such as #/components/schemas/Send.
-func last(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
+// lastSegment returns the last segment of a reference such as #/components/schemas/Send.
+func lastSegment(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }

@@ -76,14 +76,14 @@ type openRow struct {
 
 // Bounds. In memory, a row is about 1 KB, and the recipients of a shared one are some 5 KB.
 const (
-	FirstOwn    = 50               // separate rows that a rule has for the first recipients of one network
-	maxFirst    = 5_000            // such rows of all networks
-	maxOwn      = 20_000           // rows of one recipient
-	maxShared   = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
-	maxNetworks = 2_000            // networks whose first recipients are counted
-	maxOpen     = 10 * time.Minute // longest time for which a row stays open
+	MaxOwnRowsPerNetwork = 50               // separate rows that a rule has for the first recipients of one network
+	maxFirstRows         = 5_000            // such rows of all networks
+	maxOwnRows           = 20_000           // rows of one recipient
+	maxSharedRows        = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
+	maxNetworks          = 2_000            // networks whose first recipients are counted
+	maxOpenTime          = 10 * time.Minute // longest time for which a row stays open
 	// shortest time, for rules of a wider scope, whose waits may be shorter than a second
-	minOpen = time.Minute
+	minOpenTime = time.Minute
 )
 
 // New makes an empty batch.
@@ -95,9 +95,9 @@ func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 }
 
 // Add counts a request that a rule of the scope refused.
-func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.add(row, scope, r.now()) }
+func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.addAt(row, scope, r.now()) }
 
-func (r *Batch) add(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
+func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := r.rowOf(row, scope, now)
@@ -119,14 +119,14 @@ func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 		return open
 	}
 	if countsByRecipient(scope) {
-		if len(r.own) < maxOwn {
-			return r.open(r.own, row, now.Add(min(row.RetryAfter, maxOpen)), now)
+		if len(r.own) < maxOwnRows {
+			return r.openNewRow(r.own, row, now.Add(min(row.RetryAfter, maxOpenTime)), now)
 		}
 		return r.sharedRow(row, now)
 	}
-	until := now.Add(min(max(row.RetryAfter, minOpen), maxOpen))
-	if f := r.networkCounter(row, until, now); f != nil && f.n < FirstOwn && r.first < maxFirst && len(r.own) < maxOwn {
-		open := r.open(r.own, row, f.until, now)
+	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
+	if f := r.networkCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRows && len(r.own) < maxOwnRows {
+		open := r.openNewRow(r.own, row, f.until, now)
 		if open != nil {
 			open.first = true
 			f.n++
@@ -174,32 +174,32 @@ func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	if open := r.shared[keyOf(row)]; open.accepts(now) {
 		return open
 	}
-	if len(r.shared) >= maxShared {
+	if len(r.shared) >= maxSharedRows {
 		row.IP = ""
 		if open := r.shared[keyOf(row)]; open.accepts(now) {
 			return open
 		}
 	}
-	open := r.open(r.shared, row, now.Add(min(max(row.RetryAfter, minOpen), maxOpen)), now)
+	open := r.openNewRow(r.shared, row, now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime)), now)
 	if open != nil {
 		open.distinct = map[recipient.Hash]bool{}
 	}
 	return open
 }
 
-func (r *Batch) open(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
+func (r *Batch) openNewRow(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
 	id, err := r.ids.New(now)
 	if err != nil {
 		return nil
 	}
 	key := keyOf(row)
-	r.close(rows, key)
+	r.closeRow(rows, key)
 	row.ID, row.Count = id, 0
 	rows[key] = &openRow{SendOrRefusal: row, until: until}
 	return rows[key]
 }
 
-func (r *Batch) close(rows map[refusalKey]*openRow, key refusalKey) {
+func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	if open := rows[key]; open != nil && open.first {
 		r.first--
 	}
@@ -218,7 +218,7 @@ func (r *Batch) drainAll(now time.Time) (batch []store.SendOrRefusal, lost int) 
 			case open.Count > 0:
 				batch = append(batch, open.drain())
 			case !now.Before(open.until):
-				r.close(rows, key)
+				r.closeRow(rows, key)
 			}
 		}
 	}

@@ -54,19 +54,19 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 	}{
 		{"before the deadline", quota.Recipient, time.Minute, time.Minute - 1, true},
 		{"at the deadline", quota.Recipient, time.Minute, time.Minute, false},
-		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpen - 1, true},
-		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpen, false},
+		{"a day's rule, nine minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime - 1, true},
+		{"a day's rule, ten minutes later", quota.Recipient, 24 * time.Hour, maxOpenTime, false},
 		{"rejections", quota.Failures, time.Second, time.Second, false},
-		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpen - 1, true},
-		{"a network's rule, after a minute", quota.IP, time.Second, minOpen, false},
-		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpen, false},
+		{"a network's rule, before a minute has passed", quota.IP, time.Second, minOpenTime - 1, true},
+		{"a network's rule, after a minute", quota.IP, time.Second, minOpenTime, false},
+		{"an app's rule, ten minutes later", quota.App, 24 * time.Hour, maxOpenTime, false},
 	} {
 		r := New(nil, time.Now, nil)
 		row := refusal(1, "")
 		row.RetryAfter = c.told
-		r.add(row, c.scope, refusedAt)
+		r.addAt(row, c.scope, refusedAt)
 		first, _ := r.drainAll(refusedAt)
-		r.add(row, c.scope, refusedAt.Add(c.later))
+		r.addAt(row, c.scope, refusedAt.Add(c.later))
 		second, _ := r.drainAll(refusedAt.Add(c.later))
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
@@ -81,10 +81,10 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 		"everything"} {
 		r := New(nil, time.Now, nil)
 		for i := range 1000 {
-			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
-			r.add(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+			r.addAt(refusal(i, "192.0.2.0/24"), scope, refusedAt)
+			r.addAt(refusal(i, "192.0.2.0/24"), scope, refusedAt)
 		}
-		for _, row := range drained(t, string(scope), r, refusedAt, FirstOwn, 1, 2000) {
+		for _, row := range drained(t, string(scope), r, refusedAt, MaxOwnRowsPerNetwork, 1, 2000) {
 			if row.Recipients > 0 && (!row.Recipient.IsZero() || row.To != "" || row.Count != 1900 ||
 				row.Recipients != store.ManyRecipients) {
 				t.Errorf("%s: the shared row is %+v", scope, row)
@@ -93,7 +93,7 @@ func TestRefusalsByAWiderRuleHaveFiftyRowsAndOneThatTheRestShare(t *testing.T) {
 	}
 	r := New(nil, time.Now, nil)
 	for i := range 1000 {
-		r.add(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
+		r.addAt(refusal(i, "192.0.2.0/24"), quota.Recipient, refusedAt)
 	}
 	drained(t, "recipient", r, refusedAt, 1000, 0, 1000)
 }
@@ -105,37 +105,37 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	app, rule := refusal(900, "192.0.2.0/24"), refusal(901, "192.0.2.0/24")
 	app.App, rule.BlockedBy = "other", "other"
 	for i := range 100 {
-		r.add(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
+		r.addAt(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
 	for _, row := range []store.SendOrRefusal{refusal(900, "198.51.100.0/24"), app, rule} {
-		r.add(row, quota.IP, refusedAt)
+		r.addAt(row, quota.IP, refusedAt)
 	}
-	drained(t, "three others", r, refusedAt, FirstOwn+3, 1, 103)
-	later := refusedAt.Add(maxOpen)
+	drained(t, "three others", r, refusedAt, MaxOwnRowsPerNetwork+3, 1, 103)
+	later := refusedAt.Add(maxOpenTime)
 	r.drainAll(later)
 	for i := range 100 {
-		r.add(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
+		r.addAt(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
-	drained(t, "later", r, later, FirstOwn, 1, 100)
+	drained(t, "later", r, later, MaxOwnRowsPerNetwork, 1, 100)
 }
 
 // Whichever rule refuses and wherever requests come from, memory has a bound, and every request is
 // counted in some row.
 func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	r := New(nil, time.Now, nil)
-	for i := range maxOwn + 100 {
-		r.add(refusal(i, ""), quota.Recipient, refusedAt)
+	for i := range maxOwnRows + 100 {
+		r.addAt(refusal(i, ""), quota.Recipient, refusedAt)
 	}
-	drained(t, "own rules", r, refusedAt, maxOwn, 1, maxOwn+100)
+	drained(t, "own rules", r, refusedAt, maxOwnRows, 1, maxOwnRows+100)
 	r = New(nil, time.Now, nil)
-	const networks = 3 * maxShared
+	const networks = 3 * maxSharedRows
 	for i := range networks {
-		for j := range FirstOwn + 2 {
-			r.add(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
+		for j := range MaxOwnRowsPerNetwork + 2 {
+			r.addAt(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
 		}
 	}
-	drained(t, "networks", r, refusedAt, maxFirst, maxShared+1, networks*(FirstOwn+2))
-	later := refusedAt.Add(maxOpen)
+	drained(t, "networks", r, refusedAt, maxFirstRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
+	later := refusedAt.Add(maxOpenTime)
 	if r.drainAll(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),
 			len(r.networks), r.first)
@@ -145,15 +145,15 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 // The recipients of a shared row are counted, each once, until they are many.
 func TestDistinctRecipients(t *testing.T) {
 	r := New(nil, time.Now, nil)
-	for i := range FirstOwn {
-		r.add(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
+	for i := range MaxOwnRowsPerNetwork {
+		r.addAt(refusal(10_000+i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
 	n := 0
 	for _, size := range []int{1, 2, 10, store.ManyRecipients - 1, store.ManyRecipients,
 		store.ManyRecipients + 1, 1000} {
 		for ; n < size; n++ {
-			r.add(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
-			r.add(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
+			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
+			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
 		}
 		rows, _ := r.drainAll(refusedAt)
 		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })

@@ -141,7 +141,7 @@ func asText(value any) string {
 			return asText(list[0])
 		}
 	}
-	single, _ := jsonpath.Text(value)
+	single, _ := jsonpath.ScalarText(value)
 	return single
 }
 

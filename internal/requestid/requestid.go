@@ -11,41 +11,42 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of an ID that a client gives. 16 characters are more than any phone number has, so none
-// becomes an ID.
+// Bounds of an ID from a client, in characters. Phone numbers have fewer than 16, so none becomes
+// an ID.
 const (
-	minLength = 16
-	maxLength = 64
-	maxNoted  = 128 // of one that is only noted
+	minLength       = 16
+	maxLength       = 64
+	maxLoggedLength = 128 // of an invalid ID that is only logged
 )
 
-// request is the context of a request: what its log lines have in common. It is a context itself to
-// save an allocation.
+// request is the context of an HTTP request, with what all its log lines show. It implements
+// context.Context itself, to save an allocation.
 type request struct {
 	context.Context
 	id, trace string
 
 	mu    sync.Mutex
 	notes []slog.Attr
-	room  [3]slog.Attr // of notes, so that app, key and send allocate nothing
+	room  [3]slog.Attr // first array of notes, so that app, key and send allocate nothing
 }
 
-type key struct{}
+type contextKey struct{}
 
 // Value implements context.Context.
 func (r *request) Value(name any) any {
-	if name == (key{}) {
+	if name == (contextKey{}) {
 		return r
 	}
 	return r.Context.Value(name)
 }
 
-// Begin returns a context with the request's ID: that of the header X-Request-Id or, without a
+// NewContext returns a context with the request's ID: that of the header X-Request-Id or, without a
 // valid one, the trace ID of the header traceparent (W3C Trace Context, section 3.2), or else a new
 // one, a UUID of version 7 (RFC 9562), whose time the console's search reads. A header is valid if
-// it has 16 to 64 letters, digits and "-", "_", ".". Another one is noted as client_request_id, if
-// it is no number and has at most 128 of these characters and "=", ";", ":", "/".
-func Begin(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
+// it has 16 to 64 letters, digits and "-", "_", ".". An invalid header is logged as
+// client_request_id if it has a letter and at most 128 characters, which are these and "=", ";",
+// ":", "/".
+func NewContext(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
 	r := &request{Context: ctx, id: header, trace: traceID(traceparent)}
 	switch {
 	case Valid(header):
@@ -63,18 +64,19 @@ func Begin(ctx context.Context, header, traceparent string) (_ context.Context, 
 
 // Valid reports whether a text may be an ID.
 func Valid(id string) bool {
-	return len(id) >= minLength && len(id) <= maxLength && hasOnly(id, "-_.")
+	return len(id) >= minLength && len(id) <= maxLength && hasOnlyAlphanumericsAnd(id, "-_.")
 }
 
 // isLoggable reports whether a text that is no valid ID may be logged: it is neither an e-mail
 // address nor a number.
 func isLoggable(text string) bool {
 	letter := strings.ContainsFunc(text, func(c rune) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' })
-	return letter && len(text) <= maxNoted && hasOnly(text, "-_.=;:/")
+	return letter && len(text) <= maxLoggedLength && hasOnlyAlphanumericsAnd(text, "-_.=;:/")
 }
 
-// hasOnly reports whether a text has only letters and digits of ASCII and these marks.
-func hasOnly(text, marks string) bool {
+// hasOnlyAlphanumericsAnd reports whether a text has only letters and digits of ASCII and these
+// marks.
+func hasOnlyAlphanumericsAnd(text, marks string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte(marks, c) >= 0:
@@ -85,7 +87,7 @@ func hasOnly(text, marks string) bool {
 	return true
 }
 
-// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. Of
+// traceID returns the trace ID of a traceparent header; "" if the header is missing or invalid. For
 // a future version it reads the fields of version 00, as section 3.2.2 demands.
 func traceID(header string) string {
 	const whole = len("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -100,8 +102,8 @@ func traceID(header string) string {
 	return trace
 }
 
-// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. One that is
-// all 0 is invalid but for version and flags.
+// isHex reports whether s has only lower-case hexadecimal digits, not all of them 0. Only version
+// and flags, which have two digits, may be 0 alone.
 func isHex(s string) bool {
 	zero := len(s) > 2
 	for i := range len(s) {
@@ -114,27 +116,27 @@ func isHex(s string) bool {
 	return !zero
 }
 
-// From returns the ID of the request in whose context the caller works; "" if there is none.
-func From(ctx context.Context) string {
-	if r, ok := ctx.Value(key{}).(*request); ok {
+// FromContext returns the ID of the request that ctx belongs to; "" if there is none.
+func FromContext(ctx context.Context) string {
+	if r, ok := ctx.Value(contextKey{}).(*request); ok {
 		return r.id
 	}
 	return ""
 }
 
 // AddLogAttrs adds attributes to the request's access line. Without a request it does nothing.
-// Never note a recipient or an ID that gives access.
+// Never add a recipient or an ID that gives access.
 func AddLogAttrs(ctx context.Context, attrs ...slog.Attr) {
-	if r, ok := ctx.Value(key{}).(*request); ok {
+	if r, ok := ctx.Value(contextKey{}).(*request); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.notes = append(r.notes, attrs...)
 	}
 }
 
-// LogAttrs returns what was noted.
+// LogAttrs returns the attributes of the request's access line.
 func LogAttrs(ctx context.Context) []slog.Attr {
-	r, ok := ctx.Value(key{}).(*request)
+	r, ok := ctx.Value(contextKey{}).(*request)
 	if !ok {
 		return nil
 	}
@@ -143,8 +145,8 @@ func LogAttrs(ctx context.Context) []slog.Attr {
 	return r.notes
 }
 
-// Logger returns a logger that adds the ID of the request, from the context, to each line, and its
-// trace ID if that is another one.
+// Logger returns a logger that adds the ID of the request, from the context, to each line, and the
+// trace ID if it differs.
 func Logger(l *slog.Logger) *slog.Logger {
 	if _, done := l.Handler().(handler); done {
 		return l
@@ -156,7 +158,7 @@ type handler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h handler) Handle(ctx context.Context, line slog.Record) error {
-	if r, ok := ctx.Value(key{}).(*request); ok {
+	if r, ok := ctx.Value(contextKey{}).(*request); ok {
 		line = line.Clone()
 		line.AddAttrs(slog.String("request_id", r.id))
 		if r.trace != "" && r.trace != r.id {

@@ -34,14 +34,14 @@ func TestIDIsTakenOverOrMade(t *testing.T) {
 		{"", "00-" + trace[:31] + "\n-00f067aa0ba902b7-01", made}, {"", parent[:54], made},
 		{"", "00-" + trace + "-00f067aa0ba902b7-0x", made},
 	} {
-		ctx, id := requestid.Begin(t.Context(), c.header, c.parent)
+		ctx, id := requestid.NewContext(t.Context(), c.header, c.parent)
 		own, err := uuid.Parse(id)
 		if c.want == made && (err != nil || own.Version() != 7) || c.want != made && id != c.want ||
-			requestid.From(ctx) != id || !requestid.Valid(id) {
+			requestid.FromContext(ctx) != id || !requestid.Valid(id) {
 			t.Errorf("%q, %q: %q, want %s", c.header, c.parent, id, c.want)
 		}
 	}
-	if requestid.From(t.Context()) != "" {
+	if requestid.FromContext(t.Context()) != "" {
 		t.Error("there is an ID of no request")
 	}
 }
@@ -50,7 +50,7 @@ func TestIDIsTakenOverOrMade(t *testing.T) {
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	logger := requestid.Logger(requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil))))
-	ctx, id := requestid.Begin(t.Context(), "order-7f3a9c2e41b0", parent)
+	ctx, id := requestid.NewContext(t.Context(), "order-7f3a9c2e41b0", parent)
 	logger.With("part", "log").WarnContext(ctx, "within")
 	for _, want := range []string{`"request_id":"` + id + `"`, `"trace_id":"` + trace + `"`, `"part":"log"`} {
 		if strings.Count(out.String(), want) != 1 {

@@ -54,8 +54,8 @@ var table = []func(error) *Problem{
 		return p
 	},
 	forError(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
-	forError(verification.ErrOtherRequest, Problem{Kind: keyReused}),
-	forError(verification.ErrCallerChecks, Problem{Kind: callerChecks}),
+	forError(verification.ErrKeyReused, Problem{Kind: keyReused}),
+	forError(verification.ErrCallerCode, Problem{Kind: callerChecks}),
 	forError(redemption.ErrRedeemed, Problem{Kind: proofRedeemed}),
 	forError(redemption.ErrErased, Problem{Kind: erased}),
 	forType(func(e *echo.HTTPError) *Problem {

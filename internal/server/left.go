@@ -22,7 +22,7 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 // only once the handler runs. It is no middleware of its own, since echo allocates for each.
 func errLeft(r *http.Request) error {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && r.Method == http.MethodPost &&
-		peek.At(conn) == peek.Ended {
+		peek.StateOf(conn) == peek.Ended {
 		return fault.Unavailable
 	}
 	return nil

@@ -119,7 +119,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 		return writePage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
 	answer := *p // p may be shared
-	answer.base, answer.request = base, requestid.From(c.Request().Context())
+	answer.base, answer.request = base, requestid.FromContext(c.Request().Context())
 	body, err := json.Marshal(&answer)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 func requestID(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		ctx, id := requestid.Begin(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))
+		ctx, id := requestid.NewContext(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))
 		c.Response().Header().Set(echo.HeaderXRequestID, id)
 		c.SetRequest(r.WithContext(ctx))
 		return next(c)

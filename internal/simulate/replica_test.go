@@ -158,7 +158,7 @@ func oddly(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e6)) }
 
 func apiKeys() api.Keys {
 	return api.Keys{
-		{App: app, ID: "secret", Kind: verification.Secret, SHA256: sha256.Sum256([]byte(secretKey))},
+		{App: app, ID: "secret", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte(secretKey))},
 		{App: app, ID: "public", Kind: verification.Browser, SHA256: sha256.Sum256([]byte(browserKey)),
 			Origins: []string{origin}},
 	}

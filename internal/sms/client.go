@@ -38,7 +38,7 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 		return delivery.Receipt{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))},
+	return delivery.Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeErrorCode(code))},
 		fail
 }
 
@@ -108,7 +108,7 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *de
 // answer asks for; it is not PerNumber if the status says that it is about our account or the
 // carrier.
 func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
-	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeCode(code),
+	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
 		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)

@@ -68,5 +68,5 @@
 // 504 is no such answer.
 //
 // Errors hold neither the secret, nor the text, nor the number, nor what the carrier wrote: only
-// its code, if it can't be a phone number ([exchange.SafeCode]).
+// its code, if it can't be a phone number ([exchange.SafeErrorCode]).
 package sms

@@ -50,7 +50,7 @@ const (
 func connect(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
-		return "", exchange.ErrMessage
+		return "", exchange.ErrIncompleteMessage
 	}
 	host = u.Hostname()
 	conn, err := (&net.Dialer{Timeout: exchange.DialTimeout}).DialContext(ctx, "tcp",

@@ -79,7 +79,7 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 // it.
 func UnreadableError(a exchange.Response, code string) error {
 	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-		Code: exchange.SafeCode(code), Err: exchange.ErrAnswer}
+		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer}
 }
 
 // ReportByStatus returns the report that a carrier's status word stands for; false if the word is

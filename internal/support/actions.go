@@ -177,14 +177,14 @@ func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.A
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendFor(ctx, verification.Ask{Caller: verification.Caller{App: v.App, Kind: verification.Secret, IP: from},
+	return d.sendFor(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
 		Resend: now.ID},
 		targetOf(v).inEntry(act))
 }
 
 // sendFor requests a code for an administrator. It records the request before, and its outcome
 // afterwards.
-func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.AuditEntry) (verification.Answer, error) {
+func (d *Desk) sendFor(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err
@@ -194,7 +194,7 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Ask, act store.Audi
 	var locked *verification.TooManyChecksError
 	switch blocking, _ := answer.Quota.Blocking(); {
 	case errors.As(err, &locked):
-		d.recordEnd(ctx, act, store.AuditFailed, verification.ChecksRule)
+		d.recordEnd(ctx, act, store.AuditFailed, verification.LockoutRuleName)
 	case err != nil:
 		d.recordEnd(ctx, act, store.AuditFailed, "error")
 	case !answer.Admitted:

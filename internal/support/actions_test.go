@@ -85,7 +85,7 @@ func TestResetWithoutTheLimiter(t *testing.T) {
 		r.LoseLimiter()
 		r.WantError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")), fault.Unavailable)
 		r.Limiter.Around(nil)
-		r.Sleep(2 * gates.Pause)
+		r.Sleep(2 * gates.LimiterRetryDelay)
 		r.SendTo(vtest.Ana) // the database has forgiven what the limiter counts
 		r.NoError(r.Svc.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 		r.SendTo(vtest.Ana)
@@ -114,7 +114,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.SendTo(vtest.Ana)
 		r.EmptyLimiter()
 		r.WantQuota("as the database teaches it", r.RefuseTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
-		r.WantError(r.SendError(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
+		r.WantError(r.SendError(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID}), fault.NotFound)
 		r.WantActions("erase done")
 	})
 }
@@ -153,7 +153,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		late := r.SendTo("late@example.com")
 		r.Sleep(8*time.Minute + time.Second)
 		r.WantInvalid(vtest.Err(resend(r.Verification(late.View.ID))), "id", "ended") // it is about to
-		callers := r.SendTo("caller@example.com", func(a *verification.Ask) { a.Code = "123456" })
+		callers := r.SendTo("caller@example.com", func(a *verification.Request) { a.Code = "123456" })
 		r.WantInvalid(vtest.Err(resend(r.Verification(callers.View.ID))), "id", "not_kept")
 		r.WantActions("resend begun; resend failed minute; resend begun; resend done; cancel done; cancel failed ended")
 	})

@@ -113,8 +113,8 @@ func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (ve
 	if t.App == "" {
 		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
-	return d.sendFor(ctx, verification.Ask{
-		Caller: verification.Caller{App: t.App, Kind: verification.Secret, IP: t.From}, Channel: t.Channel, To: t.To,
+	return d.sendFor(ctx, verification.Request{
+		Caller: verification.Caller{App: t.App, Kind: verification.BackEnd, IP: t.From}, Channel: t.Channel, To: t.To,
 		Purpose:   t.Purpose,
 		Locale:    t.Locale,
 		Reference: "preview", Session: trialSession,

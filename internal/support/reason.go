@@ -49,7 +49,7 @@ const hiddenDetail = "Leave out characters that control, hide or turn text."
 // isHiddenInLines reports whether a character of a text of several lines could show the record's
 // reader another text than it has, such as one that turns the rest of the line from right to left.
 func isHiddenInLines(r rune) bool {
-	return verification.IsHidden(r) && !strings.ContainsRune("\n\r\t", r)
+	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
 // HasPhoneNumber reports whether a text contains what may be a phone number, also with separators:

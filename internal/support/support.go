@@ -63,7 +63,7 @@ type Store interface {
 // codes are the use cases that administrators share with back ends. Implementation:
 // *verification.Service.
 type codes interface {
-	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
+	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 		class store.Class) (quota.Decision, error)

@@ -23,9 +23,9 @@ type Code struct {
 // Codes are the codes of the test recipients, by the hash of the address as spelled.
 type Codes map[recipient.Hash]Code
 
-// Of returns the code of a verification's recipient; false if that is no test recipient, or one
-// that has expired. Another spelling of its mailbox is not a test recipient: else the configured
-// code would prove that spelling too.
+// Of returns the code of a verification's recipient; false if that recipient is no test recipient
+// or has expired. Another spelling of its mailbox is not a test recipient: else the configured code
+// would prove that spelling too.
 func (c Codes) Of(k keys.Vault, v store.Verification, now time.Time) (Code, bool) {
 	if !c.Has(v.Recipient, now) {
 		return Code{}, false

@@ -12,14 +12,14 @@ import (
 	"sendcode/quota"
 )
 
-// alarm counts events by name, for a log line at most once every alarmEvery.
+// alarm counts events by name, for a log line at most once every alarmInterval.
 type alarm struct {
 	mu     sync.Mutex
 	counts map[string]int
 	last   time.Time
 }
 
-const alarmEvery = time.Minute
+const alarmInterval = time.Minute
 
 // count counts an event. The names must be few: they come from the configuration.
 func (a *alarm) count(name string) {
@@ -33,11 +33,11 @@ func (a *alarm) count(name string) {
 
 // log writes a line with args and the counts, under the key what, and with its runbook, and resets
 // the counts. It does nothing if there are no counts, or if the last line is younger than
-// alarmEvery.
+// alarmInterval.
 func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmEvery {
+	if now := s.Now(); len(a.counts) > 0 && now.Sub(a.last) >= alarmInterval {
 		s.Logger.Log(context.Background(), level, text, append(args, what, a.counts, see.See())...)
 		a.counts, a.last = nil, now
 	}
@@ -60,7 +60,7 @@ func (s *Service) LogAlarms(context.Context) {
 // log.
 func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
 	s.Observer.Checked(ch, app, "refused")
-	s.Observer.CheckBound(ch, app, rule)
+	s.Observer.CheckBoundExceeded(ch, app, rule)
 	s.networks.count(app + " " + string(ch) + " " + rule)
 	s.LogAlarms(context.Background())
 }
@@ -68,7 +68,7 @@ func (s *Service) countRefusedCheck(ch recipient.Channel, app, rule string) {
 // countCheckOverBound counts a check beyond the bound of an app, for the metrics and the log. Such
 // a check is not refused.
 func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
-	s.Observer.CheckBound(ch, app, s.Policy.Get().Checks.App.Name)
+	s.Observer.CheckBoundExceeded(ch, app, s.Policy.Get().Checks.App.Name)
 	s.apps.count(app + " " + string(ch))
 	s.LogAlarms(context.Background())
 }
@@ -76,7 +76,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 // countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due,
 // since an operator must act. It ignores other rules.
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
-	if rule.Scope == policy.Everything {
+	if rule.Scope == policy.BreakerScope {
 		s.breaker.count(app)
 		s.breaker.log(s, slog.LevelError, "sends refused by breaker", runbook.Attack, "apps", "limit",
 			rule.Limit, "window",

@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Ask is one request for a code, before it is parsed.
-type Ask struct {
+// Request is one request for a code, before it is parsed.
+type Request struct {
 	Caller
 	Channel string
 	To      string
@@ -28,7 +28,7 @@ type Ask struct {
 	Session   string        // secret keys: names the end user's session, at most 128 characters
 	Wait      time.Duration // secret keys: how long to wait for the outcome, at most MaxWait; 0: answer at once
 	Resend    string        // ID of a verification; Channel, To and Purpose may then be left out
-	// browsers: tokens of earlier right codes, the newest first, at most MaxKnown; see
+	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
 	// CheckResult.Known
 	Known []string
 	// secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself;
@@ -42,17 +42,17 @@ type Ask struct {
 
 // Bounds of a request's free texts, in characters.
 const (
-	maxReference = 64
-	maxSession   = 128
+	maxReferenceLength = 64
+	maxSessionLength   = 128
 )
 
-func validateOptions(ask Ask) error {
+func validateOptions(ask Request) error {
 	switch {
-	case !IsPlainText(ask.Reference, maxReference):
+	case !IsPlainText(ask.Reference, maxReferenceLength):
 		return fault.Invalid("reference", "invalid", "A reference has at most 64 characters and no control characters.")
-	case !IsPlainText(ask.Session, maxSession):
+	case !IsPlainText(ask.Session, maxSessionLength):
 		return fault.Invalid("session", "invalid", "A session has at most 128 characters and no control characters.")
-	case ask.Session != "" && ask.Kind != Secret:
+	case ask.Session != "" && ask.Kind != BackEnd:
 		return fault.Invalid("session", "not_allowed", "Only secret keys may name a session.")
 	case ask.Session != "" && ask.Stranger:
 		return fault.Invalid("session", "not_allowed",
@@ -60,15 +60,15 @@ func validateOptions(ask Ask) error {
 	case len(ask.Known) > 0 && ask.Kind != Browser:
 		return fault.Invalid("known", "not_allowed",
 			"Only browsers have tokens of earlier codes; a secret key needs none.")
-	case len(ask.Known) > MaxKnown:
+	case len(ask.Known) > MaxKnownTokens:
 		return fault.Invalid("known", "too_many", "A browser presents at most 5 tokens, the newest ones.")
-	case ask.Wait > 0 && ask.Kind != Secret:
+	case ask.Wait > 0 && ask.Kind != BackEnd:
 		return fault.Invalid("prefer", "not_allowed", "Only secret keys may wait for the outcome.")
 	case ask.Country != "" && !recipient.KnownCountry(ask.Country):
 		return fault.Invalid("country", "unknown",
 			"A country is a code of two capital letters such as DE (ISO 3166-1).")
 	}
-	return validateCode(ask)
+	return validateCallerCode(ask)
 }
 
 // FindPurpose returns a purpose by name, "" for the default one. Error: *fault.InvalidError.
@@ -104,7 +104,7 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 	if to == "" {
 		return none, fault.Invalid("to", "required", "The recipient is missing.")
 	}
-	r, err := recipient.ParseIn(ch, to, country)
+	r, err := recipient.ParseInCountry(ch, to, country)
 	if bad, ok := errors.AsType[*recipient.InvalidError](err); ok {
 		return none, fault.Invalid("to", bad.Reason, bad.Detail)
 	}
@@ -114,11 +114,11 @@ func ParseRecipient(channel, to, country string) (recipient.Recipient, error) {
 // IsPlainText reports whether s is valid UTF-8 of at most limit characters, without control or
 // format characters. Such a text is safe in a row, a page or a header.
 func IsPlainText(s string, limit int) bool {
-	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHidden)
+	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit && !strings.ContainsFunc(s, IsHiddenCharacter)
 }
 
-// IsHidden reports whether a character is none to be seen, but controls, hides or turns text: a
-// control or format character, or one that ends a line or paragraph.
-func IsHidden(r rune) bool {
+// IsHiddenCharacter reports whether a character is invisible and may control, hide or reorder text:
+// a control or format character, or one that ends a line or paragraph.
+func IsHiddenCharacter(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
 }

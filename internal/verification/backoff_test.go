@@ -24,8 +24,8 @@ import (
 var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
 
 // callers are requests of each class.
-func callers(r *vtest.Rig) map[store.Class]verification.Ask {
-	return map[store.Class]verification.Ask{
+func callers(r *vtest.Rig) map[store.Class]verification.Request {
+	return map[store.Class]verification.Request{
 		store.SecretKey:      vtest.AskFor(vtest.Ana),
 		store.KnownBrowser:   byBrowser(vtest.Ana, presenting(knownBrowser(r))),
 		store.UnknownBrowser: byBrowser(vtest.Ana),
@@ -33,7 +33,7 @@ func callers(r *vtest.Rig) map[store.Class]verification.Ask {
 }
 
 // failMany has n sends fail with an answer of the mail server, a second apart.
-func failMany(r *vtest.Rig, n int, ask verification.Ask, answer func(context.Context) error) {
+func failMany(r *vtest.Rig, n int, ask verification.Request, answer func(context.Context) error) {
 	r.Helper()
 	for range n {
 		r.MailServer.Answer(answer)
@@ -199,17 +199,17 @@ func TestBackoffIsReadOnceASecond(t *testing.T) {
 // Which failure says that the address takes no messages, and so counts for a day, and which counts
 // for an hour.
 func TestWhatAFailureSays(t *testing.T) {
-	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Ask {
-		return func(r *vtest.Rig) verification.Ask { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
+	carrier := func(e *delivery.Error) func(r *vtest.Rig) verification.Request {
+		return func(r *vtest.Rig) verification.Request { r.Carrier.Fail(e); return vtest.TextTo(vtest.Mobile) }
 	}
-	mail := func(answer func(context.Context) error) func(r *vtest.Rig) verification.Ask {
-		return func(r *vtest.Rig) verification.Ask { r.MailServer.Answer(answer); return vtest.AskFor(vtest.Ana) }
+	mail := func(answer func(context.Context) error) func(r *vtest.Rig) verification.Request {
+		return func(r *vtest.Rig) verification.Request { r.MailServer.Answer(answer); return vtest.AskFor(vtest.Ana) }
 	}
-	rejected := func(stage, code string) func(r *vtest.Rig) verification.Ask {
+	rejected := func(stage, code string) func(r *vtest.Rig) verification.Request {
 		return mail(vtest.FailWith(delivery.Rejected, stage, 550, code))
 	}
 	for name, c := range map[string]struct {
-		ask  func(r *vtest.Rig) verification.Ask
+		ask  func(r *vtest.Rig) verification.Request
 		want string // failures and backoff
 	}{
 		"no such mailbox":                {rejected("rcpt", "5.1.1"), "rejected 1 0"},
@@ -239,19 +239,19 @@ func TestWhatAFailureSays(t *testing.T) {
 			Code: "30450"}), "rejected 0 1"},
 		"a spend cap": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
 			Reason: sms.ReasonSpend}), "spend_cap 0 1"},
-		"suppressed": {func(r *vtest.Rig) verification.Ask {
+		"suppressed": {func(r *vtest.Rig) verification.Request {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)
 			r.Sleep(time.Second)
 			return vtest.AskFor(vtest.Ana)
 		}, "suppressed 2 0"},
-		"blocked": {func(r *vtest.Rig) verification.Ask {
+		"blocked": {func(r *vtest.Rig) verification.Request {
 			next := r.Svc.Terms()
 			next.Blocks.Domains = map[string]bool{"example.com": true}
 			r.Svc.Change(next)
 			return vtest.AskFor(vtest.Ana)
 		}, "blocked 0 1"},
-		"paused": {func(r *vtest.Rig) verification.Ask {
+		"paused": {func(r *vtest.Rig) verification.Request {
 			next := r.Svc.Terms()
 			next.Pauses = []policy.Pause{{Purpose: "default"}}
 			r.Svc.Change(next)
@@ -302,7 +302,7 @@ func TestWhatAFailureSays(t *testing.T) {
 func TestAnHourOfBadReputation(t *testing.T) {
 	vtest.InBubbleWith(t, quiet, func(r *vtest.Rig) {
 		address := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
-		people := make([]verification.Ask, 50)
+		people := make([]verification.Request, 50)
 		for n := range people {
 			people[n] = vtest.AskFor(vtest.NthAddress(n))
 			if n%2 == 0 {

@@ -19,31 +19,31 @@ import (
 // Each scope counts by itself: two requests that share its subject share its places, all others do
 // not.
 func TestScopes(t *testing.T) {
-	ask := func(to, ip, app, purpose string) verification.Ask {
+	ask := func(to, ip, app, purpose string) verification.Request {
 		return vtest.AskFor(to+"@example.com", vtest.From(netip.MustParseAddr(ip)), vtest.InApp(app),
 			vtest.For(purpose))
 	}
 	base := ask("a1", "192.0.2.7", "shop", "default")
 	// are refused after base, and are not
-	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Ask }{
+	for scope, c := range map[quota.Scope]struct{ shared, apart []verification.Request }{
 		quota.IP: {
-			[]verification.Ask{ask("a2", "::ffff:192.0.2.7", "shop", "login")},
-			[]verification.Ask{ask("a2", "192.0.2.8", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
+			[]verification.Request{ask("a2", "::ffff:192.0.2.7", "shop", "login")},
+			[]verification.Request{ask("a2", "192.0.2.8", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
 		quota.Network: {
-			[]verification.Ask{ask("a2", "192.0.2.200", "shop", "default"),
+			[]verification.Request{ask("a2", "192.0.2.200", "shop", "default"),
 				ask("a2", "::ffff:192.0.2.1", "shop", "login")},
-			[]verification.Ask{ask("a3", "192.0.3.7", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
+			[]verification.Request{ask("a3", "192.0.3.7", "shop", "default"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
 		quota.App: {
-			[]verification.Ask{ask("a2", "198.51.100.1", "shop", "login")},
-			[]verification.Ask{ask("a2", "192.0.2.7", "bank", "default")},
+			[]verification.Request{ask("a2", "198.51.100.1", "shop", "login")},
+			[]verification.Request{ask("a2", "192.0.2.7", "bank", "default")},
 		},
 		quota.Purpose: {
-			[]verification.Ask{ask("a2", "198.51.100.1", "shop", "default")},
-			[]verification.Ask{ask("a2", "192.0.2.7", "shop", "login"), ask("a2", "192.0.2.7", "bank", "default")},
+			[]verification.Request{ask("a2", "198.51.100.1", "shop", "default")},
+			[]verification.Request{ask("a2", "192.0.2.7", "shop", "login"), ask("a2", "192.0.2.7", "bank", "default")},
 		},
-		quota.Global: {[]verification.Ask{ask("a2", "198.51.100.1", "bank", "login")}, nil},
+		quota.Global: {[]verification.Request{ask("a2", "198.51.100.1", "bank", "login")}, nil},
 	} {
 		t.Run(string(scope), func(t *testing.T) {
 			vtest.InBubbleWith(t, vtest.WithRules(
@@ -101,7 +101,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 		quota.Rule{Name: "wider", Scope: quota.Network, Limit: 2, Window: time.Hour},
 	)
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
-		from := func(c verification.Caller, n int, ip string) verification.Ask {
+		from := func(c verification.Caller, n int, ip string) verification.Request {
 			address, _ := netip.ParseAddr(ip) // "": not known
 			return vtest.AskFor(vtest.NthAddress(n), vtest.By(c), vtest.From(address))
 		}
@@ -128,7 +128,7 @@ func TestRulesOfNetworksNeedAnAddress(t *testing.T) {
 // once.
 func TestBreaker(t *testing.T) {
 	change := func(s *vtest.Settings) {
-		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.Everything, Limit: 3, Window: time.Minute}
+		s.Breaker = quota.Rule{Name: policy.BreakerName, Scope: policy.BreakerScope, Limit: 3, Window: time.Minute}
 		gift := s.Purposes["login"]
 		gift.Name, gift.Policy.Name, gift.Shares = "gift", "gift", []string{"gift"}
 		s.Purposes["gift"] = gift
@@ -159,12 +159,12 @@ func TestBreaker(t *testing.T) {
 func spelled(s *vtest.Settings) {
 	vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 30, Window: time.Hour})(s)
 	s.Numbers.Everywhere = true
-	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.Spellings, Limit: 20, Window: 24 * time.Hour}
+	s.Spellings = quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20, Window: 24 * time.Hour}
 }
 
 // spelling is a vtest.Browser's request for the nth spelling of one mailbox, from an address of its
 // own.
-func spelling(n int) verification.Ask {
+func spelling(n int) verification.Request {
 	to := fmt.Sprintf("victim+%d@gmail.com", n)
 	switch n % 3 {
 	case 1:

@@ -12,28 +12,28 @@ import (
 // Bounds of a caller's code, in characters, and the least of its TTL, since messages tell whole
 // minutes.
 const (
-	minCode = 4
-	maxCode = 12
-	minTTL  = time.Minute
+	minCallerCodeLength = 4
+	maxCallerCodeLength = 12
+	minCallerCodeTTL    = time.Minute
 )
 
-// callersCode matches a caller's code.
-var callersCode = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCode, maxCode))
+// callerCodePattern matches a caller's code.
+var callerCodePattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, minCallerCodeLength, maxCallerCodeLength))
 
-// ErrTTL says that a ttl is too short or too long.
-var ErrTTL = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
+// ErrTTLOutOfRange says that a ttl is too short or too long.
+var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
 
-// validateCode checks a caller's code and its TTL. No error repeats the code.
-func validateCode(ask Ask) error {
+// validateCallerCode checks a caller's code and its TTL. No error repeats the code.
+func validateCallerCode(ask Request) error {
 	switch {
 	case ask.Code == "" && ask.TTL == 0:
 		return nil
 	case ask.Code == "":
 		return fault.Invalid("ttl", "not_allowed",
 			"A ttl is for a code of the caller; ours live as long as their purpose says.")
-	case ask.Kind != Secret:
+	case ask.Kind != BackEnd:
 		return fault.Invalid("code", "not_allowed", "Only secret keys may bring a code of their own.")
-	case !callersCode.MatchString(ask.Code):
+	case !callerCodePattern.MatchString(ask.Code):
 		return fault.Invalid("code", "invalid", "A code has 4 to 12 characters, which are letters and digits of ASCII.")
 	case ask.Resend != "":
 		return fault.Invalid("code", "not_allowed",
@@ -41,8 +41,8 @@ func validateCode(ask Ask) error {
 	case ask.Session != "":
 		return fault.Invalid("session", "not_allowed",
 			"A caller's code is never sent again, so no session is needed for it.")
-	case ask.TTL != 0 && (ask.TTL < minTTL || ask.TTL > store.MaxCodeLife):
-		return ErrTTL
+	case ask.TTL != 0 && (ask.TTL < minCallerCodeTTL || ask.TTL > store.MaxCodeLife):
+		return ErrTTLOutOfRange
 	}
 	return nil
 }

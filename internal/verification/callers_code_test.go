@@ -12,7 +12,7 @@ import (
 const callersCode = "q7Kz93"
 
 func withCode(code string, ttl time.Duration) vtest.Option {
-	return func(a *verification.Ask) { a.Code, a.TTL = code, ttl }
+	return func(a *verification.Request) { a.Code, a.TTL = code, ttl }
 }
 
 // A caller's code goes out as it is, with the time that the caller named or none. Each request is a
@@ -40,18 +40,18 @@ func TestACallersCode(t *testing.T) {
 		r.WantLine("verifications of their own", "true true true", ours.View.ID != untimed.View.ID,
 			untimed.View.ID != timed.View.ID,
 			r.SendTo(vtest.Ana).View.ID == ours.View.ID)
-		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerChecks)
+		r.WantError(r.SendError(vtest.AskFor("", vtest.Resending(timed.View.ID))), verification.ErrCallerCode)
 		for range verification.MaxAttempts + 1 {
 			r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
-				verification.ErrCallerChecks)
+				verification.ErrCallerCode)
 		}
 		r.Want("the state", r.Get(timed.View.ID).State, "pending")
-		named, err := r.Svc.CheckNamed(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
+		named, err := r.Svc.CheckByRecipient(r.Context(), vtest.AskFor(vtest.Ana), r.LastCode())
 		r.NoError(err)
 		r.WantLine("checked without an ID", vtest.Line(ours.View.ID, true), named.ID, named.Valid)
 		r.Cancel(timed.View.ID)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, timed.View.ID, callersCode)),
-			verification.ErrCallerChecks)
+			verification.ErrCallerCode)
 	})
 }
 
@@ -93,7 +93,7 @@ func TestACallersCodeIsRepeatedByItsKey(t *testing.T) {
 		r.WantReplay(ask, first)
 		for _, other := range []vtest.Option{withCode("123457", time.Hour), withCode("123456", 2*time.Hour),
 			withCode("", 0)} {
-			r.WantError(r.SendError(vtest.AskFor(vtest.Ana, vtest.WithKey("k"), other)), verification.ErrOtherRequest)
+			r.WantError(r.SendError(vtest.AskFor(vtest.Ana, vtest.WithKey("k"), other)), verification.ErrKeyReused)
 		}
 		r.WantMails(1)
 	})

@@ -20,17 +20,17 @@ type CheckResult struct {
 	View
 	Valid bool
 	Proof string // when valid: a signed token that a back end can check offline
-	Known string // when valid, for a browser: the token for Ask.Known, to be kept for KnownFor
+	Known string // when valid, for a browser: the token for Request.Known, to be kept for KnownTokenLife
 }
 
-// checking is a check under way.
-type checking struct {
+// checkInProgress is one check, from the request to the comparison.
+type checkInProgress struct {
 	Caller
 	id    string
 	typed string // the code as it was typed, or pasted with the message around it
 	code  string // as it is compared; empty: not read yet
-	// counted for the client's networks, as long as the code is not known to be right; without
-	// Buckets: nothing was
+	// what was counted for the client's networks, which is refunded unless the code is wrong;
+	// without Buckets: nothing was counted
 	failed quota.Request
 }
 
@@ -38,16 +38,16 @@ type checking struct {
 // database counts the check and approves in one transaction, which is committed before any caller
 // learns the result. Of several right checks exactly one approves. Errors: *fault.InvalidError for
 // a text that has not the code's characters or length, which costs no attempt; fault.NotFound,
-// ErrCallerChecks, *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and
+// ErrCallerCode, *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and
 // fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
-	leave, err := s.enter(s.checks, ofChecks, c.class())
+	leave, err := s.enterAdmission(s.checks, checksAdmission, c.class())
 	if err != nil {
 		return CheckResult{}, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
-	k := &checking{Caller: c, id: id, typed: typed}
-	if err := s.takeNetworks(ctx, k); err != nil {
+	k := &checkInProgress{Caller: c, id: id, typed: typed}
+	if err := s.takeNetworkQuota(ctx, k); err != nil {
 		return CheckResult{}, err
 	}
 	// From here the check goes on, even if the client hangs up.
@@ -58,9 +58,9 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.teller().Told(checked.Event); {
-	// the limiter is asked as often as for a known one; the whole still takes less time
+	// asks the limiter as often as for a verification that exists; the answer still takes less time
 	case errors.Is(err, fault.NotFound):
-		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCode(c.App, recipient.Email))
+		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
 		return CheckResult{}, err
 	case err != nil:
 		return CheckResult{}, err
@@ -72,14 +72,14 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.countWrongCode(ctx, c.App, checked.Verification.Channel)
 		return s.checkResult(checked, "wrong", recipient.Hash{}), nil
 	}
-	return s.approved(c, checked), nil
+	return s.approvedResult(c, checked), nil
 }
 
 // judge returns the function by which the database learns whether a typed code is right. It fails
 // as Check does, and with fault.Unavailable if the code cannot be derived.
-func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store.NewEvent, error) {
+func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
-		if err := s.readTyped(k, v); err != nil || !counts {
+		if err := s.parseTypedCode(k, v); err != nil || !counts {
 			return false, tell, err
 		}
 		expected, err := s.rightCode(v)
@@ -93,24 +93,25 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 	}
 }
 
-// readTyped checks that the caller may read the verification and parses the typed code, unless it
-// has done so. Errors: fault.NotFound for another app's
-// verification, and for a browser if a back end opened it; ErrCallerChecks; *fault.InvalidError.
-func (s *Service) readTyped(k *checking, v store.Verification) (err error) {
+// parseTypedCode checks that the caller may read the verification and parses the typed code, unless
+// it has done so. Errors: fault.NotFound for another app's verification, and for a browser if a
+// back end opened it; ErrCallerCode; *fault.InvalidError.
+func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
 	}
 	if v.CallerChecks {
-		return ErrCallerChecks
+		return ErrCallerCode
 	}
 	if k.code == "" {
-		k.code, err = s.shape(v).Find(k.typed)
+		k.code, err = s.codeShape(v).Find(k.typed)
 	}
 	return err
 }
 
-// approved returns the result of a check that approved, or of Prove. The address is decrypted once.
-func (s *Service) approved(c Caller, checked store.CheckAnswer) CheckResult {
+// approvedResult returns the result of a check that approved, or of Prove. The address is decrypted
+// once.
+func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
 	if v.Method == store.MethodEVP {
 		outcome = "proven"
@@ -120,7 +121,7 @@ func (s *Service) approved(c Caller, checked store.CheckAnswer) CheckResult {
 	result := s.checkResult(checked, outcome, spelling)
 	result.Valid = true
 	if err == nil && c.Kind == Browser {
-		result.Known, err = s.Vault.SealKnown(v, spelling)
+		result.Known, err = s.Vault.SealKnownToken(v, spelling)
 	}
 	if err == nil && s.Prover != nil {
 		result.Proof, err = s.Prover.Sign(proof.Claims{ID: v.ID, App: v.App, Recipient: spelling.String(),
@@ -139,15 +140,15 @@ func (s *Service) checkResult(checked store.CheckAnswer, outcome string, address
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }
 
-// CheckNamed is Check for a back end that did not keep the ID. It checks the newest pending
+// CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
 // verification that was requested with a secret key for the recipient, purpose and session of ask;
 // never one of a browser or of another session. Errors: those of Check, and *fault.InvalidError for
 // ask; fault.NotFound also if no such verification is pending, or if the caller has no secret key.
-func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckResult, error) {
-	if ask.Kind != Secret {
+func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
+	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
 	}
-	a, err := s.parseAsk(ctx, ask)
+	a, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -161,26 +162,26 @@ func (s *Service) CheckNamed(ctx context.Context, ask Ask, typed string) (CheckR
 	return s.Check(ctx, a.Caller, v.ID, typed)
 }
 
-func (s *Service) testRecipient(v store.Verification) (testrecipient.Code, bool) {
+func (s *Service) testCodeOf(v store.Verification) (testrecipient.Code, bool) {
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
-// shape returns the shape of the right code for v: of the configured code for a test recipient,
+// codeShape returns the shape of the right code for v: of the configured code for a test recipient,
 // else of the derived one. Zero for a caller's code.
-func (s *Service) shape(v store.Verification) code.Shape {
+func (s *Service) codeShape(v store.Verification) code.Shape {
 	if v.CallerChecks {
 		return code.Shape{}
 	}
-	if t, ok := s.testRecipient(v); ok {
+	if t, ok := s.testCodeOf(v); ok {
 		return code.ShapeOf(t.Code)
 	}
-	return keys.Shape(v)
+	return keys.ShapeOf(v)
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived
 // one.
 func (s *Service) rightCode(v store.Verification) (string, error) {
-	if t, ok := s.testRecipient(v); ok {
+	if t, ok := s.testCodeOf(v); ok {
 		return t.Code, nil
 	}
 	return s.Vault.DeriveCode(v)

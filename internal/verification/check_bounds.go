@@ -18,23 +18,24 @@ import (
 // limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged
 // and new codes of browsers are longer.
 
-// takeNetworks counts a check as failed for the client's networks, before the comparison, and sets
-// k.failed, for a refund. It counts nothing for a caller without an address, and for a check that
-// will not be counted. Errors: those of read, *TooManyChecksError, fault.Unavailable.
-func (s *Service) takeNetworks(ctx context.Context, k *checking) error {
+// takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
+// sets k.failed, for a refund. It counts nothing for a caller without an address, and for a check
+// that will not be counted. Errors: those of parseTypedCode, *TooManyChecksError,
+// fault.Unavailable.
+func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) error {
 	if !k.IP.IsValid() {
 		return nil
 	}
 	v, _, now, err := s.Store.Verification(ctx, k.id)
 	if err == nil {
-		err = s.readTyped(k, v)
+		err = s.parseTypedCode(k, v)
 	}
 	if errors.Is(err, fault.NotFound) {
 		v = store.Verification{Channel: recipient.Email}
 	}
 	checks := s.Policy.Get().Checks
 	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
-		Buckets: buckets.Checks(k.App, k.IP, v.Channel)}
+		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
 	switch {
 	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
 		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
@@ -64,15 +65,15 @@ func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.De
 	return d, err
 }
 
-// wrongCode returns the request that counts a wrong code for an app, without an ID.
-func (s *Service) wrongCode(app string, ch recipient.Channel) quota.Request {
-	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppChecks(app, ch)},
+// wrongCodeRequest returns the request that counts a wrong code for an app, without an ID.
+func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Request {
+	return quota.Request{Buckets: map[quota.Scope]string{quota.App: buckets.AppFailedChecks(app, ch)},
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 
 // countWrongCode counts a wrong code for its app, and an alarm if that has too many.
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
-	r := s.wrongCode(app, ch)
+	r := s.wrongCodeRequest(app, ch)
 	switch d, err := s.takeWithNewID(ctx, &r); {
 	case err != nil: // the check is counted in the database, and its result is known
 		s.Logger.Error("could not count wrong code for app", "error", err, runbook.Redis.See())
@@ -92,7 +93,7 @@ func (s *Service) lockoutError(c Caller, checked store.CheckAnswer) error {
 		VerificationID: v.ID,
 		Status:         store.Refused,
 	}
-	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}},
+	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: LockoutRuleName, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
 	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }

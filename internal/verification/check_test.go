@@ -150,7 +150,7 @@ func TestAHangUpStopsNoCheck(t *testing.T) {
 	})
 }
 
-var anaByName = verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
+var anaByName = verification.Request{Caller: vtest.BackEnd, Channel: "email", To: vtest.Ana}
 
 // letters is a rig whose default purpose has codes of eight unambiguous letters.
 func letters(s *vtest.Settings) {
@@ -166,7 +166,7 @@ func TestLettersAreSentAndChecked(t *testing.T) {
 		r.WantLine("the views' codes", "{unambiguous 8} {unambiguous 8}", a.View.Code, r.Get(a.View.ID).Code)
 		for _, slip := range []string{"", "12345678", sent[:7] + "A", "!" + sent[1:]} {
 			r.WantInvalid(vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, a.View.ID, slip)), "code", "")
-			r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)), "code", "")
+			r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)), "code", "")
 		}
 		r.WantChecked("wrong letters", r.Check(a.View.ID, r.WrongCode(sent)), "pending false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts-1)
@@ -236,7 +236,7 @@ func TestAWrongLengthCostsNoTry(t *testing.T) {
 				} {
 					for _, err := range []error{
 						vtest.Err(r.Svc.Check(r.Context(), vtest.BackEnd, id, slip)),
-						vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, slip)),
+						vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, slip)),
 					} {
 						r.WantInvalid(err, "code", reason)
 						bad, _ := errors.AsType[*fault.InvalidError](err)
@@ -293,7 +293,7 @@ func TestAnUnknownIDIsTheSameWhateverIsTyped(t *testing.T) {
 				got, err := r.Svc.Check(r.Context(), vtest.BackEnd, id, typed)
 				r.WantLine(typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
 			}
-			got, err := r.Svc.CheckNamed(r.Context(), anaByName, typed)
+			got, err := r.Svc.CheckByRecipient(r.Context(), anaByName, typed)
 			r.WantLine("by name "+typed, vtest.Line(verification.CheckResult{}, fault.NotFound), got, err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestCancelEndsACode(t *testing.T) {
 		r.WantChecked("the right code", r.Check(a.View.ID, code), "canceled false")
 		r.Want("tries left", r.Get(a.View.ID).AttemptsRemaining, verification.MaxAttempts)
 		r.Sleep(time.Minute)
-		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: a.View.ID})
+		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: a.View.ID})
 		r.Check(again.View.ID, r.LastCode())
 		r.Want("canceled after it was approved", r.Cancel(again.View.ID).State, "approved")
 		r.FailStore(sqlitetest.Down, "Cancel")
@@ -322,12 +322,12 @@ func TestCancelEndsACode(t *testing.T) {
 
 func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
-		named := func(n verification.Ask, code string) (verification.CheckResult, error) {
+		named := func(n verification.Request, code string) (verification.CheckResult, error) {
 			n.Caller, n.Channel, n.To = vtest.BackEnd, "email", vtest.Ana
-			return r.Svc.CheckNamed(r.Context(), n, code)
+			return r.Svc.CheckByRecipient(r.Context(), n, code)
 		}
 		want := func(what, code, want string) {
-			c, err := named(verification.Ask{Session: "s-1"}, code)
+			c, err := named(verification.Request{Session: "s-1"}, code)
 			r.NoError(err)
 			r.WantChecked(what, c, want)
 		}
@@ -335,13 +335,13 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 		code := r.Code(0)
 		r.Sleep(time.Minute)
 		b := r.Send(byBrowser(vtest.Ana)).View.ID
-		for _, n := range []verification.Ask{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
+		for _, n := range []verification.Request{{}, {Session: "s-2"}, {Session: "s-1", Purpose: "login"}} {
 			r.WantError(vtest.Err(named(n, code)), fault.NotFound)
 		}
 		want("a wrong code", r.WrongCode(code), "pending false")
 		r.WantLine("tries left", "4 5", r.Get(a).AttemptsRemaining, r.Get(b).AttemptsRemaining)
 		want("the right code", code, "approved true")
-		r.WantError(vtest.Err(named(verification.Ask{Session: "s-1"}, code)), fault.NotFound)
+		r.WantError(vtest.Err(named(verification.Request{Session: "s-1"}, code)), fault.NotFound)
 		r.WantLine("of the browser's own and this", "approved pending", r.Get(a).State, r.Get(b).State)
 	})
 }
@@ -349,16 +349,16 @@ func TestCheckNamedMeansTheHoldersNewest(t *testing.T) {
 func TestCheckNamedRefuses(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
-		check := func(change func(*verification.Ask)) error {
+		check := func(change func(*verification.Request)) error {
 			ask := anaByName
 			change(&ask)
-			return vtest.Err(r.Svc.CheckNamed(r.Context(), ask, "123456"))
+			return vtest.Err(r.Svc.CheckByRecipient(r.Context(), ask, "123456"))
 		}
-		r.WantError(check(func(a *verification.Ask) { a.Caller = vtest.Browser }), fault.NotFound)
-		r.WantError(check(func(a *verification.Ask) { a.App = "elsewhere" }), fault.NotFound)
-		r.WantInvalid(check(func(a *verification.Ask) { a.Channel = "" }), "channel", "")
-		r.WantInvalid(check(func(a *verification.Ask) { a.To = "" }), "to", "")
-		r.WantInvalid(check(func(a *verification.Ask) { a.Purpose = "none" }), "purpose", "")
-		r.WantInvalid(vtest.Err(r.Svc.CheckNamed(r.Context(), anaByName, "12345x")), "code", "")
+		r.WantError(check(func(a *verification.Request) { a.Caller = vtest.Browser }), fault.NotFound)
+		r.WantError(check(func(a *verification.Request) { a.App = "elsewhere" }), fault.NotFound)
+		r.WantInvalid(check(func(a *verification.Request) { a.Channel = "" }), "channel", "")
+		r.WantInvalid(check(func(a *verification.Request) { a.To = "" }), "to", "")
+		r.WantInvalid(check(func(a *verification.Request) { a.Purpose = "none" }), "purpose", "")
+		r.WantInvalid(vtest.Err(r.Svc.CheckByRecipient(r.Context(), anaByName, "12345x")), "code", "")
 	})
 }

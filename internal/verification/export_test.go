@@ -3,7 +3,7 @@ package verification
 import "sendcode/internal/admission"
 
 // Exported for the tests of the use cases.
-const LockoutRemembered = lockoutRemembered
+const LockoutRemembered = lockoutFreshFor
 
 // ClaimLease is how long a claimed key stays claimed.
 var ClaimLease = claimLease()

@@ -27,10 +27,10 @@ var wide = vtest.WithRules(quota.Rule{Name: "wide", Scope: quota.Recipient, Limi
 // that callers of one kind asked for, 20 wrong ones are compared in a day, however they are asked
 // for.
 func TestGuessesOfOneRecipientADay(t *testing.T) {
-	vtest.EachInBubble(t, map[string]func(n int) verification.Ask{
-		"browsers":    func(int) verification.Ask { return byBrowser(vtest.Ana) },
-		"secret keys": func(n int) verification.Ask { return vtest.AskFor(vtest.Ana, vtest.InSession(fmt.Sprint(n))) },
-	}, vtest.MinuteTick(wide), func(r *vtest.Rig, asks func(n int) verification.Ask) {
+	vtest.EachInBubble(t, map[string]func(n int) verification.Request{
+		"browsers":    func(int) verification.Request { return byBrowser(vtest.Ana) },
+		"secret keys": func(n int) verification.Request { return vtest.AskFor(vtest.Ana, vtest.InSession(fmt.Sprint(n))) },
+	}, vtest.MinuteTick(wide), func(r *vtest.Rig, asks func(n int) verification.Request) {
 		guess := func() (compared int) {
 			for n := range 12 {
 				ask := asks(n)
@@ -70,7 +70,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 		s.Purposes["default"] = p
 	}
 	vtest.InBubbleWith(t, vtest.MinuteTick(confirm), func(r *vtest.Rig) {
-		life := func(ask verification.Ask) time.Duration {
+		life := func(ask verification.Request) time.Duration {
 			v := r.Send(ask).View
 			return v.ExpiresAt.Sub(v.CreatedAt)
 		}
@@ -101,7 +101,7 @@ func TestFailuresOfANetwork(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(wide), func(r *vtest.Rig) {
 		var sent []string // verifications, each with a try left
 		fail := func(ip string, n int) (compared int, wait time.Duration) {
-			c := verification.Caller{App: "shop", Kind: verification.Secret}
+			c := verification.Caller{App: "shop", Kind: verification.BackEnd}
 			if ip != "" {
 				c = from(ip)
 			}
@@ -156,8 +156,8 @@ func TestWhatIsNoFailure(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		used := func() int {
 			checks := r.Svc.Terms().Checks
-			in := buckets.Checks("shop", vtest.BackEnd.IP, "email")
-			in[quota.App] = buckets.AppChecks("shop", "email")
+			in := buckets.NetworkFailedChecks("shop", vtest.BackEnd.IP, "email")
+			in[quota.App] = buckets.AppFailedChecks("shop", "email")
 			d, err := r.Limiter.Peek(r.Context(), quota.Request{
 				Rules: []quota.Rule{checks.Network, checks.WideNetwork, checks.App}, Buckets: in,
 			})

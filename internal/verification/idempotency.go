@@ -42,8 +42,8 @@ type claim struct {
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
-// not end if the client hangs up. Errors: ErrBusy, ErrOtherRequest, fault.Unavailable.
-func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
+// not end if the client hangs up. Errors: ErrBusy, ErrKeyReused, fault.Unavailable.
+func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) {
 	id, err := s.newID()
 	if err != nil || a.Key == "" {
 		return claim{send: id}, err
@@ -63,7 +63,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	case store.ClaimBusy:
 		return c, ErrBusy
 	case store.ClaimMismatched:
-		return c, ErrOtherRequest
+		return c, ErrKeyReused
 	case store.ClaimDone:
 		c.done = &got
 	default:
@@ -91,7 +91,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 // replay repeats the answer of the first request with the key, but with the present states of the
 // rules. If a.Wait is set, it has the present states of the send and the verification too, else
 // those at admission. Error: fault.Unavailable.
-func (s *Service) replay(ctx context.Context, a parsedAsk, done store.ClaimAnswer) (Answer, error) {
+func (s *Service) replay(ctx context.Context, a parsedRequest, done store.ClaimAnswer) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err
@@ -120,9 +120,9 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 // idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so
 // that those never share a key. If a browser's key can be guessed, its network is hashed too: else
 // a guess from another network would get the answer, and the verification with it.
-func (s *Service) idempotencyKeyHash(a parsedAsk) [32]byte {
+func (s *Service) idempotencyKeyHash(a parsedRequest) [32]byte {
 	switch {
-	case a.Kind == Secret:
+	case a.Kind == BackEnd:
 		return s.Vault.KeyedHash("idempotency key", a.App, "secret", a.Key)
 	case isRandomKey(a.Key):
 		return s.Vault.KeyedHash("idempotency key", a.App, "browser", a.Key)
@@ -132,7 +132,7 @@ func (s *Service) idempotencyKeyHash(a parsedAsk) [32]byte {
 
 // fingerprint hashes the content of a request, to tell a repetition from another request with the
 // same key. It ignores the client's address, which may change at a retry; see idempotencyKeyHash.
-func (s *Service) fingerprint(a parsedAsk) [32]byte {
+func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	parts := []string{string(a.to.Channel()), a.to.Address(), a.subject.Purpose.Name, cmp.Or(a.Locale, a.Languages),
 		a.Reference,
 		a.Session, a.Resend}

@@ -40,17 +40,17 @@ func TestSameKeyIsOneSend(t *testing.T) {
 func TestKeyOfAnotherRequest(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.Send(keyed)
-		for _, change := range []func(*verification.Ask){
-			func(a *verification.Ask) { a.To = "bob@example.com" },
-			func(a *verification.Ask) { a.Purpose = "login" },
-			func(a *verification.Ask) { a.Locale = "zh-CN" },
-			func(a *verification.Ask) { a.Reference = "order 7" },
-			func(a *verification.Ask) { a.Session = "s" },
-			func(a *verification.Ask) { a.Resend = first.View.ID },
+		for _, change := range []func(*verification.Request){
+			func(a *verification.Request) { a.To = "bob@example.com" },
+			func(a *verification.Request) { a.Purpose = "login" },
+			func(a *verification.Request) { a.Locale = "zh-CN" },
+			func(a *verification.Request) { a.Reference = "order 7" },
+			func(a *verification.Request) { a.Session = "s" },
+			func(a *verification.Request) { a.Resend = first.View.ID },
 		} {
 			a := keyed
 			change(&a)
-			r.WantError(r.SendError(a), verification.ErrOtherRequest)
+			r.WantError(r.SendError(a), verification.ErrKeyReused)
 		}
 		for _, other := range []vtest.Option{vtest.By(vtest.Browser), vtest.InApp("bank")} {
 			r.Want("replayed", r.SendTo("bob@example.com", vtest.WithKey("k"), other).Replayed, false)
@@ -209,7 +209,7 @@ func TestTheLimiterIsToldThatAnIDMayComeTwice(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		heard := &hearing{Limiter: r.Limiter}
 		r.Svc.Limiter.Set(heard)
-		for _, ask := range []verification.Ask{keyed, vtest.AskFor(vtest.Ana)} {
+		for _, ask := range []verification.Request{keyed, vtest.AskFor(vtest.Ana)} {
 			r.NoError(r.SendError(ask))
 			r.Want("repeated", heard.last.Repeated, ask.Key != "")
 		}

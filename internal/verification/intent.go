@@ -13,18 +13,19 @@ import (
 // A resend of a code with less life left than min(120 s, life/5) opens a new verification instead,
 // since the code would expire soon after it arrives.
 const (
-	maxMinLife   = 120 * time.Second
-	minLifeShare = 5
+	maxMinResendLife   = 120 * time.Second
+	minResendLifeShare = 5
 )
 
-// intent builds the argument of Store.Begin: the row to write, the verification to join or to open,
-// and the rules to decide. It makes random values, and encrypts the recipient and a caller's code.
-func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
+// newIntent builds the argument of Store.Begin: the row to write, the verification to join or to
+// open, and the rules to decide. It makes random values, and encrypts the recipient and a caller's
+// code.
+func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, error) {
 	fresh, err := s.newVerification(r, store.NewVerificationID(s.Now()))
 	if err != nil {
 		return store.Intent{}, err
 	}
-	row := r.row()
+	row := r.sendRow()
 	row.ID, row.TakenAt, row.Clock, row.VerificationID = r.send, d.At, d.Clock, ""
 	row.Observed = d.Observed()
 	in := store.Intent{
@@ -40,7 +41,7 @@ func (s *Service) intent(r *sending, d quota.Decision) (store.Intent, error) {
 }
 
 // newVerification builds the verification that Begin opens if there is none to join.
-func (s *Service) newVerification(r *sending, id string) (store.Verification, error) {
+func (s *Service) newVerification(r *sendInProgress, id string) (store.Verification, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
 	sealed, keyID, err := s.Vault.Seal(r.to, id)
@@ -63,4 +64,6 @@ func (s *Service) newVerification(r *sending, id string) (store.Verification, er
 }
 
 // MinResendLife returns how much of its life a code must have left for a resend to send it again.
-func MinResendLife(life time.Duration) time.Duration { return min(maxMinLife, life/minLifeShare) }
+func MinResendLife(life time.Duration) time.Duration {
+	return min(maxMinResendLife, life/minResendLifeShare)
+}

@@ -29,8 +29,8 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 	}{
 		{time.Hour, 0, time.Hour, false},
 		{time.Hour, time.Second, time.Hour - time.Second, false},
-		{time.Hour, lockoutRemembered - 1, time.Hour - lockoutRemembered + 1, false},
-		{time.Hour, lockoutRemembered, time.Hour - lockoutRemembered, true},
+		{time.Hour, lockoutFreshFor - 1, time.Hour - lockoutFreshFor + 1, false},
+		{time.Hour, lockoutFreshFor, time.Hour - lockoutFreshFor, true},
 		{time.Second, time.Second - 1, 1, false},
 		{time.Second, time.Second, 0, false},
 	} {
@@ -47,7 +47,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		other, _ := l.find(lockoutNumber(1, store.SecretKey), seenAt)
 		servertest.Same(t, "another class is locked out for", other, 0)
 	}
-	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutRemembered,
+	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor,
 		5*time.Second)
 }
 
@@ -59,7 +59,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parsedAsk{Ask: Ask{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
+	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
 		joins: joinedVerification{class: store.UnknownBrowser}}
 	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
 	cached := func() time.Duration {
@@ -77,11 +77,11 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 // There is room for so many, and what is no longer of use makes room.
 func TestKnownLockoutsAreBounded(t *testing.T) {
 	var l lockouts
-	for n := range maxLockouts + 1 {
+	for n := range maxCachedLockouts + 1 {
 		l.remember(lockoutNumber(n, store.UnknownBrowser), time.Hour, seenAt)
 	}
-	servertest.Same(t, "known", len(l.known), maxLockouts)
-	l.remember(lockoutNumber(maxLockouts, store.UnknownBrowser), time.Hour, seenAt.Add(lockoutRemembered))
+	servertest.Same(t, "known", len(l.known), maxCachedLockouts)
+	l.remember(lockoutNumber(maxCachedLockouts, store.UnknownBrowser), time.Hour, seenAt.Add(lockoutFreshFor))
 	servertest.Same(t, "known five seconds later", len(l.known), 1)
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func presenting(tokens ...string) vtest.Option {
-	return func(a *verification.Ask) { a.Known = tokens }
+	return func(a *verification.Request) { a.Known = tokens }
 }
 
 // knownBrowser enters Ana's code in a browser and returns the browser's token.
@@ -35,7 +35,7 @@ func TestKnownBrowsers(t *testing.T) {
 		vtest.WithRules(quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 1000, Window: time.Hour}))
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { roomy(s); s.Tick, s.Lease = 24*time.Hour, 24*time.Hour }, func(r *vtest.Rig) {
 		token := knownBrowser(r)
-		limit := func(s *vtest.Service, ask verification.Ask) int {
+		limit := func(s *vtest.Service, ask verification.Request) int {
 			t.Helper()
 			a, err := s.Send(r.Context(), ask)
 			r.NoError(err)
@@ -55,7 +55,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.Want("reads", reads, 1)
 		elsewhere := byBrowser(vtest.Ana, presenting(token))
 		elsewhere.App = "other"
-		for what, ask := range map[string]verification.Ask{
+		for what, ask := range map[string]verification.Request{
 			"no token":        byBrowser(vtest.Ana),
 			"no text of ours": byBrowser(vtest.Ana, presenting("", "%", "AQ")),
 			"forged":          byBrowser(vtest.Ana, presenting(base64.RawURLEncoding.EncodeToString(forged))),
@@ -66,12 +66,12 @@ func TestKnownBrowsers(t *testing.T) {
 		}
 		r.Want("reads", reads, 1)
 		id := r.Send(byBrowser(vtest.Ana, presenting(token))).View.ID
-		r.Want("a resend of its own", limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: id}), 1000)
+		r.Want("a resend of its own", limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: id}), 1000)
 		strangers := r.Send(byBrowser("cleo@example.com")).View.ID
 		r.Want("a stranger's resend of its own",
-			limit(r.Svc, verification.Ask{Caller: vtest.Browser, Resend: strangers}), 100)
+			limit(r.Svc, verification.Request{Caller: vtest.Browser, Resend: strangers}), 100)
 		r.Cancel(strangers)
-		a := r.Send(verification.Ask{Caller: vtest.Browser, Resend: strangers})
+		a := r.Send(verification.Request{Caller: vtest.Browser, Resend: strangers})
 		next, _, _, err := r.Store.Verification(r.Context(), a.View.ID)
 		r.WantLine("the code that a stranger is sent once that has ended: another one, limit, class",
 			vtest.Line(true, 100, store.UnknownBrowser, "<nil>"), a.View.ID != strangers, a.Quota.Rules[0].Limit,
@@ -97,7 +97,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.WantInvalid(r.SendError(byBrowser(vtest.Ana, presenting("", "", "", "", "", ""))), "known", "too_many")
 		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, presenting(token))), "known", "not_allowed")
 
-		r.Sleep(verification.KnownFor - time.Second)
+		r.Sleep(verification.KnownTokenLife - time.Second)
 		r.Want("a second before its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 1000)
 		r.Sleep(time.Second)
 		r.Want("at its end", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)

@@ -12,11 +12,11 @@ import (
 	"sendcode/quota"
 )
 
-// ChecksRule is the rule's name in records of refusals by a lockout: too many wrong codes were
+// LockoutRuleName is the rule's name in records of refusals by a lockout: too many wrong codes were
 // entered for the recipient, for codes that the same class of callers requested.
-const ChecksRule = "checks"
+const LockoutRuleName = "checks"
 
-var lockoutRule = quota.Rule{Name: ChecksRule, Scope: quota.Recipient, Limit: gate.FailureLimit,
+var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailureLimit,
 	Window: gate.FailureWindow}
 
 // lockoutKey identifies a lockout: of a recipient, for codes that one class of callers requested.
@@ -33,37 +33,37 @@ type lockoutKey struct {
 // is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
-	known map[lockoutKey]knownLockout
+	known map[lockoutKey]lockoutEntry
 }
 
-type knownLockout struct{ ends, reported time.Time }
+type lockoutEntry struct{ ends, reported time.Time }
 
 // The time is short, so that an administrator's reset soon takes effect on other replicas.
 const (
-	lockoutRemembered = 5 * time.Second
-	maxLockouts       = 10_000
+	lockoutFreshFor   = 5 * time.Second
+	maxCachedLockouts = 10_000
 )
 
 func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.known) >= maxLockouts {
+	if len(l.known) >= maxCachedLockouts {
 		maps.DeleteFunc(l.known, func(
-			_ lockoutKey, k knownLockout) bool {
-			return now.Sub(k.reported) >= lockoutRemembered
+			_ lockoutKey, k lockoutEntry) bool {
+			return now.Sub(k.reported) >= lockoutFreshFor
 		})
 	}
 	if l.known == nil {
-		l.known = map[lockoutKey]knownLockout{}
+		l.known = map[lockoutKey]lockoutEntry{}
 	}
-	if len(l.known) < maxLockouts {
-		l.known[key] = knownLockout{now.Add(wait), now}
+	if len(l.known) < maxCachedLockouts {
+		l.known[key] = lockoutEntry{now.Add(wait), now}
 	}
 }
 
 // find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
-// says that it was reported too long ago, and that the caller reads it again; others believe it
-// meanwhile.
+// says that it was reported too long ago, and that the caller reads it again; until then other
+// requests use the cached one.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,8 +72,8 @@ func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old 
 		delete(l.known, key)
 		return 0, false
 	}
-	if old = now.Sub(k.reported) >= lockoutRemembered; old {
-		l.known[key] = knownLockout{k.ends, now}
+	if old = now.Sub(k.reported) >= lockoutFreshFor; old {
+		l.known[key] = lockoutEntry{k.ends, now}
 	}
 	return k.ends.Sub(now), old
 }
@@ -84,7 +84,7 @@ func (l *lockouts) forget(key lockoutKey) {
 	delete(l.known, key)
 }
 
-func (a parsedAsk) lockoutKey(class store.Class) lockoutKey {
+func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
 	return lockoutKey{a.App, a.to.Channel(), a.subject.Recipient, class}
 }
 
@@ -92,7 +92,7 @@ func (a parsedAsk) lockoutKey(class store.Class) lockoutKey {
 // is none. It also returns 0 for a caller's code, which is not checked here, and if a resend names
 // a verification of another class: only the database knows whether that code or a new one will be
 // sent. Errors: those of the database, where the lockout has to be read again.
-func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration, error) {
+func (s *Service) cachedLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
 	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil
 	}
@@ -116,8 +116,8 @@ func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration
 
 // refusedByLockout records a send that is refused by a lockout, and returns the
 // *TooManyChecksError.
-func (s *Service) refusedByLockout(a parsedAsk, wait time.Duration) error {
-	s.recordRefusal(a, "refused", ChecksRule, quota.Recipient, wait)
+func (s *Service) refusedByLockout(a parsedRequest, wait time.Duration) error {
+	s.recordRefusal(a, "refused", LockoutRuleName, quota.Recipient, wait)
 	refused := tooManyChecks(a.Caller, lockoutRule, wait, s.Now())
 	refused.Send = true
 	return refused

@@ -21,7 +21,7 @@ var reserved = vtest.WithReserve(map[string]int{"hour": 2, "day": 4}, vtest.With
 	quota.Rule{Name: "day", Scope: quota.Recipient, Limit: 10, Window: 24 * time.Hour},
 ))
 
-func byBrowser(to string, options ...vtest.Option) verification.Ask {
+func byBrowser(to string, options ...vtest.Option) verification.Request {
 	return vtest.AskFor(to, append(options, vtest.By(vtest.Browser))...)
 }
 
@@ -53,7 +53,7 @@ func TestABrowserLocksOutNoBackEnd(t *testing.T) {
 		r.Sleep(2 * time.Minute) // the outbox writes them
 		rows := 0
 		for _, s := range r.Rows() {
-			if s.BlockedBy == verification.ChecksRule {
+			if s.BlockedBy == verification.LockoutRuleName {
 				rows += s.Count
 			}
 		}
@@ -100,7 +100,7 @@ func from(ip string) verification.Caller {
 func TestAnAppUnderAttack(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.MinuteTick(boundedApp(500)), func(r *vtest.Rig) {
 		honest := from("203.0.113.7")
-		approve := func(what string, ask verification.Ask, length int) {
+		approve := func(what string, ask verification.Request, length int) {
 			t.Helper()
 			id := r.Send(ask).View.ID
 			code := r.LastCode()
@@ -227,7 +227,7 @@ func TestABackEndForStrangers(t *testing.T) {
 		r.WantLockedOut(vtest.AskFor(vtest.Ana, vtest.By(stranger)))
 		r.WantLine("the back end's own", own+" 2", r.SendTo(vtest.Ana).View.ID, r.Get(own).Send.Number)
 		r.WantApproved(own, r.LastCode())
-		r.WantInvalid(r.SendError(verification.Ask{Caller: stranger, Resend: own}), "trust", "mismatch")
+		r.WantInvalid(r.SendError(verification.Request{Caller: stranger, Resend: own}), "trust", "mismatch")
 		r.WantInvalid(r.SendError(vtest.AskFor(vtest.Ana, vtest.By(stranger), vtest.InSession("s"))), "session",
 			"not_allowed")
 	})

@@ -9,17 +9,18 @@ import (
 
 // The names of both admissions in metrics and log lines.
 const (
-	ofSends  = "sends"
-	ofChecks = "checks"
+	sendsAdmission  = "sends"
+	checksAdmission = "checks"
 )
 
-// Admissions returns how full both admissions are, by name: sends and checks.
-func (s *Service) Admissions() map[string]admission.State {
-	return map[string]admission.State{ofSends: s.sends.State(), ofChecks: s.checks.State()}
+// AdmissionStates returns how full both admissions are, by name: sends and checks.
+func (s *Service) AdmissionStates() map[string]admission.State {
+	return map[string]admission.State{sendsAdmission: s.sends.State(), checksAdmission: s.checks.State()}
 }
 
-// enter admits a request of a class, or returns what countOverload has counted.
-func (s *Service) enter(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
+// enterAdmission admits a request of a class. Error: *admission.OverloadedError, which it has
+// counted.
+func (s *Service) enterAdmission(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.Enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
 }
@@ -37,19 +38,19 @@ func (s *Service) countOverload(what string, err error) error {
 // now; nil: it would not. It is for callers that have not read the request yet: to read one costs
 // more than to refuse it.
 func (s *Service) SendsOverloaded() error {
-	return s.countOverload(ofSends, s.sends.Check(admission.Unread))
+	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassUnread))
 }
 
-// ChecksOverloaded is SendsOverloaded for Check and CheckNamed.
+// ChecksOverloaded is SendsOverloaded for Check and CheckByRecipient.
 func (s *Service) ChecksOverloaded() error {
-	return s.countOverload(ofChecks, s.checks.Check(admission.Unread))
+	return s.countOverload(checksAdmission, s.checks.RefuseIfFull(admission.ClassUnread))
 }
 
-// refuseUnparsed returns the *admission.OverloadedError with which Send would refuse a request of
-// its class. nil also if the class is not known yet, since a browser may be a known one.
-func (s *Service) refuseUnparsed(ask Ask) error {
+// refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
+// of its class. nil also if the class is not known yet, since a browser may be a known one.
+func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil
 	}
-	return s.countOverload(ofSends, s.sends.Check(admission.ClassOf(ask.Caller.class().IsStranger())))
+	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassOf(ask.Caller.class().IsStranger())))
 }

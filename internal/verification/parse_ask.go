@@ -18,10 +18,10 @@ import (
 	"sendcode/quota"
 )
 
-// parsedAsk is an Ask that was read: for which recipient it is, and under which rules. Nothing
-// changes it afterwards.
-type parsedAsk struct {
-	Ask                            // with what a resend leaves out
+// parsedRequest is a Request that was read: for which recipient it is, and under which rules.
+// Nothing changes it afterwards.
+type parsedRequest struct {
+	Request                        // with what a resend leaves out
 	request string                 // ID of the HTTP request; empty: none
 	locale  string                 // canonical
 	joins   joinedVerification     // zero: not a resend
@@ -40,11 +40,11 @@ type joinedVerification struct {
 	state State
 }
 
-// parseAsk reads a request in three steps: what it says, the hashes of its recipient, and the rules
-// of its purpose. A request to a recipient that is not served is recorded as a refusal. Errors:
-// *fault.InvalidError, fault.NotFound, fault.Unavailable.
-func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
-	a, err := s.parse(ctx, ask)
+// parseRequest reads a request in three steps: what it says, the hashes of its recipient, and the
+// rules of its purpose. A request to a recipient that is not served is recorded as a refusal.
+// Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
+func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
+	a, err := s.parseFields(ctx, ask)
 	if err != nil {
 		return a, err
 	}
@@ -55,9 +55,9 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
 	if err != nil {
 		return a, err
 	}
-	a.subject = s.subject(set, a.Caller, s.classOf(ctx, a), p, a.to, hashes)
+	a.subject = s.subjectWithRules(set, a.Caller, s.classOf(ctx, a), p, a.to, hashes)
 	a.buckets, a.holder = a.subject.Buckets(), a.newHolder()
-	if a.Kind == Secret {
+	if a.Kind == BackEnd {
 		a.Site = set.Apps[a.App].Site
 	}
 	if refusal := set.ValidateRecipient(a.to); refusal != nil {
@@ -68,10 +68,10 @@ func (s *Service) parseAsk(ctx context.Context, ask Ask) (parsedAsk, error) {
 	return a, nil
 }
 
-// parse reads what a request says. For a resend it reads the verification. Errors:
+// parseFields reads what a request says. For a resend it reads the verification. Errors:
 // *fault.InvalidError, fault.NotFound, fault.Unavailable.
-func (s *Service) parse(ctx context.Context, ask Ask) (parsedAsk, error) {
-	a := parsedAsk{Ask: ask, request: requestid.From(ctx)}
+func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, error) {
+	a := parsedRequest{Request: ask, request: requestid.FromContext(ctx)}
 	if err := validateOptions(ask); err != nil {
 		return a, err
 	}
@@ -96,8 +96,8 @@ func (s *Service) parse(ctx context.Context, ask Ask) (parsedAsk, error) {
 
 // fillFromVerification fills in what a resend leaves out from the verification that it names. If
 // To, Channel or Purpose are given, they must match it; Reference and Languages may differ. Errors:
-// *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerChecks, fault.Unavailable.
-func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error {
+// *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerCode, fault.Unavailable.
+func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) error {
 	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error 
 		return fault.NotFound
 	}
 	if v.CallerChecks {
-		return ErrCallerChecks
+		return ErrCallerCode
 	}
 	to, err := s.Vault.Recipient(v.Verification)
 	if err != nil { // the key is no longer in the ring
@@ -139,7 +139,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedAsk) error 
 
 // preferredLocale returns the tag of the Accept-Language list that best fits the templates of the
 // app and channel.
-func (s *Service) preferredLocale(a parsedAsk) string {
+func (s *Service) preferredLocale(a parsedRequest) string {
 	if a.to.Channel() == recipient.SMS {
 		return s.Texts.PreferredLocale(a.App, a.Languages)
 	}
@@ -148,26 +148,27 @@ func (s *Service) preferredLocale(a parsedAsk) string {
 
 // classOf returns the class of a request: of a browser, known if it presents a token for the
 // address, or names a verification of a known one.
-func (s *Service) classOf(ctx context.Context, a parsedAsk) store.Class {
-	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnown(ctx, a)) {
+func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
+	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
 		return store.KnownBrowser
 	}
 	return a.Caller.class()
 }
 
-// MaxKnown is how many tokens a browser keeps and presents. KnownFor is how long after the approval
-// a token is good.
+// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long after
+// the approval a token is good.
 const (
-	MaxKnown = 5
-	KnownFor = 90 * 24 * time.Hour
+	MaxKnownTokens = 5
+	KnownTokenLife = 90 * 24 * time.Hour
 )
 
-// isKnown reports whether a browser presents a token of this app and address whose verification was
-// approved, at most KnownFor ago, and still has its address. It reads at most one verification, and
-// none without a token that fits; if the database does not answer, it returns false.
-func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
+// isKnownBrowser reports whether a browser presents a token of this app and address whose
+// verification was approved, at most KnownTokenLife ago, and still has its address. It reads at
+// most one verification, and none without a token that fits; if the database does not answer, it
+// returns false.
+func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 	for _, token := range a.Known {
-		id, err := s.Vault.OpenKnown(token, a.App, a.to.Channel(), a.address)
+		id, err := s.Vault.OpenKnownToken(token, a.App, a.to.Channel(), a.address)
 		if err != nil {
 			continue
 		}
@@ -176,7 +177,7 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 		codes, now, err := s.Store.VerificationsByID(ctx, []string{id})
 		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
 			codes[0].Channel != a.to.Channel() ||
-			now.Sub(codes[0].ApprovedAt) >= KnownFor { // or never approved
+			now.Sub(codes[0].ApprovedAt) >= KnownTokenLife { // or never approved
 			return false
 		}
 		address, err := s.Vault.AddressHashOf(codes[0]) // fails if it was erased
@@ -185,9 +186,9 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 	return false
 }
 
-// subject returns what a caller's request of a class for a recipient is counted by, with the
-// purpose and its rules.
-func (s *Service) subject(
+// subjectWithRules returns what a caller's request of a class for a recipient is counted by, with
+// the purpose and its rules.
+func (s *Service) subjectWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) buckets.Subject {
 	p = s.purposeWithRules(set, c, class, p, r.Channel(), h.Address)
@@ -220,11 +221,11 @@ func (s *Service) purposeWithRules(
 // acts for a stranger or brings a code, a hash of the session and, if the address is not the
 // canonical spelling of its mailbox, of the address as typed. A later request with the same holder
 // may resend without the verification's ID. Empty for a browser.
-func (a parsedAsk) newHolder() string {
+func (a parsedRequest) newHolder() string {
 	switch {
 	case a.Stranger, a.Code != "":
 		return rand.Text() // no other request has it
-	case a.Kind != Secret:
+	case a.Kind != BackEnd:
 		return ""
 	}
 	text := "sendcode holder v1\x00" + a.Session
@@ -235,8 +236,8 @@ func (a parsedAsk) newHolder() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// row returns the fields of the database's row that an admitted and a refused request share.
-func (a parsedAsk) row() store.Send {
+// sendRow returns the fields of the database's row that an admitted and a refused request share.
+func (a parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,
 		To:      a.to.Masked(),
@@ -248,8 +249,8 @@ func (a parsedAsk) row() store.Send {
 
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
 // decides which refusals share a row.
-func (s *Service) recordRefusal(a parsedAsk, outcome, rule string, scope quota.Scope, wait time.Duration) {
-	row := store.SendOrRefusal{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
+func (s *Service) recordRefusal(a parsedRequest, outcome, rule string, scope quota.Scope, wait time.Duration) {
+	row := store.SendOrRefusal{Send: a.sendRow(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused
 	s.Refusals.Add(row, scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)

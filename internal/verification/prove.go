@@ -30,8 +30,8 @@ var (
 // *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
 // been written.
-func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result CheckResult, err error) {
-	a, err := s.parseAsk(ctx, ask)
+func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {
+	a, err := s.parseRequest(ctx, ask)
 	switch {
 	case err != nil:
 		return CheckResult{}, err
@@ -39,15 +39,15 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result
 		return CheckResult{}, fault.Invalid("to", "not_allowed",
 			"Only a browser proves an address, and only of a mailbox.")
 	}
-	if err := s.mayProve(a); err != nil {
+	if err := s.refuseProofIfStopped(a); err != nil {
 		return CheckResult{}, err
 	}
-	leave, err := s.enter(s.checks, ofChecks, a.subject.Class)
+	leave, err := s.enterAdmission(s.checks, checksAdmission, a.subject.Class)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
-	r := &sending{parsedAsk: a}
+	r := &sendInProgress{parsedRequest: a}
 	if r.send, err = s.newID(); err != nil {
 		return CheckResult{}, store.WrapUnavailable(err)
 	}
@@ -56,7 +56,7 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result
 	if err != nil {
 		return CheckResult{}, store.WrapUnavailable(err)
 	}
-	row := r.row()
+	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, v.ID
 	tell, err := s.teller().Event(v, store.VerificationApproved)
 	if err != nil {
@@ -74,12 +74,13 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result
 		return CheckResult{}, ErrNonceUsed
 	}
 	s.teller().Told(tell)
-	return s.approved(a.Caller, store.CheckAnswer{Verification: begun.Verification, Now: begun.Now, Counted: true,
+	return s.approvedResult(a.Caller, store.CheckAnswer{Verification: begun.Verification, Now: begun.Now, Counted: true,
 		Approved: true, Event: tell}), nil
 }
 
-// mayProve returns why nothing is proven now: what stops codes stops proofs too.
-func (s *Service) mayProve(a parsedAsk) error {
+// refuseProofIfStopped returns ErrStopped or a *HeldError if no code could be sent now: what stops
+// codes stops proofs too.
+func (s *Service) refuseProofIfStopped(a parsedRequest) error {
 	set := s.Policy.Get()
 	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {
 		return ErrStopped

@@ -13,7 +13,7 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-func browsersAsk(to string) verification.Ask {
+func browsersAsk(to string) verification.Request {
 	ask := vtest.AskFor(to)
 	ask.Kind = verification.Browser
 	return ask
@@ -50,10 +50,10 @@ func TestProve(t *testing.T) {
 func TestProveRefuses(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := verification.AddressEvidence{Issuer: "issuer.example", Nonce: "one", NonceAt: time.Now()}
-		for what, change := range map[string]func(*verification.Ask){
-			"a secret key":    func(a *verification.Ask) { a.Kind = verification.Secret },
-			"a bad address":   func(a *verification.Ask) { a.To = "ana" },
-			"another channel": func(a *verification.Ask) { a.Channel = "pigeon" },
+		for what, change := range map[string]func(*verification.Request){
+			"a secret key":    func(a *verification.Request) { a.Kind = verification.BackEnd },
+			"a bad address":   func(a *verification.Request) { a.To = "ana" },
+			"another channel": func(a *verification.Request) { a.Channel = "pigeon" },
 		} {
 			ask := browsersAsk(vtest.Ana)
 			change(&ask)

@@ -17,34 +17,35 @@ import (
 // follows from its own sends. A wait that depends on others' events is rounded up to a whole
 // instant, which stays the same in later answers.
 
-// RoundedFrom is the shortest window of a rule whose waits are rounded up for browsers. So such a
-// wait may be longer than the window.
-const RoundedFrom = time.Hour
+// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. So
+// such a wait may be longer than the window.
+const MinRoundedWindow = time.Hour
 
-const wholeTime = gates.Beyond
+const roundingStep = gates.HistoryMargin
 
-// toldUntil returns the instant until which a browser is told that a rule refuses, which it does
-// until ends: the next multiple of 5 minutes in UTC if the rule's window is an hour or longer.
-func toldUntil(r quota.Rule, ends time.Time) time.Time {
-	if whole := ends.Truncate(wholeTime); r.Window >= RoundedFrom && whole.Before(ends) {
-		return whole.Add(wholeTime)
+// roundedEnd returns the end of a rule's refusal as a browser is told it: ends, rounded up to a
+// multiple of 5 minutes in UTC if the rule's window is an hour or longer.
+func roundedEnd(r quota.Rule, ends time.Time) time.Time {
+	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
+		return whole.Add(roundingStep)
 	}
 	return ends
 }
 
-// ownSends are counted sends of a recipient on the clock of a decision, oldest first.
-type ownSends struct {
+// sendHistory holds counted sends of a recipient on the clock of a decision, oldest first.
+type sendHistory struct {
 	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
-// redact is redactDecision, on the database's clock. chain are the IDs of the verification that the
-// caller names and of those that it replaces; none: it names none. If the database does not answer,
-// a browser is told what one without a verification is told.
-func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Told, c Caller, state State,
+// redact returns what the caller may see of a decision (redactDecision), on the database's clock.
+// chain are the IDs of the verification that the caller names and of those that it replaces; none:
+// it names none. If the database does not answer, a browser is told what one without a verification
+// is told.
+func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
-	var sends ownSends
-	if c.Kind != Secret && len(chain) > 0 {
+	var sends sendHistory
+	if c.Kind != BackEnd && len(chain) > 0 {
 		if told.History == nil {
 			var err error
 			if told, err = s.Gates.WithHistory(ctx, of, told); err != nil {
@@ -53,14 +54,14 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Tol
 				state = ""
 			}
 		}
-		sends = sendsOf(told, of.Purpose.LongestRecipientWindow()+wholeTime, chain)
+		sends = sendHistoryOf(told, of.Purpose.LongestRecipientWindow()+roundingStep, chain)
 	}
 	return s.Gates.OnDatabaseClock(redactDecision(told.Decision, c, state, sends))
 }
 
-// sendsOf returns the sends within a window that a history has, and those of the named
+// sendHistoryOf returns the sends within a window that a history has, and those of the named
 // verifications.
-func sendsOf(told gates.Told, within time.Duration, chain []string) (sends ownSends) {
+func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
 	}
@@ -70,17 +71,17 @@ func sendsOf(told gates.Told, within time.Duration, chain []string) (sends ownSe
 // redactDecision returns the part of a decision that the caller may see. state is that of the
 // verification that the caller names or has just opened; empty: none.
 //
-// A secret key sees every public rule exactly. A browser sees them as Sends.state describes: all of
-// them while its verification is pending, but the rule on spellings only while that refuses. Any
-// other browser sees only the rule that refuses it, if one does.
-func redactDecision(d quota.Decision, c Caller, state State, sends ownSends) quota.Decision {
+// A secret key sees every public rule exactly. A browser sees them as sendHistory.visibleState
+// describes: all of them while its verification is pending, but the rule on spellings only while
+// that refuses. Any other browser sees only the rule that refuses it, if one does.
+func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) quota.Decision {
 	d = d.Public()
-	if c.Kind == Secret {
+	if c.Kind == BackEnd {
 		return d
 	}
 	d = policy.WithoutSpellings(d)
 	for i, rule := range d.Rules {
-		d.Rules[i] = sends.state(rule, d.At)
+		d.Rules[i] = sends.visibleState(rule, d.At)
 	}
 	if state == Pending {
 		return d
@@ -94,13 +95,13 @@ func redactDecision(d quota.Decision, c Caller, state State, sends ownSends) quo
 	return d
 }
 
-// state returns the state of a rule that a browser is told in place of the actual one. It is the
-// state by the browser's own sends, unless others' events make it wait longer: then the rule is
+// visibleState returns the state of a rule that a browser is told in place of the actual one. It is
+// the state by the browser's own sends, unless others' events make it wait longer: then the rule is
 // used up until the actual instant, rounded up if the rule's window is an hour or longer. So a look
 // tells the rounded instant also after the actual one has passed.
-func (k ownSends) state(actual quota.State, at time.Time) quota.State {
+func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := k.Own
-	if actual.Name == CarrierRule || !actual.Scope.Counted() {
+	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
 		own = nil
 	}
 	told := quota.Evaluate([]quota.Rule{actual.Rule}, map[quota.Scope][]quota.Event{actual.Scope: own}, at).Rules[0]
@@ -112,7 +113,7 @@ func (k ownSends) state(actual quota.State, at time.Time) quota.State {
 	case actual.RetryAfter == 0:
 		told.RetryAfter, ends = 0, k.refusedUntil(actual.Rule)
 	}
-	if wait := toldUntil(actual.Rule, ends).Sub(at); wait > 0 {
+	if wait := roundedEnd(actual.Rule, ends).Sub(at); wait > 0 {
 		told.Used, told.ResetAfter, told.RetryAfter = told.Limit, wait, wait
 	}
 	return told
@@ -120,10 +121,10 @@ func (k ownSends) state(actual quota.State, at time.Time) quota.State {
 
 // tooManyChecks returns the error for a caller who must wait because bound allows no more failed
 // checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
-// (toldUntil).
+// (roundedEnd).
 func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
-	if c.Kind != Secret {
-		wait = toldUntil(bound, at.Add(wait)).Sub(at)
+	if c.Kind != BackEnd {
+		wait = roundedEnd(bound, at.Add(wait)).Sub(at)
 	}
 	return &TooManyChecksError{RetryAfter: wait}
 }
@@ -131,8 +132,8 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 // refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had
 // used it up; zero if it did not, or if its waits are not rounded. A send after that instant shows
 // that the rule had ceased to refuse.
-func (k ownSends) refusedUntil(r quota.Rule) (ends time.Time) {
-	if r.Name == CarrierRule || r.Scope != quota.Recipient || r.Calendar() || r.Window < RoundedFrom ||
+func (k sendHistory) refusedUntil(r quota.Rule) (ends time.Time) {
+	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(k.All) < r.Limit {
 		return ends
 	}
@@ -150,14 +151,15 @@ func (k ownSends) refusedUntil(r quota.Rule) (ends time.Time) {
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules),
-		func(s quota.State) bool { return !slices.Contains(wider, s.Scope) })
+		func(s quota.State) bool { return !slices.Contains(widerScopes, s.Scope) })
 	if s, blocks := wide.Blocking(); blocks {
 		return s, true
 	}
 	return d.Blocking()
 }
 
-// wider are the scopes that count the events of many recipients. Others count as the recipient's.
-var wider = []quota.Scope{
-	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.Everything,
+// widerScopes are the scopes that count the events of many recipients. Others count as the
+// recipient's.
+var widerScopes = []quota.Scope{
+	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
 }

@@ -264,8 +264,8 @@ func TestABrowserIsToldARoundedLockout(t *testing.T) {
 			r.Sleep(7 * time.Second)
 			var ids []string
 			for n := range 5 {
-				ids = append(ids, r.SendTo(vtest.Ana, vtest.By(c.by), func(a *verification.Ask) {
-					if c.by.Kind == verification.Secret {
+				ids = append(ids, r.SendTo(vtest.Ana, vtest.By(c.by), func(a *verification.Request) {
+					if c.by.Kind == verification.BackEnd {
 						a.Session = fmt.Sprint(n)
 					}
 				}).View.ID)

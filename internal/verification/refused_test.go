@@ -24,7 +24,7 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 	const strangers = 2000
 	office := vtest.AlsoRules(quota.Rule{Name: "office", Scope: quota.IP, Limit: 1, Window: time.Hour})
 	vtest.InBubbleWith(t, office, func(r *vtest.Rig) {
-		ask := verification.Ask{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
+		ask := verification.Request{Caller: vtest.Browser, Channel: "email", To: vtest.Ana, Languages: "de-CH, de;q=0.9",
 			Reference: "not needed"}
 		r.Send(ask)
 		for i := range strangers {
@@ -37,9 +37,9 @@ func TestStrangersDoNotFillTheDatabase(t *testing.T) {
 		r.Sleep(3 * time.Second)
 		rows := r.Rows()[1:]
 		own, shared, requests := storetest.SumRefusals(rows)
-		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.FirstOwn, 1, strangers), own,
+		r.WantLine("rows of their own and shared, requests", vtest.Line(refusals.MaxOwnRowsPerNetwork, 1, strangers), own,
 			shared, requests)
-		first, later := r.RowsOf(vtest.NthAddress(refusals.FirstOwn-1)), r.RowsOf(vtest.NthAddress(refusals.FirstOwn))
+		first, later := r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork-1)), r.RowsOf(vtest.NthAddress(refusals.MaxOwnRowsPerNetwork))
 		r.WantLine("rows of the last with one and of the next", "1 office 1 0", len(first), first[0].BlockedBy,
 			first[0].Count, len(later))
 		for _, row := range rows {
@@ -91,7 +91,7 @@ func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 			r.WantInvalid(r.SendError(short), "to", "disposable")
 		}
 		r.Sleep(time.Minute)
-		for reason, ask := range map[string]verification.Ask{"country_not_served": us, "voip": voip,
+		for reason, ask := range map[string]verification.Request{"country_not_served": us, "voip": voip,
 			"disposable": short} {
 			row := r.RowBlockedBy(reason, ask.Channel, ask.To)
 			r.WantLine(reason, "refused 3 0s true ", row.Status, row.Count, row.RetryAfter, row.To != "", row.Reference)
@@ -116,7 +116,7 @@ func TestARefusedCheckHasARow(t *testing.T) {
 			}
 		}
 		r.Sleep(time.Minute)
-		row := r.RowBlockedBy(verification.ChecksRule, "email", vtest.Ana)
+		row := r.RowBlockedBy(verification.LockoutRuleName, "email", vtest.Ana)
 		r.WantLine("the row", "3 true a•••@example.com "+last, row.Count, row.RetryAfter > 0, row.To,
 			row.VerificationID)
 	})

@@ -15,11 +15,11 @@ import (
 )
 
 func TestResend(t *testing.T) {
-	session := func(id string) func(*verification.Ask) { return func(a *verification.Ask) { a.Session = id } }
-	browser := func(a *verification.Ask) { a.Caller = vtest.Browser }
-	stranger := func(a *verification.Ask) { a.Stranger = true }
+	session := func(id string) func(*verification.Request) { return func(a *verification.Request) { a.Session = id } }
+	browser := func(a *verification.Request) { a.Caller = vtest.Browser }
+	stranger := func(a *verification.Request) { a.Stranger = true }
 	type row struct {
-		first, again func(*verification.Ask)
+		first, again func(*verification.Request)
 		named        bool // the second request names the first's verification
 		same         bool
 	}
@@ -28,15 +28,15 @@ func TestResend(t *testing.T) {
 		"same session":                        {first: session("s1"), again: session("s1"), same: true},
 		"another session":                     {first: session("s1"), again: session("s2")},
 		"no session after one":                {first: session("s1")},
-		"another purpose of the policy":       {again: func(a *verification.Ask) { a.Purpose = "login" }},
+		"another purpose of the policy":       {again: func(a *verification.Request) { a.Purpose = "login" }},
 		"browser that knows the address only": {again: browser},
 		"browser that names it":               {first: browser, again: browser, named: true, same: true},
 		"browser that names it and nothing else": {first: browser, named: true, same: true,
-			again: func(a *verification.Ask) { *a = verification.Ask{Caller: vtest.Browser} }},
+			again: func(a *verification.Request) { *a = verification.Request{Caller: vtest.Browser} }},
 		"browser after browser": {first: browser, again: browser},
 		"strangers":             {first: stranger, again: stranger},
 		"stranger, named":       {first: stranger, again: stranger, named: true, same: true},
-		"folded address":        {again: func(a *verification.Ask) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
+		"folded address":        {again: func(a *verification.Request) { a.To = "Ana.Maria@EXAMPLE.com" }, same: true},
 	}, nil, func(r *vtest.Rig, c row) {
 		ask, again := vtest.AskFor(vtest.Ana), vtest.AskFor(vtest.Ana)
 		if c.first != nil {
@@ -73,7 +73,7 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 				"look":   vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, asked)),
 				"check":  vtest.Err(r.Svc.Check(r.Context(), vtest.Browser, asked, "000000")),
 				"cancel": vtest.Err(r.Svc.Cancel(r.Context(), vtest.Browser, asked)),
-				"resend": r.SendError(verification.Ask{Caller: vtest.Browser, Resend: asked}),
+				"resend": r.SendError(verification.Request{Caller: vtest.Browser, Resend: asked}),
 			} {
 				if !errors.Is(err, fault.NotFound) {
 					r.Errorf("%s of %s: %v", what, asked, err)
@@ -88,7 +88,7 @@ func TestABrowserReachesNothingOfABackEnd(t *testing.T) {
 		own := r.Send(byBrowser(vtest.Ana)).View.ID
 		r.Sleep(time.Minute)
 		r.WantLine("a back end sends the browser's again", own+" true",
-			r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
+			r.Send(verification.Request{Caller: vtest.BackEnd, Resend: own}).View.ID, r.Code(2) == r.Code(3))
 		r.Want("and cancels it", r.Cancel(own).State, "canceled")
 	})
 }
@@ -120,8 +120,8 @@ func TestNearItsEndACodeIsReplaced(t *testing.T) {
 func TestResendOfAnotherApp(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		first := r.SendTo(vtest.Ana)
-		stranger := verification.Caller{App: "elsewhere", Kind: verification.Secret}
-		r.WantError(r.SendError(verification.Ask{Caller: stranger, Resend: first.View.ID}), fault.NotFound)
+		stranger := verification.Caller{App: "elsewhere", Kind: verification.BackEnd}
+		r.WantError(r.SendError(verification.Request{Caller: stranger, Resend: first.View.ID}), fault.NotFound)
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), stranger, first.View.ID)), fault.NotFound)
 		r.WantError(vtest.Err(r.Svc.Check(r.Context(), stranger, first.View.ID, "000000")), fault.NotFound)
 		r.WantError(vtest.Err(r.Svc.Cancel(r.Context(), stranger, first.View.ID)), fault.NotFound)
@@ -166,10 +166,10 @@ func TestASpellingIsResentToItselfAlone(t *testing.T) {
 			r.Sleep(time.Minute)
 		}
 		for _, to := range []string{plainAna, otherAna} {
-			r.WantInvalid(r.SendError(verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to,
+			r.WantInvalid(r.SendError(verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to,
 				Resend: ids[0]}), "to", "mismatch")
 		}
-		for n, ask := range []verification.Ask{
+		for n, ask := range []verification.Request{
 			vtest.AskFor("an.a+SHOP@gmail.com"), // as it was typed, but for case
 			{Caller: vtest.BackEnd, Channel: "email", To: taggedAna, Resend: ids[0]},
 		} {
@@ -194,7 +194,7 @@ func TestCheckNamedMeansTheSpelling(t *testing.T) {
 			plainAna:  plain.View.ID + " false <nil>",
 			taggedAna: tagged.View.ID + " true <nil>",
 		} {
-			c, err := r.Svc.CheckNamed(r.Context(), verification.Ask{Caller: vtest.BackEnd, Channel: "email", To: to},
+			c, err := r.Svc.CheckByRecipient(r.Context(), verification.Request{Caller: vtest.BackEnd, Channel: "email", To: to},
 				r.Code(0))
 			r.WantLine(to, want, c.ID, c.Valid, err)
 		}
@@ -271,7 +271,7 @@ func TestFoldingIsTurnedOn(t *testing.T) {
 		r.RefuseTo(plainAna)
 		r.RefuseTo(otherAna)
 		r.Sleep(time.Minute)
-		again := r.Send(verification.Ask{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
+		again := r.Send(verification.Request{Caller: vtest.BackEnd, Resend: tagged.View.ID}).View
 		r.WantLine("the same, and its recipient", "false "+taggedAna, again.ID == tagged.View.ID,
 			r.MailServer.Attempts()[2].To)
 		r.WantApproved(tagged.View.ID, r.Code(0))

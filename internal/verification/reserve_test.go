@@ -15,7 +15,7 @@ import (
 // wideScopes are the scopes of rules in which all classes of callers count together, beside that of
 // recipients.
 var wideScopes = []quota.Scope{quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix,
-	quota.Global, policy.Everything}
+	quota.Global, policy.BreakerScope}
 
 // withWideRule is a rule of the scope with the limit 5 and the reserve 2.
 func withWideRule(scope quota.Scope) func(*vtest.Settings) {
@@ -23,7 +23,7 @@ func withWideRule(scope quota.Scope) func(*vtest.Settings) {
 	wide := quota.Rule{Name: "wide", Scope: scope, Limit: 5, Window: 10 * time.Minute}
 	return func(s *vtest.Settings) {
 		vtest.ServeCountries("DE")(s)
-		if scope == policy.Everything {
+		if scope == policy.BreakerScope {
 			vtest.WithRules(own)(s)
 			s.Breaker, s.BreakerReserve = wide, 2
 			return
@@ -48,7 +48,7 @@ func TestStrangersLeaveTheReserveOfWideRules(t *testing.T) {
 							r.LoseLimiter()
 						}
 						n := 0
-						ask := func(c verification.Caller) verification.Ask {
+						ask := func(c verification.Caller) verification.Request {
 							n++
 							if scope == quota.Country || scope == quota.Prefix {
 								text := vtest.TextTo(vtest.NthNumber(n))

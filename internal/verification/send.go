@@ -17,36 +17,36 @@ import (
 	"sendcode/quota"
 )
 
-// sending is a request on its way through both gates.
-type sending struct {
-	parsedAsk
+// sendInProgress is a request on its way through both gates.
+type sendInProgress struct {
+	parsedRequest
 	claim
 	slot     *admission.Slot
 	leave    func(decided bool) // see admission.Admission.Enter
-	longCode bool               // a new code has at least LongCode characters
+	longCode bool               // a new code has at least LongCodeLength characters
 }
 
-// decideWithin bounds all steps of a send together until it is decided: a key, the limiter and the
-// database have bounds of their own, whose sum is more than a proxy waits. What is left of
-// answerSendWithin releases the Idempotency-Key of a request that was not decided in time, so that
+// decisionTimeout bounds all steps of a send together until it is decided: a key, the limiter and
+// the database have bounds of their own, whose sum is more than a proxy waits. What is left of
+// answerTimeout releases the Idempotency-Key of a request that was not decided in time, so that
 // another replica can serve it at once.
-func decideWithin() time.Duration { return store.CallTimeout * 6 / 5 }
+func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// answerSendWithin is when a send has its answer at the latest, unless the caller waits for the
+// answerTimeout is when a send has its answer at the latest, unless the caller waits for the
 // outcome or a processor is missing. It is less than the 8 s after which the proxies of deploy/ ask
 // another replica.
-func answerSendWithin() time.Duration { return store.CallTimeout * 3 / 2 }
+func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
 // returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HeldError before
-// Parts.HoldUntil, *admission.OverloadedError, ErrCallerChecks, fault.NotFound, fault.Unavailable,
-// fault.Uncertain, ErrBusy, ErrOtherRequest.
-func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) {
-	if err := s.refuseUnparsed(ask); err != nil {
+// Parts.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable,
+// fault.Uncertain, ErrBusy, ErrKeyReused.
+func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
+	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
 	}
 	began := time.Now()
-	a, err := s.parseAsk(ctx, ask)
+	a, err := s.parseRequest(ctx, ask)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -55,17 +55,17 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 			s.Observer.Decided(a.to.Channel(), a.App, "unavailable", "")
 		}
 	}()
-	r := &sending{parsedAsk: a}
+	r := &sendInProgress{parsedRequest: a}
 	r.slot, err = s.recipients.Acquire(ctx, a.buckets[quota.Recipient], a.subject.Class.IsStranger())
 	if err != nil { // no slot in time, or the client hung up
 		return Answer{}, fault.Unavailable
 	}
 	defer r.slot.ReleaseLater()
-	if r.leave, err = s.enter(s.sends, ofSends, a.subject.Class); err != nil {
+	if r.leave, err = s.enterAdmission(s.sends, sendsAdmission, a.subject.Class); err != nil {
 		return Answer{}, err
 	}
 	defer func() { r.leave(!errors.Is(err, fault.Unavailable)) }()
-	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decideWithin()))
+	deciding, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(decisionTimeout()))
 	defer cancel()
 	if r.claim, err = s.claimKey(deciding, a); err != nil {
 		return Answer{}, err
@@ -74,29 +74,29 @@ func (s *Service) Send(ctx context.Context, ask Ask) (answer Answer, err error) 
 		return s.replay(ctx, a, *r.done)
 	}
 	answer, err = s.decide(deciding, ctx, r)
-	s.releaseKey(ctx, began.Add(answerSendWithin()), r.claim, answer, err)
+	s.releaseKey(ctx, began.Add(answerTimeout()), r.claim, answer, err)
 	return answer, err
 }
 
 // decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the
 // deadline of the steps until the send is written, and does not end if the client hangs up, so that
 // no send is counted and not delivered; only the wait for the outcome ends with waiting.
-func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, error) {
+func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
 	}
-	if answer, err := s.refuseIfHeld(ctx, r.parsedAsk); answer != nil {
+	if answer, err := s.refuseIfHeld(ctx, r.parsedRequest); answer != nil {
 		return *answer, err
 	}
 	began := s.Now()
 	decision, err := s.takeQuota(ctx, r)
-	var told gates.Told
+	var told gates.Answer
 	if err == nil && !decision.Admitted {
 		// the limiter's bucket was wrong
-		if told, err = s.tellRefusal(ctx, r.parsedAsk, decision, false); err == nil && told.Allowed() {
+		if told, err = s.tellRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
 			began, r.keyed = s.Now(), true // the limiter is asked, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
-				told, err = s.tellRefusal(ctx, r.parsedAsk, decision, true)
+				told, err = s.tellRefusal(ctx, r.parsedRequest, decision, true)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	case err != nil:
 		return Answer{}, err
 	case !decision.Admitted:
-		return s.refusalAnswer(ctx, r.parsedAsk, told, "refused"), nil
+		return s.refusalAnswer(ctx, r.parsedRequest, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, r, decision)
 	ctx = context.WithoutCancel(waiting) // what was written stands
@@ -114,11 +114,11 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 	case begun.Lockout.Wait > 0:
 		s.Outbox.RefundNow(ctx, string(r.send[:]), r.buckets)
 		s.lockouts.remember(r.lockoutKey(begun.Lockout.Class), begun.Lockout.Wait, s.Now())
-		return Answer{}, s.refusedByLockout(r.parsedAsk, begun.Lockout.Wait)
+		return Answer{}, s.refusedByLockout(r.parsedRequest, begun.Lockout.Wait)
 	case !begun.Admitted:
 		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
-		return s.replay(ctx, r.parsedAsk,
+		return s.replay(ctx, r.parsedRequest,
 			store.ClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.deliverAdmitted(waiting, r, s.Gates.TellAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
@@ -129,7 +129,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 // returns nil if there is neither; then the gates decide. If a rule refuses too, the answer shows
 // that rule and not the lockout, so that a caller over its own limits learns nothing about the
 // recipient. A hold is shown as one of the rules.
-func (s *Service) refuseIfHeld(ctx context.Context, a parsedAsk) (*Answer, error) {
+func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, error) {
 	lockout, err := s.cachedLockout(ctx, a)
 	if err != nil {
 		return &Answer{}, err
@@ -153,8 +153,8 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedAsk) (*Answer, error
 
 // takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors:
 // fault.Unavailable, or of the gate.
-func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, error) {
-	take := s.withFailedChecksRule(r.parsedAsk, quota.Request{
+func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
+	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
 	})
 	d, err := s.Gates.TakeSend(ctx, r.subject, take)
@@ -171,9 +171,9 @@ func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, er
 // writeSend decides and writes the send in the database, the second gate. After an error it queues
 // a refund or, if the database may have written the send, a later look-up. Errors:
 // fault.Unavailable, fault.Uncertain.
-func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (store.BeginAnswer, error) {
+func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Decision) (store.BeginAnswer, error) {
 	id, buckets := string(r.send[:]), r.buckets
-	intent, err := s.intent(r, d)
+	intent, err := s.newIntent(r, d)
 	if err != nil {
 		s.Outbox.RefundLater(id, buckets)
 		return store.BeginAnswer{}, err
@@ -194,7 +194,7 @@ func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (
 
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that,
 // and returns the answer.
-func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decision,
+func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
 	begun store.BeginAnswer) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
@@ -214,23 +214,23 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decis
 	}
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
 	if r.Wait > 0 || d.Clock == store.DatabaseClock {
-		d = s.refreshStates(ctx, r.parsedAsk, d)
+		d = s.refreshStates(ctx, r.parsedRequest, d)
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
 	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
 		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
-			ownSends{Own: []quota.Event{sendEvent(begun.Send, d.Clock)}}))
+			sendHistory{Own: []quota.Event{eventOfSend(begun.Send, d.Clock)}}))
 	} else {
-		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Told{Decision: d}, r.Caller, Pending,
+		told = s.redact(context.WithoutCancel(ctx), r.subject, gates.Answer{Decision: d}, r.Caller, Pending,
 			begun.Verification.Chain())
 	}
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
-// sendEvent returns a send as an event on the named clock, which is the limiter's that admitted it,
-// or the database's.
-func sendEvent(s store.Send, clock string) quota.Event {
+// eventOfSend returns a send as an event on the named clock, which is the limiter's that admitted
+// it, or the database's.
+func eventOfSend(s store.Send, clock string) quota.Event {
 	if clock == store.DatabaseClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
 	}
@@ -239,7 +239,7 @@ func sendEvent(s store.Send, clock string) quota.Event {
 
 // refreshStates reads the states of the rules again, since time has passed, the send may have been
 // refunded, or the database decided alone. If the read fails, it returns old.
-func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Decision) quota.Decision {
+func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.Decision) quota.Decision {
 	told, err := s.Gates.Peek(ctx, a.subject)
 	if err == nil && old.Clock != store.DatabaseClock {
 		told.Decision, err = s.withCarrierHold(ctx, a.subject, told.Decision)
@@ -253,17 +253,17 @@ func (s *Service) refreshStates(ctx context.Context, a parsedAsk, old quota.Deci
 // tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of
 // the recipient's rules; see gates.Gates.TellRefusal. Error: fault.Unavailable if the database does
 // not answer, since only it knows how long to wait.
-func (s *Service) tellRefusal(ctx context.Context, a parsedAsk, d quota.Decision, repeated bool) (gates.Told, error) {
-	if worst, _ := d.Blocking(); a.Kind != Secret && !policy.CountedInDatabase(worst.Rule) &&
+func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
+	if worst, _ := d.Blocking(); a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) &&
 		worst.Scope != quota.Backoff {
-		return gates.Told{Decision: d}, nil
+		return gates.Answer{Decision: d}, nil
 	}
 	return s.Gates.TellRefusal(ctx, a.subject, d, repeated)
 }
 
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
-func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration,
+func (s *Service) refusedByDatabase(ctx context.Context, r *sendInProgress, taken quota.Decision, ago time.Duration,
 	begun store.BeginAnswer) Answer {
 	d, giveBack := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, ago, begun)
 	if giveBack {
@@ -273,11 +273,11 @@ func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota
 	if taken.Clock == store.DatabaseClock {
 		outcome = "refused_by_database_alone"
 	}
-	return s.refusalAnswer(ctx, r.parsedAsk, d, outcome)
+	return s.refusalAnswer(ctx, r.parsedRequest, d, outcome)
 }
 
 // refusalAnswer records a refusal, counts it in the metrics, and returns the answer.
-func (s *Service) refusalAnswer(ctx context.Context, a parsedAsk, d gates.Told, outcome string) Answer {
+func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.Answer, outcome string) Answer {
 	worst, _ := d.Blocking()
 	s.countBreakerRefusal(a.App, worst)
 	s.recordRefusal(a, outcome, worst.Name, worst.Scope, worst.RetryAfter)
@@ -286,13 +286,13 @@ func (s *Service) refusalAnswer(ctx context.Context, a parsedAsk, d gates.Told, 
 		Policy: a.subject.Purpose.Policy, View: seen}
 }
 
-// LongCode is the minimum length of a browser's new code while the app's bound on failed checks is
-// exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
-const LongCode = 8
+// LongCodeLength is the minimum length of a browser's new code while the app's bound on failed
+// checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
+const LongCodeLength = 8
 
 // withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser
 // or for a stranger. So the Take reads them in the same round trip. The rule refuses nothing.
-func (s *Service) withFailedChecksRule(a parsedAsk, r quota.Request) quota.Request {
+func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
 	if a.subject.Class == store.SecretKey {
 		return r
 	}
@@ -300,7 +300,7 @@ func (s *Service) withFailedChecksRule(a parsedAsk, r quota.Request) quota.Reque
 	rule.Scope, rule.Observe = quota.FailedChecks, true
 	r.Rules = append(slices.Clip(r.Rules), rule)
 	r.Buckets = maps.Clone(r.Buckets)
-	r.Buckets[quota.FailedChecks] = buckets.AppChecks(a.App, a.to.Channel())
+	r.Buckets[quota.FailedChecks] = buckets.AppFailedChecks(a.App, a.to.Channel())
 	return r
 }
 
@@ -319,19 +319,19 @@ func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 }
 
 // codeLength returns the length of a new code.
-func (r *sending) codeLength() int {
+func (r *sendInProgress) codeLength() int {
 	if r.longCode {
-		return max(LongCode, r.subject.Purpose.CodeLength)
+		return max(LongCodeLength, r.subject.Purpose.CodeLength)
 	}
 	return r.subject.Purpose.CodeLength
 }
 
-// CarrierRule is the name under which a carrier's hold is shown among the rules of an answer.
-const CarrierRule = "carrier"
+// CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
+const CarrierRuleName = "carrier"
 
 // carrierHold returns the hold that the database has on a text message's recipient, during which
-// the carrier would refuse messages to it. It is returned as the state of a rule named CarrierRule,
-// used up until the hold ends. False: there is none.
+// the carrier would refuse messages to it. It is returned as the state of a rule named
+// CarrierRuleName, used up until the hold ends. False: there is none.
 func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil
@@ -342,7 +342,7 @@ func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.St
 	if err != nil || e.Left <= 0 {
 		return quota.State{}, false, err
 	}
-	rule := quota.Rule{Name: CarrierRule, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
+	rule := quota.Rule{Name: CarrierRuleName, Scope: quota.Recipient, Limit: 1, Window: max(e.Whole, quota.MinWindow)}
 	return quota.State{Rule: rule, Used: 1, ResetAfter: e.Left, RetryAfter: e.Left}, true, nil
 }
 

@@ -75,33 +75,33 @@ func TestAskIsRefusedByField(t *testing.T) {
 		first := r.SendTo(vtest.Ana)
 		for _, c := range []struct {
 			field  string
-			change func(*verification.Ask)
+			change func(*verification.Request)
 		}{
-			{"channel", func(a *verification.Ask) { a.Channel = "" }},
-			{"channel", func(a *verification.Ask) { a.Channel = "pigeon" }},
-			{"to", func(a *verification.Ask) { a.Channel, a.To = "sms", "+4915123456789" }},
-			{"to", func(a *verification.Ask) { a.To = "" }},
-			{"to", func(a *verification.Ask) { a.To = "noone" }},
-			{"to", func(a *verification.Ask) { a.To = "a@example.com\r\nBcc: b@example.com" }},
-			{"to", func(a *verification.Ask) { a.To = strings.Repeat("a", 400) + "@example.com" }},
-			{"purpose", func(a *verification.Ask) { a.Purpose = "unknown" }},
-			{"reference", func(a *verification.Ask) { a.Reference = strings.Repeat("ä", 65) }},
-			{"reference", func(a *verification.Ask) { a.Reference = "a\nb" }},
+			{"channel", func(a *verification.Request) { a.Channel = "" }},
+			{"channel", func(a *verification.Request) { a.Channel = "pigeon" }},
+			{"to", func(a *verification.Request) { a.Channel, a.To = "sms", "+4915123456789" }},
+			{"to", func(a *verification.Request) { a.To = "" }},
+			{"to", func(a *verification.Request) { a.To = "noone" }},
+			{"to", func(a *verification.Request) { a.To = "a@example.com\r\nBcc: b@example.com" }},
+			{"to", func(a *verification.Request) { a.To = strings.Repeat("a", 400) + "@example.com" }},
+			{"purpose", func(a *verification.Request) { a.Purpose = "unknown" }},
+			{"reference", func(a *verification.Request) { a.Reference = strings.Repeat("ä", 65) }},
+			{"reference", func(a *verification.Request) { a.Reference = "a\nb" }},
 			// what follows is shown from right to left
-			{"reference", func(a *verification.Ask) { a.Reference = "a\u202eb" }},
+			{"reference", func(a *verification.Request) { a.Reference = "a\u202eb" }},
 			// a line separator is in none of the controls
-			{"reference", func(a *verification.Ask) { a.Reference = "a\u2028b" }},
-			{"reference", func(a *verification.Ask) { a.Reference = "a\u2029b" }},
-			{"reference", func(a *verification.Ask) { a.Reference = "a\xffb" }},
-			{"session", func(a *verification.Ask) { a.Session = strings.Repeat("s", 129) }},
-			{"session", func(a *verification.Ask) { a.Session = "a\u202eb" }},
-			{"session", func(a *verification.Ask) { a.Session = "a\u2028b" }},
-			{"session", func(a *verification.Ask) { a.Caller, a.Session = vtest.Browser, "s" }},
-			{"prefer", func(a *verification.Ask) { a.Caller, a.Wait = vtest.Browser, time.Second }},
-			{"locale", func(a *verification.Ask) { a.Locale = "en\x00" }},
-			{"to", func(a *verification.Ask) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
-			{"purpose", func(a *verification.Ask) { a.Resend, a.Purpose = first.View.ID, "login" }},
-			{"channel", func(a *verification.Ask) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
+			{"reference", func(a *verification.Request) { a.Reference = "a\u2028b" }},
+			{"reference", func(a *verification.Request) { a.Reference = "a\u2029b" }},
+			{"reference", func(a *verification.Request) { a.Reference = "a\xffb" }},
+			{"session", func(a *verification.Request) { a.Session = strings.Repeat("s", 129) }},
+			{"session", func(a *verification.Request) { a.Session = "a\u202eb" }},
+			{"session", func(a *verification.Request) { a.Session = "a\u2028b" }},
+			{"session", func(a *verification.Request) { a.Caller, a.Session = vtest.Browser, "s" }},
+			{"prefer", func(a *verification.Request) { a.Caller, a.Wait = vtest.Browser, time.Second }},
+			{"locale", func(a *verification.Request) { a.Locale = "en\x00" }},
+			{"to", func(a *verification.Request) { a.Resend, a.To = first.View.ID, "bea@example.com" }},
+			{"purpose", func(a *verification.Request) { a.Resend, a.Purpose = first.View.ID, "login" }},
+			{"channel", func(a *verification.Request) { a.Resend, a.Channel, a.To = first.View.ID, "sms", "" }},
 		} {
 			ask := vtest.AskFor(vtest.Ana)
 			c.change(&ask)
@@ -117,13 +117,13 @@ func TestOneRecipientCannotCrowdOutTheOthers(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		r.SendTo(vtest.Ana)
 		began := time.Now()
-		const attackers = 5 * admission.MaxConcurrent
+		const attackers = 5 * admission.MaxPerRecipient
 		answered := make(chan bool, attackers)
 		for range attackers {
 			go func() { r.RefuseTo(vtest.Ana); answered <- true }()
 		}
 		synctest.Wait()
-		r.Want("answers at once", len(answered), admission.MaxConcurrent)
+		r.Want("answers at once", len(answered), admission.MaxPerRecipient)
 		for i := range 50 {
 			r.SendTo(vtest.NthAddress(i))
 		}
@@ -138,7 +138,7 @@ func TestWaitingForTheMailTakesNoPlace(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
 		release := make(chan struct{})
 		began := time.Now()
-		for range 2 * admission.MaxConcurrent {
+		for range 2 * admission.MaxPerRecipient {
 			r.MailServer.Answer(vtest.Hang(release))
 			go func() { _ = r.SendError(vtest.AskFor(vtest.Ana, vtest.Waiting(10*time.Second))) }()
 			synctest.Wait()

@@ -87,7 +87,7 @@ type Observer interface {
 	Checked(channel recipient.Channel, app, outcome string)
 	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app,
 	// which only logs an alarm
-	CheckBound(channel recipient.Channel, app, rule string)
+	CheckBoundExceeded(channel recipient.Channel, app, rule string)
 }
 
 // MaxAttempts is how many checks a code allows.
@@ -136,19 +136,19 @@ func (s *Service) teller() webhook.Teller {
 	return webhook.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
-// Kind says how a caller is authenticated, and so what it may see.
-type Kind int
+// CallerKind says how a caller is authenticated, and so what it may see.
+type CallerKind int
 
 // The kinds of callers.
 const (
-	Browser Kind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons of failures
-	Secret              // an sk_ key: a back end
+	Browser CallerKind = iota // the hosted page or a pk_ key: sees only verifications whose ID it knows, and no reasons of failures
+	BackEnd                   // an sk_ key: a back end
 )
 
 // Caller is an authenticated client.
 type Caller struct {
 	App  string
-	Kind Kind
+	Kind CallerKind
 	IP   netip.Addr // of the end user's client; for a back end the address that it names, if any
 
 	Stranger bool // a back end acts for a person that it does not know: it is of the class of unknown browsers
@@ -164,7 +164,7 @@ func (c Caller) network() string {
 
 // class returns the caller's class without a known browser's token.
 func (c Caller) class() store.Class {
-	if c.Kind == Secret && !c.Stranger {
+	if c.Kind == BackEnd && !c.Stranger {
 		return store.SecretKey
 	}
 	return store.UnknownBrowser
@@ -178,11 +178,11 @@ func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 var (
 	// ErrBusy: another request with the same idempotency key is being worked on.
 	ErrBusy = errors.New("verification: the same request is being worked on")
-	// ErrCallerChecks: the caller made the verification's code, which is neither checked nor sent
+	// ErrCallerCode: the caller made the verification's code, which is neither checked nor sent
 	// again here.
-	ErrCallerChecks = errors.New("verification: the code is the caller's")
-	// ErrOtherRequest: the idempotency key was used with another request.
-	ErrOtherRequest = errors.New("verification: the key belongs to another request")
+	ErrCallerCode = errors.New("verification: the code is the caller's")
+	// ErrKeyReused: the idempotency key was used with another request.
+	ErrKeyReused = errors.New("verification: the key belongs to another request")
 )
 
 // TooManyChecksError says that a recipient or a network has too many failed checks. Nothing was

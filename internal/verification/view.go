@@ -97,7 +97,7 @@ func StateOf(v store.Verification, now time.Time) State {
 // view decrypts the address to compute the hash. Recipient is empty if the address was erased or
 // cannot be decrypted.
 func (s *Service) view(v store.Verification, send store.Send, now time.Time, address recipient.Hash) View {
-	_, test := s.testRecipient(v)
+	_, test := s.testCodeOf(v)
 	if address.IsZero() {
 		address, _ = s.Vault.AddressHashOf(v)
 	}
@@ -105,7 +105,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		Recipient: address.StringOrEmpty(),
-		Test:      test, Code: s.shape(v), Method: v.Method,
+		Test:      test, Code: s.codeShape(v), Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
 		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
@@ -144,7 +144,7 @@ func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerifi
 // mayRead reports whether v is of the caller's app and, for a browser, was not opened by a back
 // end.
 func (c Caller) mayRead(v store.Verification) bool {
-	return v.App == c.App && (c.Kind == Secret || v.Holder == "")
+	return v.App == c.App && (c.Kind == BackEnd || v.Holder == "")
 }
 
 // Get returns a verification and the current states of its recipient's rules. If its purpose is no
@@ -175,7 +175,7 @@ func (s *Service) Get(ctx context.Context, c Caller, id string) (Answer, error) 
 func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	if !slices.ContainsFunc(p.Policy.Rules, func(r quota.Rule) bool {
 		return policy.CountsByArea(r) ||
-			r.Scope == policy.Spellings
+			r.Scope == policy.SpellingsScope
 	}) {
 		return buckets.Area{}
 	}
@@ -198,7 +198,7 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 	if err != nil {
 		return Answer{}, err
 	}
-	of := s.subject(set, c, c.class(), p, r, s.Vault.Hashes(r))
+	of := s.subjectWithRules(set, c, c.class(), p, r, s.Vault.Hashes(r))
 	d, err := s.peek(ctx, of)
 	if err != nil {
 		return Answer{}, err
@@ -240,7 +240,7 @@ func (s *Service) ValidateRecipient(channel, to string) error {
 
 // peek returns the states of a subject's rules now, with a carrier's hold as one of them. Error:
 // fault.Unavailable.
-func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Told, error) {
+func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Answer, error) {
 	told, err := s.Gates.Peek(ctx, of)
 	if err == nil {
 		told.Decision, err = s.withCarrierHold(ctx, of, told.Decision)
@@ -266,18 +266,18 @@ type ChannelInfo struct {
 	Countries []string
 }
 
-// Introduction is what a form shows of an app and a purpose before anything is sent.
-type Introduction struct {
+// Appearance is what a form shows of an app and a purpose before anything is sent.
+type Appearance struct {
 	Title       string // what a code of the purpose is for; "" without a title in the reader's languages
 	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
 }
 
 // Introduce returns the introduction of the caller's app, in the languages of a tag or an
 // Accept-Language list. An unknown purpose has no title.
-func (s *Service) Introduce(c Caller, purpose, languages string) Introduction {
+func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
-	return Introduction{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent,
+	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent,
 		look.Dark.Accent}
 }
 

@@ -11,10 +11,10 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// retryUnavailable is the Retry-After of a 503, in seconds.
-const retryUnavailable = 2
+// unavailableRetryAfter is the Retry-After of a 503, in seconds.
+const unavailableRetryAfter = 2
 
-func refuse(c echo.Context, d quota.Decision) error {
+func answerRefused(c echo.Context, d quota.Decision) error {
 	worst, _ := d.Blocking()
 	members := quotahttp.ProblemMembers(d)
 	members["type"] = c.Scheme() + "://" + c.Request().Host + "/problems/" + quotahttp.ProblemSlug
@@ -22,18 +22,18 @@ func refuse(c echo.Context, d quota.Decision) error {
 	members["detail"] = "The rule " + worst.Name + " has no place left; the next request is let in after " +
 		strconv.Itoa(quotahttp.RetryAfterSeconds(d)) +
 		" s."
-	return problem(c, http.StatusTooManyRequests, members)
+	return writeProblem(c, http.StatusTooManyRequests, members)
 }
 
-func unavailable(c echo.Context, _ error) error {
-	c.Response().Header().Set("Retry-After", strconv.Itoa(retryUnavailable))
-	return problem(c, http.StatusServiceUnavailable, map[string]any{
+func answerUnavailable(c echo.Context, _ error) error {
+	c.Response().Header().Set("Retry-After", strconv.Itoa(unavailableRetryAfter))
+	return writeProblem(c, http.StatusServiceUnavailable, map[string]any{
 		"type": "about:blank", "title": http.StatusText(http.StatusServiceUnavailable),
 		"detail": "The limiter is away, so nothing was let in. This is not a quota.",
 	})
 }
 
-func problem(c echo.Context, status int, members map[string]any) error {
+func writeProblem(c echo.Context, status int, members map[string]any) error {
 	members["status"] = status
 	body, err := json.Marshal(members)
 	if err != nil {

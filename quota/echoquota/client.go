@@ -10,18 +10,18 @@ import (
 // usually has a whole /64. It uses c.RealIP if the server has an IPExtractor, else the peer's
 // address: without an extractor, echo trusts any X-Forwarded-For. Clients without an address, as on
 // a Unix socket, get "" and are counted together.
-func ClientIP(c echo.Context) string { return prefix(c, 32, 64) }
+func ClientIP(c echo.Context) string { return clientPrefix(c, 32, 64) }
 
 // ClientNetwork returns the client's wider network: the /24 of an IPv4 address, the /48 of an IPv6
 // address.
-func ClientNetwork(c echo.Context) string { return prefix(c, 24, 48) }
+func ClientNetwork(c echo.Context) string { return clientPrefix(c, 24, 48) }
 
-func sharedName(echo.Context) string { return "" }
+func oneNameForAll(echo.Context) string { return "" }
 
-var direct = echo.ExtractIPDirect()
+var directIP = echo.ExtractIPDirect()
 
-func prefix(c echo.Context, v4, v6 int) string {
-	text := direct(c.Request())
+func clientPrefix(c echo.Context, v4, v6 int) string {
+	text := directIP(c.Request())
 	if c.Echo().IPExtractor != nil {
 		text = c.RealIP()
 	}

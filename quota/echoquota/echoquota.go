@@ -72,8 +72,8 @@ type Guard struct {
 
 // New makes a Guard. It fails if the settings are invalid; the error names every problem.
 func New(c Config) (*Guard, error) {
-	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: sharedName,
-		quota.Global: sharedName}
+	subjects := map[quota.Scope]Namer{quota.IP: ClientIP, quota.Network: ClientNetwork, quota.Purpose: oneNameForAll,
+		quota.Global: oneNameForAll}
 	maps.Copy(subjects, c.Subjects)
 	c.Subjects = subjects
 	keep := map[quota.Scope]time.Duration{}
@@ -103,10 +103,10 @@ func (c *Config) setDefaults() {
 		c.Skip = func(echo.Context) bool { return false }
 	}
 	if c.Refuse == nil {
-		c.Refuse = refuse
+		c.Refuse = answerRefused
 	}
 	if c.Unavailable == nil {
-		c.Unavailable = unavailable
+		c.Unavailable = answerUnavailable
 	}
 }
 
@@ -128,7 +128,7 @@ func (g *Guard) decide(next echo.HandlerFunc, ask func(context.Context, quota.Re
 		if g.c.Skip(c) {
 			return next(c)
 		}
-		d, err := ask(uncanceled(c), g.request(c))
+		d, err := ask(uncanceled(c), g.quotaRequest(c))
 		return g.respond(c, next, d, admits(d), err)
 	}
 }
@@ -152,7 +152,7 @@ func (g *Guard) Record(next echo.HandlerFunc) echo.HandlerFunc {
 // more. It first reads the limiter's clock with a Peek, since events carry its time. Errors:
 // quota.ErrUnavailable.
 func (g *Guard) Count(c echo.Context) error {
-	ctx, req := uncanceled(c), g.request(c)
+	ctx, req := uncanceled(c), g.quotaRequest(c)
 	d, err := g.c.Limiter.Peek(ctx, req)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (g *Guard) respond(c echo.Context, next echo.HandlerFunc, d quota.Decision,
 	return g.c.Refuse(c, d)
 }
 
-func (g *Guard) request(c echo.Context) quota.Request {
+func (g *Guard) quotaRequest(c echo.Context) quota.Request {
 	resource, buckets := g.c.Resource(c), map[quota.Scope]string{}
 	for scope := range g.keep {
 		of := resource

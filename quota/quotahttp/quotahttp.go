@@ -42,7 +42,7 @@ func Describe(d quota.Decision) *Quota {
 	out := &Quota{Allowed: d.Allowed(), RetryAfter: quota.Seconds(d.RetryAfter()), Rules: []Rule{}}
 	if worst, blocked := d.Blocking(); blocked {
 		out.BlockedBy = worst.Name
-		out.RetryAt = instant(d.At.Add(d.RetryAfter()).Add(time.Millisecond - 1)) // rounded up, never early
+		out.RetryAt = formatInstant(d.At.Add(d.RetryAfter()).Add(time.Millisecond - 1)) // rounded up, never early
 	}
 	for _, s := range d.Rules {
 		out.Rules = append(out.Rules, Rule{
@@ -54,7 +54,7 @@ func Describe(d quota.Decision) *Quota {
 	return out
 }
 
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+func formatInstant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // SetRateLimit sets the headers RateLimit-Policy, with every public rule, and RateLimit, with the
 // tightest one, as structured fields (draft-ietf-httpapi-ratelimit-headers-10 of September 2025;
@@ -67,15 +67,15 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	}
 	policies := fieldList{text: make([]byte, 0, 40*len(d.Rules))}
 	for _, s := range d.Rules {
-		policies.item(s.Name, "q", s.Limit)
+		policies.appendItem(s.Name, "q", s.Limit)
 		if s.Days == 0 { // no window says when events that count by dates leave
-			policies.parameter("w", quota.Seconds(s.Window))
+			policies.appendParameter("w", quota.Seconds(s.Window))
 		}
 	}
 	next, left := tightest(d)
 	limits := fieldList{text: make([]byte, 0, 40)}
-	limits.item(next.Name, "r", next.Remaining())
-	limits.parameter("t", quota.Seconds(left))
+	limits.appendItem(next.Name, "r", next.Remaining())
+	limits.appendParameter("t", quota.Seconds(left))
 	if err := errors.Join(policies.err, limits.err); err != nil {
 		return err
 	}
@@ -112,17 +112,17 @@ type fieldList struct {
 	err  error
 }
 
-// item appends a string item with one integer parameter. Calls of parameter may add more.
-func (l *fieldList) item(name, key string, value int) {
+// appendItem appends a string item with one integer parameter. Calls of parameter may add more.
+func (l *fieldList) appendItem(name, key string, value int) {
 	if len(l.text) > 0 {
 		l.text = append(l.text, ", "...)
 	}
-	l.string(name)
-	l.parameter(key, value)
+	l.appendString(name)
+	l.appendParameter(key, value)
 }
 
-// string appends a string (RFC 9651 section 4.1.6).
-func (l *fieldList) string(s string) {
+// appendString appends a string (RFC 9651 section 4.1.6).
+func (l *fieldList) appendString(s string) {
 	l.text = append(l.text, '"')
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -140,7 +140,7 @@ func (l *fieldList) string(s string) {
 // maxInteger is the largest integer that a structured field has (RFC 9651 section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-func (l *fieldList) parameter(name string, value int) {
+func (l *fieldList) appendParameter(name string, value int) {
 	if value < -maxInteger || value > maxInteger {
 		l.err = errTooLarge
 	}

@@ -73,7 +73,7 @@ func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 			observed := l.checks
 			observed.Observe = true
 			r.Rules, r.Buckets = append(slices.Clip(r.Rules), observed), maps.Clone(r.Buckets)
-			r.Buckets[quota.FailedChecks] = buckets.AppChecks(s.App, s.Channel)
+			r.Buckets[quota.FailedChecks] = buckets.AppFailedChecks(s.App, s.Channel)
 		}
 		d, err := l.Take(ctx, r)
 		if err == nil && !d.Admitted {

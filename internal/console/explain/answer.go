@@ -168,7 +168,7 @@ func (c material) validCodeReply() texts.Sentence {
 func (c material) refusedReply() texts.Sentence {
 	free, known := c.nextAllowed()
 	switch {
-	case c.BlockedBy == verification.ChecksRule:
+	case c.BlockedBy == verification.LockoutRuleName:
 		return c.lockoutReply()
 	case policy.IsUnserved(c.SendOrRefusal):
 		return c.text("answer.norows.unserved")

@@ -103,21 +103,21 @@ func kindsOfSituations() []situation {
 		told("refused, too many failures", refusedBy("failures", 20*time.Hour, 1)).with(0,
 			0).failing(20 * time.Hour).by(quota.Failures).alone(),
 		told("refused, unknown browsers' codes are locked out",
-			refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0,
+			refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
 			0).lockedOut(store.Lockout{Class: store.UnknownBrowser, Wait: 19 * time.Hour, Failures: 20}).alone(),
-		told("refused, all codes are locked out", refusedBy(verification.ChecksRule, 700*time.Hour, 3)).with(0,
+		told("refused, all codes are locked out", refusedBy(verification.LockoutRuleName, 700*time.Hour, 3)).with(0,
 			0).lockedOut(
 			store.Lockout{Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.KnownBrowser, Wait: 600 * time.Hour, Failures: 100},
 			store.Lockout{Class: store.UnknownBrowser, Wait: 601 * time.Hour, Failures: 100}).alone(),
-		told("refused, codes were locked out", refusedBy(verification.ChecksRule, 20*time.Hour, 1)).with(0,
+		told("refused, codes were locked out", refusedBy(verification.LockoutRuleName, 20*time.Hour, 1)).with(0,
 			0).holding(halfTried).alone(),
 		told("refused, by the breaker", refusedBy(policy.BreakerName, 42*time.Second, 1)).with(0, 0).alone(),
 		told("refused, by the bound on spellings", refusedBy(policy.SpellingsName, 20*time.Hour, 1)).with(0, 0).alone(),
 		told("refused, by backing off", refusedBy(policy.BackoffName, 50*time.Minute, 1)).with(0, 0).alone(),
-		told("turned away, disposable", refusedBy(policy.Disposable, 0, 1)).with(0, 0).alone(),
-		told("turned away, several, voip", refusedBy(policy.VoIP, 0, 7)).with(0, 0).alone().text(),
-		told("turned away, country not served", refusedBy(policy.CountryNotServed, 0, 1)).with(0, 0).alone().text(),
+		told("turned away, disposable", refusedBy(policy.ReasonDisposable, 0, 1)).with(0, 0).alone(),
+		told("turned away, several, voip", refusedBy(policy.ReasonVoIP, 0, 7)).with(0, 0).alone().text(),
+		told("turned away, country not served", refusedBy(policy.ReasonCountryNotServed, 0, 1)).with(0, 0).alone().text(),
 		told("refused, several by a network's rule", refusedBy("office", 42*time.Second, 7)).with(0,
 			0).by(quota.Network).alone(),
 	}
@@ -165,7 +165,7 @@ func kindsOfSituations() []situation {
 		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
-		told("refused, the carrier's limit", refusedBy(verification.CarrierRule, 30*time.Minute, 1)).with(0,
+		told("refused, the carrier's limit", refusedBy(verification.CarrierRuleName, 30*time.Minute, 1)).with(0,
 			0).held(30 * time.Minute).alone(),
 	} {
 		all = append(all, s.text())
@@ -185,6 +185,6 @@ func (s situation) failing(wait time.Duration) situation {
 // held adds what a carrier said of the number.
 func (s situation) held(wait time.Duration) situation {
 	s.facts.Quota.Rules = append(s.facts.Quota.Rules,
-		quota.State{Rule: quota.Rule{Name: verification.CarrierRule, Limit: 1}, RetryAfter: wait})
+		quota.State{Rule: quota.Rule{Name: verification.CarrierRuleName, Limit: 1}, RetryAfter: wait})
 	return s
 }

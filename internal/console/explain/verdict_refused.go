@@ -18,7 +18,7 @@ import (
 
 func (c material) refused() (what, next texts.Sentence) {
 	switch {
-	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
+	case c.BlockedBy == verification.LockoutRuleName: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
 	case policy.IsUnserved(c.SendOrRefusal): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),
@@ -84,7 +84,7 @@ func (c material) databaseTimeAfter(wait time.Duration) time.Time {
 // not known.
 func (c material) countedScope() string {
 	switch {
-	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRule,
+	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRuleName,
 		c.facts.Rule == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
 		return c.BlockedBy
 	case c.facts.Rule == quota.Recipient:
@@ -96,7 +96,7 @@ func (c material) countedScope() string {
 // countsOthers reports whether others' requests count too, so that the person can do little.
 func (c material) countsOthers() bool {
 	switch c.countedScope() {
-	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName, policy.BackoffName:
+	case "", string(quota.Failures), verification.CarrierRuleName, policy.SpellingsName, policy.BackoffName:
 		return false
 	}
 	return true

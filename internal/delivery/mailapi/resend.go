@@ -27,7 +27,7 @@ func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Er
 	m, err := mail.Message.WithTexts()
 	if err != nil {
 		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
-			Reason: delivery.ReasonTemplate, Err: exchange.ErrMessage}
+			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage}
 	}
 	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "Auto-Submitted": "auto-generated"}
 	if m.Language != "" {

@@ -223,7 +223,7 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	}
 	if _, code, _ := s.api.read(a); !good(a.Status, code) {
 		return delivery.Encryption{}, &delivery.Error{
-			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeCode(code),
+			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeErrorCode(code),
 			Err: errLogin,
 		}
 	}

@@ -62,7 +62,7 @@ type Codes struct {
 	locked  bool
 	sends   int
 	checks  int
-	asks    []verification.Ask
+	asks    []verification.Request
 	names   []string     // of verifications: the nth is the ID of "verification-n"
 	right   []string     // their codes
 	newest  *store.Work  // nil: nothing was sent
@@ -181,7 +181,7 @@ func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return l
 
 // Verification is the nth, as the server knows it now; the database must be there.
 func (c *Codes) Verification(n int) verification.View {
-	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret},
+	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
 		fmt.Sprintf("verification-%d", n+1))
 	if err != nil {
 		panic(err)
@@ -190,7 +190,7 @@ func (c *Codes) Verification(n int) verification.View {
 }
 
 // Asks returns all calls of Send, admitted or not.
-func (c *Codes) Asks() []verification.Ask {
+func (c *Codes) Asks() []verification.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.asks)
@@ -198,7 +198,7 @@ func (c *Codes) Asks() []verification.Ask {
 
 // Wait is how long the next mail to an address has to wait now.
 func (c *Codes) Wait(address string) (time.Duration, error) {
-	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.Secret},
+	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
 		string(recipient.Email), address, "")
 	return a.Quota.RetryAfter(), err
 }
@@ -355,7 +355,7 @@ func (c *Codes) realID(name string) string {
 }
 
 // Send implements page.codes.
-func (c *Codes) Send(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
+func (c *Codes) Send(ctx context.Context, ask verification.Request) (verification.Answer, error) {
 	c.held.RLock()
 	defer c.held.RUnlock()
 	c.mu.Lock()

@@ -245,7 +245,7 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
 			return "", sms.ErrLogin
 		case said.Code != "OK":
-			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, exchange.SafeCode(said.Code))
+			return "", fmt.Errorf("template %s: %w: %s", id, sms.ErrUnknownTemplate, exchange.SafeErrorCode(said.Code))
 		case strings.Trim(string(said.TemplateStatus), `"`) != "1":
 			return "", fmt.Errorf("template %s: %w", id, sms.ErrUnknownTemplate)
 		}

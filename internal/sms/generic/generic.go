@@ -247,7 +247,7 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 		fail = sms.VerdictPerNumber.ToError(a, code) // it answered, and not with yes
 	default:
 		fail = &delivery.Error{Class: delivery.Unknown, Stage: delivery.StageAnswer, Status: a.Status,
-			Err: exchange.ErrAnswer}
+			Err: exchange.ErrUnreadableAnswer}
 	}
 	return id, code, fail
 }

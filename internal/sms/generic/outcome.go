@@ -123,7 +123,7 @@ func (e extraction) find(body []byte) (string, bool) {
 	if decoder.Decode(&at) != nil {
 		return "", false
 	}
-	return jsonpath.Text(e.path.Find(at))
+	return jsonpath.ScalarText(e.path.Find(at))
 }
 
 // poll describes how a carrier is asked what became of a message.

@@ -272,7 +272,7 @@ func (c *carrier) fetchApproved(ctx context.Context, international int, ids []in
 		return sms.ErrLogin
 	case code != "":
 		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
-			Code: exchange.SafeCode(code)}
+			Code: exchange.SafeErrorCode(code)}
 	}
 	for _, t := range said.Response.DescribeTemplateStatusSet {
 		approved[t.TemplateID] = approved[t.TemplateID] || t.StatusCode == 0

@@ -217,7 +217,7 @@ func webhookSignature(token, address string, form url.Values) string {
 func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
-			Err: exchange.ErrMessage}
+			Err: exchange.ErrIncompleteMessage}
 	}
 	a, err := t.Query(ctx, t.fetchRequest(q.ID))
 	if err != nil {

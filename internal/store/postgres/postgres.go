@@ -429,6 +429,6 @@ func hasUnreadBytes(conn net.Conn) bool {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
-	state := peek.At(conn)
-	return state == peek.Bytes || state == peek.Ended
+	state := peek.StateOf(conn)
+	return state == peek.UnreadBytes || state == peek.Ended
 }

@@ -80,7 +80,7 @@ func (r *Rig) Guess(c verification.Caller, n int, ids ...string) (compared int) 
 }
 
 // WantLockedOut fails the test unless a send is refused since its code could not be checked.
-func (r *Rig) WantLockedOut(ask verification.Ask) (wait time.Duration) {
+func (r *Rig) WantLockedOut(ask verification.Request) (wait time.Duration) {
 	r.Helper()
 	mails := len(r.MailServer.Attempts())
 	_, err := r.Svc.Send(r.Context(), ask)
@@ -132,8 +132,8 @@ func (o *Observed) Finished(recipient.Channel, string, store.Status, bool, time.
 // Checked implements verification.Observer.
 func (o *Observed) Checked(_ recipient.Channel, _, outcome string) { o.count("checked", outcome) }
 
-// CheckBound implements verification.Observer.
-func (o *Observed) CheckBound(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
+// CheckBoundExceeded implements verification.Observer.
+func (o *Observed) CheckBoundExceeded(_ recipient.Channel, _, rule string) { o.count("bound", rule) }
 
 // JobRan implements jobs.Observer. The runs of jobs are not counted.
 func (o *Observed) JobRan(string, bool) {}

@@ -31,7 +31,7 @@ const (
 
 // Callers of the tests: the app shop by a secret key, and a browser on its page.
 var (
-	BackEnd = verification.Caller{App: "shop", Kind: verification.Secret, IP: netip.MustParseAddr("192.0.2.1")}
+	BackEnd = verification.Caller{App: "shop", Kind: verification.BackEnd, IP: netip.MustParseAddr("192.0.2.1")}
 	Browser = verification.Caller{App: "shop", Kind: verification.Browser, IP: netip.MustParseAddr("192.0.2.1")}
 )
 
@@ -45,8 +45,8 @@ func NthNumber(n int) string { return fmt.Sprintf("+49151%08d", 20_000_000+n) }
 func PumpedNumber(n int) string { return fmt.Sprintf("+49151%08d", 30_000_000+n) }
 
 // AskFor is a back end's request for a mail to an address, unless the options say otherwise.
-func AskFor(to string, options ...Option) verification.Ask {
-	a := verification.Ask{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
+func AskFor(to string, options ...Option) verification.Request {
+	a := verification.Request{Caller: BackEnd, Channel: "email", To: to, Locale: "en"}
 	for _, o := range options {
 		o(&a)
 	}
@@ -54,24 +54,24 @@ func AskFor(to string, options ...Option) verification.Ask {
 }
 
 // Option sets a field of a request.
-type Option func(*verification.Ask)
+type Option func(*verification.Request)
 
-func By(c verification.Caller) Option { return func(a *verification.Ask) { a.Caller = c } }
-func InApp(app string) Option         { return func(a *verification.Ask) { a.App = app } }
-func For(purpose string) Option       { return func(a *verification.Ask) { a.Purpose = purpose } }
-func InSession(name string) Option    { return func(a *verification.Ask) { a.Session = name } }
-func WithKey(key string) Option       { return func(a *verification.Ask) { a.Key = key } }
-func Resending(id string) Option      { return func(a *verification.Ask) { a.Resend = id } }
-func Waiting(d time.Duration) Option  { return func(a *verification.Ask) { a.Wait = d } }
-func From(client netip.Addr) Option   { return func(a *verification.Ask) { a.IP = client } }
+func By(c verification.Caller) Option { return func(a *verification.Request) { a.Caller = c } }
+func InApp(app string) Option         { return func(a *verification.Request) { a.App = app } }
+func For(purpose string) Option       { return func(a *verification.Request) { a.Purpose = purpose } }
+func InSession(name string) Option    { return func(a *verification.Request) { a.Session = name } }
+func WithKey(key string) Option       { return func(a *verification.Request) { a.Key = key } }
+func Resending(id string) Option      { return func(a *verification.Request) { a.Resend = id } }
+func Waiting(d time.Duration) Option  { return func(a *verification.Request) { a.Wait = d } }
+func From(client netip.Addr) Option   { return func(a *verification.Request) { a.IP = client } }
 
 // TextTo is a back end's request for a text message to a number.
-func TextTo(to string) verification.Ask {
-	return verification.Ask{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
+func TextTo(to string) verification.Request {
+	return verification.Request{Caller: BackEnd, Channel: "sms", To: to, Locale: "zh-CN"}
 }
 
 // AskAt asks a process, and ends the test unless the request is admitted or refused as wanted.
-func (r *Rig) AskAt(s *Service, ask verification.Ask, admitted bool) verification.Answer {
+func (r *Rig) AskAt(s *Service, ask verification.Request, admitted bool) verification.Answer {
 	r.Helper()
 	a, err := s.Send(r.Context(), ask)
 	if err != nil || a.Admitted != admitted {
@@ -83,7 +83,7 @@ func (r *Rig) AskAt(s *Service, ask verification.Ask, admitted bool) verificatio
 
 // Send asks, and fails the test unless the request is admitted. It returns once the attempt has
 // ended.
-func (r *Rig) Send(ask verification.Ask) verification.Answer {
+func (r *Rig) Send(ask verification.Request) verification.Answer {
 	r.Helper()
 	a := r.AskAt(r.Svc, ask, true)
 	synctest.Wait()
@@ -112,7 +112,7 @@ func (r *Rig) WantError(err, want error) {
 func Err[T any](_ T, err error) error { return err }
 
 // SendError is the error of a request.
-func (r *Rig) SendError(ask verification.Ask) error {
+func (r *Rig) SendError(ask verification.Request) error {
 	_, err := r.Svc.Send(r.Context(), ask)
 	return err
 }
@@ -124,7 +124,7 @@ func (r *Rig) SendTo(address string, options ...Option) verification.Answer {
 }
 
 // Refuse asks, and fails the test unless the request is refused.
-func (r *Rig) Refuse(ask verification.Ask) verification.Answer {
+func (r *Rig) Refuse(ask verification.Request) verification.Answer {
 	r.Helper()
 	return r.AskAt(r.Svc, ask, false)
 }
@@ -195,7 +195,7 @@ func (r *Rig) SendFive() support.Policy {
 }
 
 // WantReplay asks again, and fails the test unless the answer is the first one's.
-func (r *Rig) WantReplay(ask verification.Ask, first verification.Answer) verification.Answer {
+func (r *Rig) WantReplay(ask verification.Request, first verification.Answer) verification.Answer {
 	r.Helper()
 	a := r.Send(ask)
 	r.WantLine("a replay", Line(true, first.View.ID, first.View.Send.ID), a.Replayed, a.View.ID, a.View.Send.ID)

@@ -14,17 +14,17 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Budget bounds one call including its retries, unless quota.Redis has another one.
-const Budget = 2 * time.Second
+// CallBudget bounds one call including its retries, unless quota.Redis has another one.
+const CallBudget = 2 * time.Second
 
 // Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses
 // connections, a call fails within 0.2 s. timeout bounds each dial, read, write, and wait for a
 // pooled connection.
 const (
-	timeout    = time.Second
-	retries    = 2
-	minBackoff = 10 * time.Millisecond
-	maxBackoff = 100 * time.Millisecond
+	stepTimeout = time.Second
+	retries     = 2
+	minBackoff  = 10 * time.Millisecond
+	maxBackoff  = 100 * time.Millisecond
 )
 
 const (
@@ -87,7 +87,7 @@ func standaloneOptions(rawURL string) (*redis.Options, error) {
 // other value. A caller's own deadline still applies.
 func setTimeouts(steps ...*time.Duration) {
 	for _, s := range steps {
-		setDefault(s, timeout)
+		setDefault(s, stepTimeout)
 	}
 }
 
@@ -115,8 +115,8 @@ func sentinelOptions(rawURL string) (*redis.FailoverOptions, error) {
 	}
 	o := &redis.FailoverOptions{
 		SentinelAddrs: hosts, Username: u.User.Username(),
-		ContextTimeoutEnabled: true, DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout,
-		PoolTimeout: timeout,
+		ContextTimeoutEnabled: true, DialTimeout: stepTimeout, ReadTimeout: stepTimeout, WriteTimeout: stepTimeout,
+		PoolTimeout: stepTimeout,
 		MaxRetries:  retries, MinRetryBackoff: minBackoff, MaxRetryBackoff: maxBackoff, DialerRetries: 1,
 	}
 	o.Password, _ = u.User.Password()

@@ -14,7 +14,7 @@ import (
 // shortSteps fails the test unless each step of a client ends well within Budget.
 func shortSteps(t *testing.T, dial, read, write, pool time.Duration) {
 	t.Helper()
-	if least, most := min(dial, read, write, pool), max(dial, read, write, pool); least <= 0 || most > Budget/2 {
+	if least, most := min(dial, read, write, pool), max(dial, read, write, pool); least <= 0 || most > CallBudget/2 {
 		t.Errorf("timeouts of %v to %v", least, most)
 	}
 }

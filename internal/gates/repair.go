@@ -16,34 +16,34 @@ import (
 	"sendcode/quota"
 )
 
-// mend compares the events of the limiter's buckets of these scopes with the database's, rewrites
-// the buckets, and returns the events that only the limiter has. A bucket is rewritten at most once
-// in RewriteEvery, so that replicas with different files do not write against each other; but
-// always if that makes a refused Take possible, or if the limiter admitted what the database
+// repairLimiter compares the events of the limiter's buckets of these scopes with the database's,
+// rewrites the buckets, and returns the events that only the limiter has. A bucket is rewritten at
+// most once in RewriteEvery, so that replicas with different files do not write against each other;
+// but always if that makes a refused Take possible, or if the limiter admitted what the database
 // refused. The database may take as long as store.CallTimeout, each call of the limiter as long as
-// TakeTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
-func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.Decision, scopes []quota.Scope,
+// LimiterTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
+func (g *Gates) repairLimiter(ctx context.Context, s buckets.Subject, f databaseFacts, d quota.Decision, scopes []quota.Scope,
 	refused bool) (
 	map[quota.Scope][]quota.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	ahead := g.clocks.ahead()
+	ahead := g.clocks.limiterAhead()
 	buckets, all := s.Buckets(), map[quota.Scope][]quota.Event{}
 	version := g.only.version(s)
 	undecided := false
-	var changes []change
+	var changes []bucketChange
 	for _, scope := range scopes {
 		asked := g.now()
 		limited, now, err := g.limiterEvents(ctx, buckets[scope])
 		if err != nil {
 			return nil, err
 		}
-		g.clocks.readLimiter(now, asked)
-		if g.clocks.wasSet(ahead) {
+		g.clocks.noteLimiter(now, asked)
+		if g.clocks.wasSetSince(ahead) {
 			return nil, errClockSet
 		}
 		keep := g.keepOf(s, scope)
-		c, only, err := g.compare(ctx, s, scope, d.Clock, f, limited, keep)
+		c, only, err := g.compareBucket(ctx, s, scope, d.Clock, f, limited, keep)
 		if err != nil {
 			return nil, err
 		}
@@ -51,16 +51,16 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 		c.bucket, c.keep = buckets[scope], keep
 		changes = append(changes, c)
 	}
-	opens := refused && withStates(s, d, quota.Evaluate(f.rules, merge(f.events, all), f.at).Rules).Allowed()
+	opens := refused && withStates(s, d, quota.Evaluate(f.rules, mergeEvents(f.events, all), f.at).Rules).Allowed()
 	for _, c := range changes {
-		if c.needed() && (g.rewrites.may(c.bucket, g.now()) || opens || f.overrule) {
-			if err := g.rewrite(ctx, c); err != nil {
+		if c.needed() && (g.rewrites.mayRewrite(c.bucket, g.now()) || opens || f.overrule) {
+			if err := g.rewriteBucket(ctx, c); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if !undecided {
-		g.only.recent.put(strings.Join(bucketsInDatabase(s), "\x00"), readOnly{all, version, g.now()})
+		g.only.recent.put(strings.Join(bucketsInDatabase(s), "\x00"), limiterOnlyEvents{all, version, g.now()})
 	}
 	return all, nil
 }
@@ -68,7 +68,7 @@ func (g *Gates) mend(ctx context.Context, s buckets.Subject, f facts, d quota.De
 // limiterEvents returns the events of a bucket of the limiter, and the time on its clock. Error: of
 // the limiter.
 func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Events(ctx, bucket)
 }
@@ -82,8 +82,8 @@ func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	return s.Purpose.LongestRecipientWindow()
 }
 
-// change is what to change in a bucket of the limiter.
-type change struct {
+// bucketChange is what to change in a bucket of the limiter.
+type bucketChange struct {
 	bucket string
 	keep   time.Duration
 	lacks  bool          // the bucket lacked one of the events
@@ -94,15 +94,15 @@ type change struct {
 	undecided bool
 }
 
-func (c change) needed() bool { return len(c.set)+len(c.gone) > 0 }
+func (c bucketChange) needed() bool { return len(c.set)+len(c.gone) > 0 }
 
-// compare returns how to change a bucket with these events of the limiter, and which events only
-// the limiter has, on the clock of f.at. An event of the limiter that the history lacks is looked
-// up in the database: its row may be newer than the history, or not count here. Error: of the
-// database.
-func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f facts,
+// compareBucket returns how to change a bucket with these events of the limiter, and which events
+// only the limiter has, on the clock of f.at. An event of the limiter that the history lacks is
+// looked up in the database: its row may be newer than the history, or not count here. Error: of
+// the database.
+func (g *Gates) compareBucket(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f databaseFacts,
 	limited []quota.Event,
-	keep time.Duration) (c change, only []quota.Event, err error) {
+	keep time.Duration) (c bucketChange, only []quota.Event, err error) {
 	there := map[string]time.Time{}
 	for _, e := range limited {
 		there[e.ID] = e.At
@@ -116,7 +116,7 @@ func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scop
 		delete(there, e.ID)
 	}
 	maps.DeleteFunc(there, func(_ string, at time.Time) bool { return f.at.Sub(at) >= keep })
-	rows, err := g.rowsOf(ctx, there)
+	rows, err := g.sendsOfEvents(ctx, there)
 	if err != nil {
 		return c, nil, err
 	}
@@ -124,25 +124,25 @@ func (g *Gates) compare(ctx context.Context, s buckets.Subject, scope quota.Scop
 		at := there[id]
 		row, written := rows[id]
 		switch {
-		case written && countsHere(s, scope, row):
-			e := g.eventOf(row, scope, clock, f, keep)
+		case written && countsInBucket(s, scope, row):
+			e := g.eventOfSend(row, scope, clock, f, keep)
 			c.set, only = append(c.set, e...), append(only, e...)
 			if len(e) == 0 { // by the database's clock it counts no more
 				c.gone = append(c.gone, id)
 			}
-		case written, g.refunded.before(id, f.heard.Add(at.Sub(f.at))):
+		case written, g.refunded.refundedSince(id, f.heard.Add(at.Sub(f.at))):
 			c.gone = append(c.gone, id)
 		default:
 			only = append(only, quota.Event{ID: id, At: at})
-			c.undecided = c.undecided || f.at.Sub(at) < betweenGates()
+			c.undecided = c.undecided || f.at.Sub(at) < maxTimeBetweenGates()
 		}
 	}
 	return c, only, nil
 }
 
-// rowsOf reads the rows of events, by their IDs. Events without a row are not in the map. Error: of
-// the database.
-func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
+// sendsOfEvents reads the rows of events, by their IDs. Events without a row are not in the map.
+// Error: of the database.
+func (g *Gates) sendsOfEvents(ctx context.Context, events map[string]time.Time) (map[string]store.Send, error) {
 	rows := map[string]store.Send{}
 	var ids []uuid.UUID
 	for id := range events {
@@ -160,8 +160,8 @@ func (g *Gates) rowsOf(ctx context.Context, events map[string]time.Time) (map[st
 	return rows, err
 }
 
-// countsHere reports whether the database counts a row in the subject's bucket of a scope.
-func countsHere(s buckets.Subject, scope quota.Scope, row store.Send) bool {
+// countsInBucket reports whether the database counts a row in the subject's bucket of a scope.
+func countsInBucket(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	if row.App != s.App || row.Channel != s.Channel || row.Recipient != s.Recipient {
 		return false
 	}
@@ -171,9 +171,9 @@ func countsHere(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	return row.Counts && slices.Contains(s.Purpose.Shares, row.Purpose)
 }
 
-// eventOf converts a counted row to the event that the limiter, whose clock has this name, would
-// have of it, at an instant of that clock; empty if it is older than keep at f.at.
-func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts, keep time.Duration) []quota.Event {
+// eventOfSend converts a counted row to the event that the limiter, whose clock has this name,
+// would have of it, at an instant of that clock; empty if it is older than keep at f.at.
+func (g *Gates) eventOfSend(row store.Send, scope quota.Scope, clock string, f databaseFacts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {
 		now = f.history.Now
@@ -185,12 +185,12 @@ func (g *Gates) eventOf(row store.Send, scope quota.Scope, clock string, f facts
 	return gate.EventsBefore([]gate.PastSend{counted}, keep, clock, f.at, now)
 }
 
-// rewrite changes a bucket of the limiter. Error: of the limiter.
-func (g *Gates) rewrite(ctx context.Context, c change) error {
+// rewriteBucket changes a bucket of the limiter. Error: of the limiter.
+func (g *Gates) rewriteBucket(ctx context.Context, c bucketChange) error {
 	if c.lacks {
 		g.countRebuild()
 	}
-	ctx, cancel := context.WithTimeout(ctx, TakeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	if err := g.shared.Record(ctx, c.bucket, c.keep, c.set); err != nil {
 		return fmt.Errorf("recording %d events: %w", len(c.set), err)
