@@ -97,7 +97,7 @@ type statementObserver struct {
 }
 
 func (a *App) newStatementObserver() *statementObserver {
-	return &statementObserver{App: a, observe: a.metrics.StatementObserver(sqldb.Kinds),
+	return &statementObserver{App: a, observe: a.metrics.StatementObserver(sqldb.CallKinds),
 		lines: logthrottle.Throttle{Every: slowLogEvery}}
 }
 

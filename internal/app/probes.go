@@ -155,7 +155,7 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 // anyMessageWaits returns a function that reports whether a message of a channel waits for its next
 // attempt. It answers true too if the database's last answer is older than two seconds or an error.
 func (a *App) anyMessageWaits(ch recipient.Channel) func(context.Context) bool {
-	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
+	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // a slow database leaves it as it was
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second
