@@ -128,7 +128,9 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		func() error { return a.openTraces(ctx) },
 		a.fillSecrets,
 		a.openPorts,
-		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.openDatabase) },
+		func() error {
+			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.openDatabase)
+		},
 		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
