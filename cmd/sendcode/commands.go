@@ -32,8 +32,8 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
 }
 
-// maxHold is how far from now HoldUntil may be: beyond it is a mistake. A restart soon after it
-// sends.
+// maxHold is how far from now HoldUntil may be, also in the past: a restart soon after that instant
+// is no mistake.
 const maxHold = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
@@ -65,7 +65,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
 }
 
-// ignoreCanceled returns err, but nil where the service ended because it was asked to stop.
+// ignoreCanceled returns nil instead of err if the service ended because ctx did.
 func ignoreCanceled(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -73,8 +73,8 @@ func ignoreCanceled(ctx context.Context, err error) error {
 	return err
 }
 
-// reloadOnHangup has SIGHUP read the configuration again. Not at a terminal: closing it sends the
-// same signal, and must end the program; a change of the file is seen there too.
+// reloadOnHangup makes SIGHUP reload the configuration. At a terminal SIGHUP must end the program,
+// since closing the terminal sends it; there only a change of the file reloads.
 func (p program) reloadOnHangup() (reload app.ReloadOptions, stop func()) {
 	reload.Environ = append([]string{}, p.environ...) // never nil
 	if p.terminal {
@@ -135,7 +135,6 @@ func (d doctorCommand) Validate() error {
 
 func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) error {
 	cfg.DKIMSelector = d.DKIMSelector
-	p.printWarnings(cfg)
 	return checks.Examine(ctx, cfg, p.out)
 }
 
@@ -174,8 +173,8 @@ type healthCommand struct {
 	Port string `env:"PORT" default:"8080" hidden:""`
 }
 
-// Run returns an error unless /readyz answers 200 within three seconds. A mistake in the settings,
-// which a running service does not take over, makes no healthy one unhealthy.
+// Run returns an error unless /readyz answers 200 within three seconds. It ignores mistakes in the
+// settings: a running service keeps its old ones.
 func (h healthCommand) Run(ctx context.Context, p program) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -247,7 +246,8 @@ func (p program) println(text string) error {
 	return err
 }
 
-// helpCommand is --help as a command. It also prints what packages install beside the program.
+// helpCommand is --help as a command. It also prints the manual page and completion scripts, which
+// packages install.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command to explain; none: all of them."`
 	As      string   `enum:"text,man,bash,zsh,fish" default:"text" help:"man: the manual page. bash, zsh, fish: a script by which the shell completes commands and flags."`
@@ -255,12 +255,12 @@ type helpCommand struct {
 
 func (h helpCommand) Run(p program, line *kong.Context) error {
 	if h.As != "text" {
-		return write(p.out, h.As, line)
+		return writeShellFile(p.out, h.As, line)
 	}
-	// else it has printed, and left through the parser's exit
+	// without an error, Parse has printed the help and called the parser's exit
 	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil {
 		p.printMistake(line.Kong, h.Command, err)
-		line.Kong.Exit(mistaken)
+		line.Kong.Exit(exitUsage)
 	}
 	return nil
 }

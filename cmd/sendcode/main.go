@@ -25,7 +25,7 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// commandLine is what may follow the program's name: one of its commands. Without one, it serves.
+// commandLine declares the commands. Without a command, the program serves.
 type commandLine struct {
 	Serve   serveCommand   `cmd:"" default:"withargs" help:"Run the service (default)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to the schema of this version."`
@@ -39,8 +39,7 @@ type commandLine struct {
 	Help    helpCommand    `cmd:"" help:"Print this list, or what a command takes."`
 }
 
-// program is what a command may use of its process: where it prints, its environment, and the
-// service.
+// program is the process as commands see it: output, environment, and the function that serves.
 type program struct {
 	out, err io.Writer
 	terminal bool // err is read by a person
@@ -56,7 +55,7 @@ func main() {
 	os.Exit(p.run(contextUntilSignal(signals, os.Exit), os.Args[1:], os.Exit))
 }
 
-// run executes one command line. Help leaves through exit.
+// run executes one command line and returns the exit code. Help calls exit instead.
 func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	parser := kong.Must(&commandLine{},
 		kong.Name("sendcode"),
@@ -69,7 +68,7 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	line, err := parser.Parse(args)
 	if err != nil {
 		p.printMistake(parser, args, err)
-		return mistaken
+		return exitUsage
 	}
 	if err := line.Run(); err != nil {
 		_, _ = fmt.Fprintln(p.err, "sendcode:", err)
@@ -78,16 +77,16 @@ func (p program) run(ctx context.Context, args []string, exit func(int)) int {
 	return 0
 }
 
-// mistaken is the exit code for a command line that is not understood, as shells have it.
-const mistaken = 2
+// exitUsage is the exit code for a command line that is not understood, as shells have it.
+const exitUsage = 2
 
-// printMistake prints what is wrong with a command line, and what is possible in its place: the
-// commands, or what the command takes.
+// printMistake prints what is wrong with a command line, and either the list of commands or the
+// usage of the command.
 func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	said, among := err.Error(), parser.Model.Node
 	if mistake, ok := errors.AsType[*kong.ParseError](err); ok && mistake.Context.Selected() != nil &&
 		len(mistake.Context.Args) > 0 {
-		// not the command that runs without a name
+		// a command that was typed, not the default one
 		if selected := mistake.Context.Selected(); mistake.Context.Args[0] == selected.Name {
 			among = selected
 		}

@@ -99,7 +99,7 @@ func TestCommands(t *testing.T) {
 		{"config --schema", mistakes, 0, "https://json-schema.org/draft/2020-12/schema|requests_per_minute", ""},
 		{"version", mistakes, 0, "sendcode 0.", ""},
 		{"health --addr=127.0.0.1:1", mistakes, 1, "", "connect: connection refused"},
-		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|.B \\-\\-kind=\\fIsecret|public", ""},
+		{"help --as=man", mistakes, 0, ".TH SENDCODE 1|, 2 for a command line that is not understood|.B \\-\\-kind=\\fIsecret|public", ""},
 		{"help --as=tcsh", mistakes, 2, "", "bash"}, {"demo", mistakes, 2, "", "sendcode: error: "},
 		{"man", mistakes, 2, "", "sendcode: error: "},
 		{"--help", mistakes, 0, "doctor|docs/configuration.md", ""},
@@ -244,6 +244,12 @@ func TestDoctorWithoutRedisSaysItOnce(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 1 || strings.Count(string(out), "✗ redis: ") != 1 ||
 		strings.Contains(string(out), "pool.go") {
 		t.Errorf("code %d, %s", code, out)
+	}
+	cmd = process(t, "SENDCODE_DATABASE_URL=postgres://u@127.0.0.1:1/d")
+	cmd.Args = append(cmd.Args, "doctor")
+	out, _ = cmd.CombinedOutput()
+	if strings.Count(string(out), "SENDCODE_REDIS_URL is not set") != 1 {
+		t.Errorf("%s", out)
 	}
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// write executes one of the templates with the description of the command line.
-func write(w io.Writer, name string, line *kong.Context) error {
+// writeShellFile writes the manual page or a shell's completion script.
+func writeShellFile(w io.Writer, name string, line *kong.Context) error {
 	return shellTemplates.ExecuteTemplate(w, name, line.Model)
 }
 
-// The functions zsh, fish and roff quote a help text for a single-quoted string of a shell and for
-// man(7).
+// shellTemplates has the manual page and a completion script for each shell. The functions zsh and
+// fish quote a help text for a single-quoted string of that shell, and roff for man(7).
 var shellTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"zsh":  strings.NewReplacer(`'`, `'\''`, `:`, `\:`, `[`, `\[`, `]`, `\]`).Replace,
 	"fish": strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace,
@@ -115,7 +115,7 @@ sendcode \- send verification codes within a policy
 {{- end}}
 {{- end}}
 .SH EXIT STATUS
-0 for success, 1 for a mistake in the settings or a failure, 80 for a command line that is not understood, 128 and the number of the
+0 for success, 1 for a mistake in the settings or a failure, 2 for a command line that is not understood, 128 and the number of the
 signal for a stop that did not wait.
 .SH FILES
 The file of settings that SENDCODE_CONFIG names;

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// AccountChange is what to do with an account of the console; the tags are those of the command
-// line.
+// AccountChange is one change of an account of the console, with the arguments and flags of
+// `sendcode admin`.
 type AccountChange struct {
 	Do     string    `arg:"" enum:"add,role,identity,password,factor,close,open,list" help:"add, role, identity, password, factor, close, open or list."`
 	Name   string    `arg:"" optional:"" help:"Of the account."`
@@ -54,9 +54,8 @@ func withOptionName(err error) error {
 	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
 }
 
-// ChangeAccount adds or changes an account of the console, for people with a shell who can't log
-// in; "list" lists the accounts, those that settings make first. It prints a new password to out,
-// once. The change is recorded as an action of "cli".
+// ChangeAccount adds or changes an account of the console, for an administrator who can't log in.
+// "list" prints the accounts, first those of the settings. It prints a new password to out, once. The change is recorded as an action of "cli".
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {

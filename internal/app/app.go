@@ -1,6 +1,6 @@
-// Package app turns a checked configuration into a running service, and takes it down again in the
-// right order. It and app/core are the only places where parts are put together. cmd/sendcode calls
-// Run; the tests of internal/e2e call New.
+// Package app builds the service from a checked configuration, runs it, and closes its parts in the
+// reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run; the tests
+// of internal/e2e call New.
 package app
 
 import (
@@ -45,8 +45,8 @@ import (
 
 // App is the service, with all parts built and its ports open. Serve makes it answer and work.
 type App struct {
-	cfg       config.Config // of the start, complete
-	loaded    config.Config // as Load returned it, without secrets of the data directory
+	cfg       config.Config // as at the start, with generated secrets
+	loaded    config.Config // as Load returned it, without generated secrets
 	reload    ReloadOptions
 	logger    *slog.Logger
 	now       func() time.Time
@@ -56,22 +56,22 @@ type App struct {
 
 	db          *sqldb.DB
 	limiter     gates.Limiter
-	redis       *quota.Redis // behind the limiter, with its client; nil when that is in process
+	redis       *quota.Redis // of the limiter, like redisClient; nil when the limiter is in process
 	redisClient redis.UniversalClient
-	clock       string // of the limiter, when it is in process
+	clock       string // the name of the clock of a limiter in process
 	servers     mailserver.Servers
-	sender      outbox.Sender    // the servers
+	sender      outbox.Sender    // servers, or the demonstration's
 	mailbox     *mailbox.Mailbox // nil when a real server is configured
 	carrier     outbox.Carrier   // nil without text messages
 	texts       *message.Texts   // with carrier
 	keys        keys.Vault
 	core        *core.Core
 	api         *api.API
-	requests    *server.RequestLimiter // of browsers and the page
+	requests    *server.RequestLimiter // for requests of browsers and of the page
 	page        *page.Page             // nil when it is off
 	mails       *message.Renderer
 	metrics     *metrics.Metrics
-	settings    atomic.Pointer[string] // the hash of those in force
+	settings    atomic.Pointer[string] // the hash of the settings in force
 
 	traces    *traces.Traces // nil without an exporter
 	listeners []*listener
@@ -128,13 +128,15 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		func() error { return a.openTraces(ctx) },
 		a.fillSecrets,
 		a.openPorts,
-		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.openDatabase) },
-		func() error { return a.await(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.checkKeys) },
+		func() error {
+			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.openDatabase)
+		},
+		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,
 		func() error { return a.newCore(nil) },
-		func() error { return a.rebuild(ctx) },
+		func() error { return a.rebuildLimiter(ctx) },
 		a.addRoutes,
 	)
 }
@@ -182,7 +184,7 @@ func (a *App) Serve(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keysEvery, Run: a.keyCheck.run}) })
+	work.Go(func() { a.core.Run(background, jobs.Job{Name: "keys", Every: keyCheckEvery, Run: a.keyCheck.run}) })
 	work.Go(func() { a.database.run(background) })
 	work.Go(func() { a.watchConfig(background) })
 	err := a.serveHTTP(ctx)

@@ -40,7 +40,7 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 	other := func(entry string) bool { return !strings.HasPrefix(entry, "SENDCODE_ADDR=") }
 	environ = append(slices.DeleteFunc(slices.Clone(environ), other), "SENDCODE_CONFIG=demo.yaml",
 		"SENDCODE_DATA_DIR="+dir, "SENDCODE_DRAIN=0s")
-	var played, served config.Config // two, for the secrets that the first one gets are shown by the second
+	var played, served config.Config // each fills in the same generated secrets; served then shows them
 	for _, cfg := range []*config.Config{&played, &served} {
 		var err error
 		if *cfg, err = config.Load(environ,
@@ -65,7 +65,7 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	mails := demo.NewMailServer(clock)
-	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClock), mails, demo.Carrier{MailServer: mails}
+	a.limiter, a.sender, a.carrier = quota.NewMemory(clock.Now, processClockName), mails, demo.Carrier{MailServer: mails}
 	if a.texts, err = a.newTextRenderer(""); err != nil {
 		return err
 	}

@@ -35,20 +35,20 @@ import (
 	"sendcode/web"
 )
 
-// listener is an open port with its server. What answers on it changes when the routes are there.
+// listener is an open port with its server. Its handler changes while the service starts.
 type listener struct {
 	net.Listener
 	server  *http.Server
 	routes  *echo.Echo
-	present atomic.Pointer[http.Handler]
+	handler atomic.Pointer[http.Handler]
 }
 
 // ServeHTTP implements http.Handler.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	(*l.present.Load()).ServeHTTP(w, r)
+	(*l.handler.Load()).ServeHTTP(w, r)
 }
 
-func (l *listener) use(h http.Handler) { l.present.Store(&h) }
+func (l *listener) setHandler(h http.Handler) { l.handler.Store(&h) }
 
 // shutdownWait is how long a stop waits for requests under way, after Config.Drain.
 const shutdownWait = 10 * time.Second
@@ -79,20 +79,20 @@ func (a *App) openPorts() error {
 			}
 			return e
 		}
-		starting := newEcho(&server.Health{}) // never started: a 200 of /readyz comes from an Echo with all routes
+		starting := newEcho(&server.Health{}) // its Health never starts, so its /readyz answers 503
 		starting.Any("/*", func(echo.Context) error { return fault.Unavailable })
 		l := &listener{Listener: port, routes: newEcho(a.health)}
-		l.use(starting)
+		l.setHandler(starting)
 		l.server = server.NewHTTPServer(a.traceRequests(a.health.EndConnections(l)), a.logger)
 		a.onClose(l.server.Close)
 		a.listeners = append(a.listeners, l)
 		go func() { a.failed <- l.server.Serve(l) }()
 	}
-	return a.openProfiles()
+	return a.serveProfiles()
 }
 
-// addRoutes builds what answers on the ports: everything on one or, with an admin address, the
-// console and the metrics on another. Requests wait from now on until Serve.
+// addRoutes adds all routes to the port or, with an admin address, console and metrics to the second
+// port. From now on requests wait until Serve.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -132,7 +132,7 @@ func (a *App) addRoutes() error {
 	a.observeParts(front)
 	a.registerMetrics(back)
 	for _, l := range a.listeners {
-		l.use(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.setHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-a.serving:
 				l.routes.ServeHTTP(w, r)
@@ -271,18 +271,17 @@ func (a *App) registerConsole(e *echo.Echo) {
 		Logger: a.logger, Status: a.Status, Carriers: carriers, StorageStatus: a.storageStatus,
 		Auth: auth.Config{
 			Accounts: a.db, Sessions: a.db, Factors: a.db, Limiter: a.core.Gates, Ring: a.ring,
-			Provider: Provider(a.cfg),
+			Provider: IdentityProvider(a.cfg),
 			Refused:  a.metrics.AdminRefused,
 			Password: a.cfg.AdminPassword.Reveal(), PasswordHash: a.cfg.AdminPasswordHash.Reveal(),
-			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.FactorRequired,
+			Tokens: adminTokens(a.cfg), DemandFactor: a.cfg.Admin.SecondFactor == config.SecondFactorRequired,
 		},
 	})
 	a.console.Register(e)
 }
 
-// registerMetrics adds /metrics, for which a token is asked if one is set. Without one it is not
-// added to an API's listener that other machines reach, and it is closed to requests that came
-// through a proxy.
+// registerMetrics adds /metrics, with the metrics token if one is set. Without a token it adds nothing
+// to a listener of the API that other machines reach, and refuses requests through a proxy.
 func (a *App) registerMetrics(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
@@ -317,7 +316,7 @@ func adminTokens(c config.Config) (all []auth.Token) {
 func (a *App) serveHTTP(ctx context.Context) error {
 	close(a.serving)
 	for _, l := range a.listeners {
-		l.use(l.routes)
+		l.setHandler(l.routes)
 	}
 	var err error
 	select {

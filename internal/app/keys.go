@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	keysEvery  = time.Minute
-	keyedCodes = 20_000 // of those that expire first, and of those that expire last
-	keyedRows  = 2_000  // sealed ones a second
+	keyCheckEvery   = time.Minute
+	maxCheckedCodes = 20_000 // codes that expire first, and as many that expire last
+	rowsPerKeyCheck = 2_000  // sealed rows; one run a second
 )
 
 // keyCheck compares this process's keys with the check values in the database, and finds the keys
@@ -32,23 +32,23 @@ type keyCheck struct {
 	vault  keys.Vault
 	db     *sqldb.DB
 	logger *slog.Logger
-	rows   int // sealed ones that are looked at in each run; 0: keyedRows
+	rows   int // sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
-	// of sqldb.SealedTables; of those before it, and of its rows up to after, none is sealed under
-	// lacking
+	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row that
+	// was read there. No row before that place is sealed under a lacking key.
 	table int
 	after string
-	more  bool // rows follow after, and of the others none is missing
+	more  bool // rows are left to read, and no key is known to be missing
 
-	looked  time.Time // at all but sealed rows
-	missing []string  // of lacking: those that rows need
+	looked  time.Time // when keys and codes were last compared; sealed rows may be read later
+	missing []string  // the lacking keys that rows need
 
 	mu     sync.Mutex
 	reason *server.Reason // nil: all is well
 }
 
-// vaultOf returns the keys of a configuration, as far as it has them.
+// vaultOf returns the keys of a configuration. Keys that it does not give are left out.
 func vaultOf(cfg config.Config) keys.Vault {
 	ring, err := keys.Parse(cfg.SecretKeys.Reveal())
 	if err != nil {
@@ -71,13 +71,13 @@ func (a *App) checkKeys(ctx context.Context) error {
 	return nil
 }
 
-// run is the job: the database may be another one now, or hold rows of replicas with other rings.
-// again: sealed rows are left to look at.
+// run repeats the comparison, as a job: the database may have been replaced, and replicas with
+// other rings may have written rows. again reports that sealed rows are left to read.
 func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	if k.more && time.Since(k.looked) < keysEvery {
-		return k.findSealed(ctx, nil)
+	if k.more && time.Since(k.looked) < keyCheckEvery {
+		return k.findMissingInRows(ctx, nil)
 	}
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
@@ -92,8 +92,8 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	return k.findMissing(ctx)
 }
 
-// compare enters the keys that the database does not know, and fails if it knows one with other
-// bytes.
+// compare adds the check values of keys that the database does not have. It fails if the database
+// has a key's ID with other bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
 	known, err := k.db.EnterKeyChecks(ctx, k.vault.CheckValues())
 	if err != nil {
@@ -125,53 +125,53 @@ func explainOtherKeys(err error) error {
 }
 
 // findMissing looks for missing keys in codes that have not expired, and in the next sealed rows.
-// again: rows are left to look at.
+// again reports that rows are left to read.
 func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
 	k.looked = time.Now()
 	if len(k.lacking) == 0 {
 		k.more = false
-		k.note(nil)
+		k.recordMissing(nil)
 		return false, nil
 	}
-	codes, err := k.ofCodes(ctx)
+	codes, err := k.missingInCodes(ctx)
 	if err != nil {
 		return false, err
 	}
-	return k.findSealed(ctx, codes)
+	return k.findMissingInRows(ctx, codes)
 }
 
-// findSealed looks for missing keys in the next sealed rows, beside those that codes need. again:
-// rows are left to look at.
-func (k *keyCheck) findSealed(ctx context.Context, codes []string) (again bool, err error) {
-	missing, more, err := k.ofSealed(ctx)
+// findMissingInRows looks for missing keys in the next sealed rows. It records them with codes, the
+// missing keys of codes. again reports that rows are left to read.
+func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (again bool, err error) {
+	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
 		return false, err
 	}
-	if len(codes) > 0 { // rows may be sealed with it until then
+	if len(codes) > 0 { // read all rows again once these codes have expired: more rows may have such a key by then
 		k.table, k.after = 0, ""
 	}
 	missing = append(missing, codes...)
 	if k.more = len(missing) == 0 && more; k.more {
-		return true, nil // what was found before may be among them
+		return true, nil // keep the recorded keys: the rows that are left may need them
 	}
 	slices.Sort(missing)
-	k.note(slices.Compact(missing))
+	k.recordMissing(slices.Compact(missing))
 	return false, nil
 }
 
-// ofCodes returns the keys of codes that have not expired, of those that the ring lacks.
-func (k *keyCheck) ofCodes(ctx context.Context) ([]string, error) {
-	used, err := k.db.KeysOfCodes(ctx, keyedCodes)
+// missingInCodes returns those lacking keys that unexpired codes need.
+func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
+	used, err := k.db.KeysOfCodes(ctx, maxCheckedCodes)
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// ofSealed looks at the next sealed rows, and returns their keys, of those that the ring lacks. The
-// next call begins at the same rows if there are such keys. more: rows follow.
-func (k *keyCheck) ofSealed(ctx context.Context) (missing []string, more bool, err error) {
+// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If there
+// are any, the next call reads the same rows again. more reports that rows are left to read.
+func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil
 	}
-	rows, next, err := k.db.SealedPage(ctx, sqldb.SealedTables[k.table], k.after, cmp.Or(k.rows, keyedRows))
+	rows, next, err := k.db.SealedPage(ctx, sqldb.SealedTables[k.table], k.after, cmp.Or(k.rows, rowsPerKeyCheck))
 	if err != nil {
 		return nil, false, err
 	}
@@ -189,8 +189,8 @@ func (k *keyCheck) ofSealed(ctx context.Context) (missing []string, more bool, e
 	return nil, k.table < len(sqldb.SealedTables), nil
 }
 
-// note keeps which keys are missing, and logs a change.
-func (k *keyCheck) note(missing []string) {
+// recordMissing sets the missing keys and the reason, and logs a change.
+func (k *keyCheck) recordMissing(missing []string) {
 	if len(missing) == 0 {
 		k.setReason(nil)
 	} else {
@@ -216,17 +216,16 @@ func (k *keyCheck) setReason(r *server.Reason) {
 	k.reason = r
 }
 
-// whyIncomplete returns a reason if the keys are not those of the database, or one is missing, as
-// of the last look.
+// whyIncomplete returns the reason that the last run found: keys that differ from the database's, or
+// missing ones. nil: neither.
 func (k *keyCheck) whyIncomplete(context.Context) *server.Reason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
 }
 
-// CompareKeys compares the keys of a configuration, as far as it has them, with the database's
-// check values, as a start does, but writes nothing. It returns the IDs of the keys that codes need
-// and the ring lacks.
+// CompareKeys compares the keys of a configuration with the database's check values. Unlike a start
+// it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
 func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyChecks(ctx)
@@ -239,5 +238,5 @@ func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing 
 	if k.lacking = k.vault.Ring.MissingKeys(known); len(k.lacking) == 0 {
 		return nil, nil
 	}
-	return k.ofCodes(ctx)
+	return k.missingInCodes(ctx)
 }

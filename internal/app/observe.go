@@ -24,7 +24,7 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// observeParts adds the metrics of what the service works with. front has all its routes.
+// observeParts adds the metrics of the service's parts. All routes of front must have been added.
 func (a *App) observeParts(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
 	a.hashSettings(a.cfg)
@@ -51,7 +51,7 @@ func (a *App) observeParts(front *echo.Echo) {
 	a.initAppMetrics(a.cfg)
 }
 
-// hashSettings keeps the hash of the settings in force, for the metrics.
+// hashSettings stores the hash of the settings in force, for the metrics.
 func (a *App) hashSettings(cfg config.Config) {
 	hash := cfg.Hash()
 	a.settings.Store(&hash)
@@ -86,23 +86,23 @@ func (a *App) pools() []store.PoolStats {
 
 const (
 	slowStatement = 250 * time.Millisecond
-	slowEvery     = 10 * time.Second // between two lines about slow statements of one name
+	slowLogEvery  = 10 * time.Second // between two lines about slow statements of one name
 )
 
-// statements counts calls of the database, logs slow ones by name, and adds spans to traces.
-type statements struct {
+// statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
+type statementObserver struct {
 	*App
 	observe func(kind string, took time.Duration)
 	lines   logthrottle.Throttle
 }
 
-func (a *App) newStatements() *statements {
-	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.CallKinds),
-		lines: logthrottle.Throttle{Every: slowEvery}}
+func (a *App) newStatementObserver() *statementObserver {
+	return &statementObserver{App: a, observe: a.metrics.StatementObserver(sqldb.CallKinds),
+		lines: logthrottle.Throttle{Every: slowLogEvery}}
 }
 
 // Began implements sqldb.Observer.
-func (s *statements) Began(ctx context.Context, _ string) context.Context {
+func (s *statementObserver) Began(ctx context.Context, _ string) context.Context {
 	if s.traces == nil {
 		return ctx
 	}
@@ -110,7 +110,7 @@ func (s *statements) Began(ctx context.Context, _ string) context.Context {
 }
 
 // Ended implements sqldb.Observer.
-func (s *statements) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
+func (s *statementObserver) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
 	s.observe(kind, took)
 	if s.traces != nil {
 		s.traces.Ended(ctx, func() string { return "database " + name() })
@@ -130,21 +130,21 @@ func (s *statements) Ended(ctx context.Context, kind string, name func() string,
 func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, server string, fail *delivery.Error,
 	took time.Duration) {
 	return func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) {
-		class := metrics.Accepted
+		class := metrics.DeliveryAccepted
 		if fail != nil {
 			class = string(fail.Class)
 		}
 		a.metrics.DeliveryTried(ch, server, class, took)
 		if a.traces != nil {
-			a.traces.Offered(ctx, server, class, fail != nil, took)
+			a.traces.RecordOffer(ctx, server, class, fail != nil, took)
 		}
 	}
 }
 
-// openProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the
+// serveProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the
 // command line checks that). Requests must name this machine, so that no page of another origin
 // reads them.
-func (a *App) openProfiles() error {
+func (a *App) serveProfiles() error {
 	if a.cfg.DebugAddr == "" {
 		return nil
 	}

@@ -57,21 +57,21 @@ func (a *App) addProbes() {
 	a.health.MarkStarted(checks...)
 }
 
-// The parts of reasons that the console's line has too.
+// Names of parts, in reasons of /readyz and in the console's line of status.
 const (
 	databasePart = "database"
 	redisPart    = "redis"
 )
 
-// databaseSlow is the reason for a database that can be written, but late.
-const databaseSlow = "database_slow"
+// reasonDatabaseSlow is the word of /readyz for a database that can be written, but late.
+const reasonDatabaseSlow = "database_slow"
 
 // Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
 // what waits.
 func (a *App) Status(ctx context.Context) console.Status {
 	s := console.Status{Reasons: a.health.Reasons(ctx)}
 	add := func(kind string) {
-		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == databaseSlow }
+		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
 		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
 		s.Parts = append(s.Parts, console.Part{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
@@ -98,8 +98,7 @@ func (a *App) Status(ctx context.Context) console.Status {
 	return s
 }
 
-// newRecent returns what keeps the database's last answer to a question that is asked at most once
-// a second.
+// newRecent returns a value that the database is asked for at most once a second.
 func newRecent[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
 	return &recent.Value[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
@@ -138,7 +137,7 @@ func redisReason(err error) *server.Reason {
 
 // checkMailServers returns the check of mailServersReason.
 func (a *App) checkMailServers() server.Check {
-	waits := a.anyWaits(recipient.Email)
+	waits := a.anyMessageWaits(recipient.Email)
 	return func(ctx context.Context) *server.Reason {
 		return mailServersReason(a.servers.Health(), a.servers.Admits(), func() bool { return waits(ctx) })
 	}
@@ -146,16 +145,16 @@ func (a *App) checkMailServers() server.Check {
 
 // checkCarriers returns the check of carriersReason.
 func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
-	waits := a.anyWaits(recipient.SMS)
+	waits := a.anyMessageWaits(recipient.SMS)
 	return func(ctx context.Context) *server.Reason {
 		suspended, lasts := carriers.Suspended()
 		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
 	}
 }
 
-// anyWaits returns a function that reports whether a message of a channel waits for its next
-// attempt, as of at most two seconds ago. While the database has not said that none does, one may.
-func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
+// anyMessageWaits returns a function that reports whether a message of a channel waits for its next
+// attempt. It answers true too if the database's last answer is older than two seconds or an error.
+func (a *App) anyMessageWaits(ch recipient.Channel) func(context.Context) bool {
 	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // a slow database leaves it as it was
@@ -163,10 +162,10 @@ func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
 	}
 }
 
-// mailServersReason returns a reason if all mail servers are suspended and would try no mail now,
-// or mails wait. A replica without a mail to send does not learn that a server is back: once the
-// next mail would be tried, nothing is known against it. admits is how many mails would be tried;
-// waits reports whether any waits, and is called only if it matters.
+// mailServersReason returns a reason if all mail servers are suspended, and either would try no mail
+// now or mails wait. Without waiting mails, a server that would try the next one counts as working:
+// only a mail can show that it is back. admits is how many mails the servers would try; waits
+// reports whether any mail waits, and is called only if it matters.
 func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.Reason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
@@ -174,8 +173,8 @@ func mailServersReason(all []delivery.Health, admits int, waits func() bool) *se
 	return &server.Reason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
-// carriersReason returns a reason if all carriers of some numbers are suspended and would try no
-// message now, or text messages wait; see mailServersReason.
+// carriersReason returns a reason if all carriers of some numbers are suspended, and either would try
+// no message now or text messages wait; see mailServersReason.
 func carriersReason(suspended, lasts bool, waits func() bool) *server.Reason {
 	if !suspended || !lasts && !waits() {
 		return nil

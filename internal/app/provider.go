@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/openid"
 )
 
-// Provider returns the identity provider of the console; nil if there is none.
-func Provider(cfg config.Config) *auth.Provider {
+// IdentityProvider returns the identity provider of the console; nil if there is none.
+func IdentityProvider(cfg config.Config) *auth.Provider {
 	o := cfg.Admin.OIDC
 	if !o.IsSet() {
 		return nil

@@ -17,37 +17,37 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// databaseProbe finds out whether the database can be written, for /readyz and the metrics. If it
-// could be written so far, and was pinged in the last ten seconds, a send that was committed in the
-// last two is proof enough; else it is pinged, at most once a second. It counts as away after three
-// pings in a row without an answer; an error that it returns counts at once. While it is away,
-// /readyz still answers 200, unless another replica's writes succeed: else no replica could do
-// better, and some requests need no database. Safe for concurrent use.
+// databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
+// it can be written and its last ping is newer than maxPingAge, a commit newer than commitProvesFor
+// is proof enough; otherwise it is pinged, at most once a second. After three pings in a row without
+// an answer it counts as away; an error that it returns counts at once. While it is away,
+// /readyz still answers 200, unless another replica's writes succeed: without such a replica, a
+// load balancer has no better one to choose, and some requests need no database. Safe for concurrent use.
 type databaseProbe struct {
 	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
-	commit func() *sqldb.Commit // the last one; nil: none proves anything
-	beats  heartbeats           // nil: no replica is seen
+	commit func() *sqldb.Commit // the last commit; nil: there was none
+	beats  heartbeats           // nil: other replicas can't be seen
 	logger *slog.Logger
 
 	mu     sync.Mutex
 	pinged time.Time      // when the last ping began
 	misses int            // pings in a row without an answer
 	wrote  time.Time      // when a write last succeeded
-	slow   bool           // it took slowAfter or longer; until one takes less than half of that
+	slow   bool           // set by a write of slowWrite or longer, cleared by one of less than half
 	reason *server.Reason // why it can't be written; nil: it can
-	beaten time.Time      // wrote, as of the last heartbeat
-	seen   string         // the last heartbeat that was read since the database is away; "": none
+	beaten time.Time      // the value of wrote at the last heartbeat
+	seen   string         // the heartbeat last read while the database is away; "": none
 	others time.Time      // when another replica's heartbeat was last found to have changed
 }
 
 const (
-	provenFor      = 2 * time.Second
-	pingAnyway     = 10 * time.Second // a commit says nothing of the schema
-	slowAfter      = recent.MaxWait
-	missesTillAway = 3
-	beatEvery      = time.Second
-	beatFor        = 5 * time.Second // how long a heartbeat says that its replica can write
+	commitProvesFor     = 2 * time.Second
+	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
+	slowWrite           = recent.MaxWait
+	missedPingsTillAway = 3
+	heartbeatEvery      = time.Second
+	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
 )
 
 func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats,
@@ -57,8 +57,8 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 	return p
 }
 
-// whyUnwritable returns nil if the database can be written, as far as is known after recent.Wait,
-// else why it can't.
+// whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.Wait
+// for the probe, and then takes the last result.
 func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.Reason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
@@ -67,19 +67,19 @@ func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.Reason {
 		return nil
 	}
 	r := *p.reason
-	if time.Since(p.others) < beatFor {
+	if time.Since(p.others) < heartbeatLife {
 		r.Unready, r.Also = true, "other_replica"
 	}
 	return &r
 }
 
-// check asks once whether the database can be written. What it finds is in the probe's fields.
+// check finds out once whether the database can be written, and records it in the probe.
 func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 	p.mu.Lock()
-	well := p.reason == nil && time.Since(p.pinged) < pingAnyway
+	well := p.reason == nil && time.Since(p.pinged) < maxPingAge
 	p.mu.Unlock()
-	if c := p.commit(); well && c != nil && time.Since(c.At) < provenFor {
-		p.note(nil, c.Took)
+	if c := p.commit(); well && c != nil && time.Since(c.At) < commitProvesFor {
+		p.recordWrite(nil, c.Took)
 	} else {
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
@@ -88,27 +88,27 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 		p.mu.Lock()
 		p.pinged = began
 		p.mu.Unlock()
-		p.note(unwritableReason(err), time.Since(began))
+		p.recordWrite(unwritableReason(err), time.Since(began))
 	}
 	return none, nil
 }
 
-// note keeps the result of a write.
-func (p *databaseProbe) note(reason *server.Reason, took time.Duration) {
+// recordWrite records the result of a write or a ping, and logs a change.
+func (p *databaseProbe) recordWrite(reason *server.Reason, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case reason == nil && !p.slow && took >= slowAfter:
+	case reason == nil && !p.slow && took >= slowWrite:
 		p.slow = true
 		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
 			runbook.DatabaseSlow.See())
-	case reason == nil && p.slow && took < slowAfter/2:
+	case reason == nil && p.slow && took < slowWrite/2:
 		p.slow = false
 		p.logger.Info("database fast again")
 	}
-	if reason == nil || reason.Word != databaseAway {
+	if reason == nil || reason.Word != reasonDatabaseAway {
 		p.misses = 0
-	} else if p.misses++; p.misses < missesTillAway {
+	} else if p.misses++; p.misses < missedPingsTillAway {
 		return
 	}
 	switch {
@@ -129,12 +129,12 @@ func (p *databaseProbe) whySlow(context.Context) *server.Reason {
 	if p.reason != nil || !p.slow {
 		return nil
 	}
-	return &server.Reason{Part: databasePart, Word: databaseSlow, Err: errors.New("slow")}
+	return &server.Reason{Part: databasePart, Word: reasonDatabaseSlow, Err: errors.New("slow")}
 }
 
-// run beats, and looks for others' heartbeats, until ctx ends.
+// run exchanges heartbeats with other replicas until ctx ends.
 func (p *databaseProbe) run(ctx context.Context) {
-	ticks := time.NewTicker(beatEvery)
+	ticks := time.NewTicker(heartbeatEvery)
 	defer ticks.Stop()
 	for p.beats != nil {
 		select {
@@ -142,16 +142,16 @@ func (p *databaseProbe) run(ctx context.Context) {
 			return
 		case <-ticks.C:
 			p.latest.Get(ctx)
-			p.beat(ctx)
+			p.exchangeHeartbeats(ctx)
 		}
 	}
 }
 
-// beat tells other replicas of a write since the last heartbeat. While the database is away, it
-// looks whether a heartbeat of another replica is there that was not there before, so no clocks are
-// compared. Without an answer of Redis nothing is known of others.
-func (p *databaseProbe) beat(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, beatEvery)
+// exchangeHeartbeats writes a heartbeat if a write has succeeded since the last one. While the
+// database is away, it looks for a new heartbeat instead: another replica wrote it. It compares the
+// heartbeats' values, so clocks may differ. If Redis does not answer, nothing changes.
+func (p *databaseProbe) exchangeHeartbeats(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatEvery)
 	defer cancel()
 	p.mu.Lock()
 	away, wrote, beaten := p.reason != nil, p.wrote, p.beaten
@@ -171,7 +171,7 @@ func (p *databaseProbe) beat(ctx context.Context) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.seen != "" && seen != p.seen && seen != noBeat {
+	if p.seen != "" && seen != p.seen && seen != noHeartbeat {
 		if p.others.IsZero() {
 			p.logger.Error(
 				"database writable by another replica alone: /readyz is 503 until it can; compare their networks and settings", runbook.DatabaseAway.See())
@@ -181,11 +181,11 @@ func (p *databaseProbe) beat(ctx context.Context) {
 	p.seen = seen
 }
 
-// heartbeats tell replicas that the writes of another succeed.
+// heartbeats tell replicas that another replica can write to the database.
 type heartbeats interface {
 	Write(context.Context) error
-	// Read returns the last heartbeat, different from all earlier ones; noBeat if it is over, or
-	// there was none.
+	// Read returns the last heartbeat, which differs from all earlier ones; noHeartbeat if it has
+	// expired, or none was written.
 	Read(context.Context) (string, error)
 }
 
@@ -193,39 +193,39 @@ type heartbeats interface {
 type redisHeartbeats struct{ client redis.UniversalClient }
 
 const (
-	beatKey   = RedisPrefix + "{written}"
-	beatField = "by"
-	noBeat    = "none"
+	heartbeatKey   = RedisPrefix + "{written}"
+	heartbeatField = "by"
+	noHeartbeat    = "none"
 )
 
-// beatScript runs only commands that the limiter's scripts run, so it needs no rights of its own.
-var beatScript = redis.NewScript(`local now = redis.call('TIME')
-redis.call('HSET', KEYS[1], '` + beatField + `', ARGV[1])
+// heartbeatScript runs only commands that the limiter's scripts run, so it needs no rights of its own.
+var heartbeatScript = redis.NewScript(`local now = redis.call('TIME')
+redis.call('HSET', KEYS[1], '` + heartbeatField + `', ARGV[1])
 return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)
 
 // Write implements heartbeats.
 func (h redisHeartbeats) Write(ctx context.Context) error {
-	return beatScript.Run(ctx, h.client, []string{beatKey}, rand.Text(), beatFor.Milliseconds()).Err()
+	return heartbeatScript.Run(ctx, h.client, []string{heartbeatKey}, rand.Text(), heartbeatLife.Milliseconds()).Err()
 }
 
 // Read implements heartbeats.
 func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
-	values, err := h.client.HMGet(ctx, beatKey, beatField).Result()
+	values, err := h.client.HMGet(ctx, heartbeatKey, heartbeatField).Result()
 	if err != nil {
 		return "", err
 	}
 	if beat, ok := values[0].(string); ok {
 		return beat, nil
 	}
-	return noBeat, nil
+	return noHeartbeat, nil
 }
 
-const databaseAway = "database_away"
+const reasonDatabaseAway = "database_away"
 
 // unwritableReason returns a *server.Reason that tells operators why the database can't be written;
 // nil if err is nil.
 func unwritableReason(err error) *server.Reason {
-	reason := server.Reason{Part: databasePart, Word: databaseAway, Err: err}
+	reason := server.Reason{Part: databasePart, Word: reasonDatabaseAway, Err: err}
 	switch {
 	case err == nil:
 		return nil

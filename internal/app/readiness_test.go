@@ -42,7 +42,7 @@ func (d *played) Read(context.Context) (string, error) {
 		return "", errors.New("away")
 	}
 	if d.over {
-		return noBeat, nil
+		return noHeartbeat, nil
 	}
 	return fmt.Sprint(d.beat.Load()), nil
 }
@@ -79,10 +79,10 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 			documented(t, strings.TrimSuffix(c.word, "!"))
 			d := played{err: c.err}
 			p := d.probe()
-			for n := 1; n <= missesTillAway; n++ {
+			for n := 1; n <= missedPingsTillAway; n++ {
 				for range 10 {
 					want := c.word
-					if want == databaseAway && n < missesTillAway {
+					if want == reasonDatabaseAway && n < missedPingsTillAway {
 						want = ""
 					}
 					servertest.Same(t, fmt.Sprint(c.word, " at try ", n), word(p.whyUnwritable(t.Context())), want)
@@ -136,7 +136,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
-			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowAfter {
+			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowWrite {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(time.Second)
@@ -148,7 +148,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
-		d.commit = &sqldb.Commit{At: time.Now(), Took: slowAfter}
+		d.commit = &sqldb.Commit{At: time.Now(), Took: slowWrite}
 		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
 			"database_slow")
 	})
@@ -176,7 +176,7 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
 		d.err, d.commit = errors.New("away"), &sqldb.Commit{At: time.Now()}
-		for i, want := range []string{"", "", "", "", databaseAway} { // two seconds, and three misses
+		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // two seconds, and three misses
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}
 	})

@@ -41,9 +41,9 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if _, err := db.EnterKeyChecks(ctx, vaultOf(cfg).CheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
-	r := rekeying{db: db, ring: ring, out: out, printed: time.Now()}
+	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}
 	if err := db.EachSealedPage(ctx, rekeyRows,
-		func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
+		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
 	counts, err := CountKeys(ctx, db)
@@ -59,7 +59,8 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatCounts(counts))
 }
 
-type rekeying struct {
+// rekeyRun is one call of Rekey, with its counts.
+type rekeyRun struct {
 	db            *sqldb.DB
 	ring          *keys.Ring
 	out           io.Writer
@@ -67,9 +68,9 @@ type rekeying struct {
 	printed       time.Time
 }
 
-// page re-encrypts those of some rows that are not under the first key. Then it waits as long as
-// that took, so that the database has time for the service.
-func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
+// rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as the
+// database needed, to leave the database half of its time for the service.
+func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
 	var old []string
 	for _, row := range rows {
 		if keys.SealedBy(row.Sealed) != r.ring.CurrentID() {
@@ -81,7 +82,7 @@ func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.S
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
 		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
-			// nil where the key is missing: it stays, and is counted
+			// nil where the key is missing: the row stays as it is, and CountKeys counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})

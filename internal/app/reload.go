@@ -14,16 +14,16 @@ import (
 	"sendcode/internal/runbook"
 )
 
-// ReloadOptions says how the configuration is read again while the service runs. With the zero
-// value it never is.
+// ReloadOptions says how the running service reloads its configuration. The zero value turns
+// reloading off.
 type ReloadOptions struct {
 	Environ []string         // as at the start
-	Hangup  <-chan os.Signal // has it read at once; nil: only a change of its file does
+	Hangup  <-chan os.Signal // each signal reloads at once; nil: only a change of the file reloads
 }
 
-// lookEvery is the time between two looks at the file. Its contents are compared, not its time of
-// change: so files that were replaced, and links that Kubernetes turns, are seen too.
-const lookEvery = time.Second
+// fileCheckEvery is the time between two reads of the file. The reads compare contents, not times of
+// change, to notice replaced files and the links that Kubernetes switches.
+const fileCheckEvery = time.Second
 
 // reloader is the App while it serves, with the configuration in force. One goroutine uses it.
 type reloader struct {
@@ -32,14 +32,14 @@ type reloader struct {
 	ends    time.Time // when the next of its stops ends; zero: none does
 }
 
-// watchConfig reloads the configuration when it is told to or its file has changed, until ctx ends.
+// watchConfig reloads the configuration on a hangup and after a change of its file, until ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
 	if a.reload.Environ == nil {
 		return
 	}
-	r := &reloader{App: a, current: a.cfg, ends: a.cfg.NextEnd(a.started)}
+	r := &reloader{App: a, current: a.cfg, ends: a.cfg.NextStopEnd(a.started)}
 	file := watchedFile{name: a.cfg.File, read: readRegularFile}
-	looks := time.NewTicker(lookEvery)
+	looks := time.NewTicker(fileCheckEvery)
 	defer looks.Stop()
 	for first := true; ; {
 		select {
@@ -49,7 +49,7 @@ func (a *App) watchConfig(ctx context.Context) {
 			r.reloadFrom(ctx, readRegularFile, false)
 		case <-looks.C:
 			r.endStops(a.now())
-			if read := file.changed(); read != nil {
+			if read := file.readerIfChanged(); read != nil {
 				r.reloadFrom(ctx, read, first)
 				first = false
 			}
@@ -57,13 +57,13 @@ func (a *App) watchConfig(ctx context.Context) {
 	}
 }
 
-// endStops takes stops out of force that have ended.
+// endStops ends the stops whose time is over, by a new policy set.
 func (r *reloader) endStops(now time.Time) {
 	if r.ends.IsZero() || now.Before(r.ends) {
 		return
 	}
 	r.core.Policy.Change(r.current.PolicySet(now))
-	r.ends = r.current.NextEnd(now)
+	r.ends = r.current.NextStopEnd(now)
 	r.logger.Info("stop ended")
 }
 
@@ -74,10 +74,10 @@ type watchedFile struct {
 	seen, loaded [sha256.Size]byte
 }
 
-// changed looks at the file. If its contents are new, and the same as at the last look, so that
+// readerIfChanged looks at the file. If its contents are new, and the same as at the last look, so that
 // they are not half written, it returns a function to read files with, for config.Load; else nil.
 // The first contents count as new: the file may have changed during the start.
-func (w *watchedFile) changed() func(string) ([]byte, error) {
+func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (w *watchedFile) changed() func(string) ([]byte, error) {
 	}
 }
 
-// readRegularFile reads a file, but not a pipe, which was read at the start and would block.
+// readRegularFile reads a file. It refuses a pipe: the start has emptied it, and a read would block.
 func readRegularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -110,12 +110,12 @@ func readRegularFile(name string) ([]byte, error) {
 }
 
 // reloadFrom loads the configuration through read and applies the settings that can change while
-// the service runs. With any mistake nothing changes. The first time it logs nothing if the file is
-// as it was at the start.
+// the service runs. With any mistake nothing changes. With first set, it logs nothing if the
+// file has not changed since the start.
 func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, error), first bool) {
 	renewed, own, needRestart, err := r.load(read)
 	if err != nil {
-		r.metrics.ConfigReloaded(metrics.Rejected)
+		r.metrics.ConfigReloaded(metrics.ReloadRejected)
 		r.logMistakes(err)
 		return
 	}
@@ -126,15 +126,15 @@ func (r *reloader) reloadFrom(ctx context.Context, read func(string) ([]byte, er
 	switch {
 	case len(changed) > 0:
 		r.apply(ctx, renewed, own)
-		r.metrics.ConfigReloaded(metrics.Applied)
+		r.metrics.ConfigReloaded(metrics.ReloadApplied)
 		r.logger.Info("configuration reloaded", "changed", changed)
 	case !first || len(needRestart) > 0:
-		r.metrics.ConfigReloaded(metrics.Unchanged)
+		r.metrics.ConfigReloaded(metrics.ReloadUnchanged)
 		r.logger.Info("configuration reloaded without changes")
 	}
 }
 
-// load loads the configuration as at the start, and the templates of its apps. needRestart are the
+// load loads the configuration as at the start, and the templates of its apps. needRestart has the
 // changed settings that need a restart.
 func (r *reloader) load(read func(string) ([]byte, error)) (renewed config.Config, own appTemplates,
 	needRestart []string, err error) {
@@ -173,7 +173,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 	r.useTemplates(own)
 	now := r.now()
 	wider := r.core.Policy.Change(renewed.PolicySet(now))
-	r.ends = renewed.NextEnd(now)
+	r.ends = renewed.NextStopEnd(now)
 	r.core.Hooks.Change(webhookSettings(renewed))
 	r.core.Limits.SetLimits(limitSet(renewed))
 	r.initAppMetrics(renewed)
@@ -183,7 +183,7 @@ func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemp
 		r.configurePage(r.current)
 	}
 	if wider {
-		if err := r.rebuild(ctx); err != nil { // the database decides right without it; only looks may promise too much
+		if err := r.rebuildLimiter(ctx); err != nil { // the database decides right without it; only looks may promise too much
 			r.logger.Warn("could not rebuild limiter from database", "error", err, runbook.DatabaseAway.See())
 		}
 	}

@@ -24,7 +24,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 		Outbox: outbox.Config{
 			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(),
 			AskAfter: a.receiptPollDelay(),
-			// a connection without a worker would be of no use
+			// each worker uses one connection: with fewer workers some would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
 	}, a.traceCore(core.Parts{

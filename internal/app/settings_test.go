@@ -123,7 +123,7 @@ func TestAStopEnds(t *testing.T) {
 	var log bytes.Buffer
 	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil)), core: &core.Core{}}
 	a.core.Policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
-	r := &reloader{App: a, current: cfg, ends: cfg.NextEnd(time.Now())}
+	r := &reloader{App: a, current: cfg, ends: cfg.NextStopEnd(time.Now())}
 	for _, x := range []struct {
 		at           time.Time
 		mails, texts bool // are paused

@@ -28,9 +28,8 @@ import (
 	"sendcode/quota"
 )
 
-// processClock names the clock of a limiter that shares it with the database: one process, one
-// SQLite file, one machine.
-const processClock = "process"
+// processClockName names the clock that a limiter in this process shares with SQLite.
+const processClockName = "process"
 
 // RedisPrefix begins every key, so that a Redis can be shared.
 const RedisPrefix = "sendcode"
@@ -48,7 +47,7 @@ func (a *App) openDatabase(ctx context.Context) error {
 		return fmt.Errorf("could not open database: %w", err)
 	}
 	db.Actions = a.logger
-	a.db = sqldb.WithObserver(db, a.newStatements())
+	a.db = sqldb.WithObserver(db, a.newStatementObserver())
 	a.onClose(db.Close)
 	return nil
 }
@@ -74,19 +73,19 @@ func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
 		// Beside a Postgres the clock is this process's alone, so rows of other processes are
 		// compared on the database's clock; beside SQLite it is the database's own.
-		if a.clock = processClock; a.cfg.DatabaseURL != "" {
+		if a.clock = processClockName; a.cfg.DatabaseURL != "" {
 			a.clock += "-" + rand.Text()[:12]
 		}
 		a.limiter = quota.NewMemory(a.now, a.clock)
 		return nil
 	}
-	LogRedis(a.logger)
+	SetRedisLogger(a.logger)
 	client, err := quota.OpenRedis(a.cfg.RedisURL)
 	if err != nil {
 		return err
 	}
 	a.onClose(client.Close)
-	client.AddHook(redisHook{a.metrics.RedisCalls()})
+	client.AddHook(redisHook{a.metrics.RedisCallObserver()})
 	if a.traces != nil {
 		if err := a.traces.Redis(client); err != nil {
 			return err
@@ -99,7 +98,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 		away := func(err error) bool {
 			return !errors.Is(err, quota.ErrNotPermitted) && !errors.Is(err, quota.ErrPartly)
 		}
-		if err := a.await(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
+		if err := a.retryAtStart(ctx, "SENDCODE_REDIS_URL", away, a.redis.Ping); err != nil && away(err) {
 			return fmt.Errorf("no answer from Redis: %w; serve --wait=0s starts without it", err)
 		}
 	}
@@ -107,12 +106,12 @@ func (a *App) openLimiter(ctx context.Context) error {
 	return nil
 }
 
-// sayEvery is the time between two log lines of await.
-const sayEvery = 10 * time.Second
+// waitLogEvery is the time between two log lines of retryAtStart.
+const waitLogEvery = 10 * time.Second
 
-// await calls open until it does not fail because the part that a setting names is away, at most
+// retryAtStart calls open until it does not fail because the part that a setting names is away, at most
 // until Config.Wait after the start. It logs that it waits. The last error says what to do.
-func (a *App) await(ctx context.Context, setting string, away func(error) bool,
+func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error) error {
 	var said time.Time
 	for {
@@ -127,7 +126,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool,
 			return fmt.Errorf(
 				"%w; waited %v: start what %s names, or correct it; sendcode doctor tries every connection", err,
 				a.cfg.Wait, setting)
-		case time.Since(said) >= sayEvery:
+		case time.Since(said) >= waitLogEvery:
 			said = time.Now()
 			a.logger.Warn("start waits: start what the setting names, or correct it",
 				"setting", setting, "left", left.Round(time.Second).String(), "error", err, runbook.DatabaseAway.See())
@@ -139,10 +138,10 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool,
 	}
 }
 
-// WaitLonger multiplies the bounds on calls of the database and the limiter, and all that has to be
+// MultiplyTimeouts multiplies the bounds on calls of the database and the limiter, and all that has to be
 // longer than a call: leases, a stop, the wait for a slot. Only apptest calls it, before anything
 // runs.
-func WaitLonger(times int) {
+func MultiplyTimeouts(times int) {
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
 		&outbox.StopWait,
 		&admission.SlotWait} {
@@ -150,11 +149,11 @@ func WaitLonger(times int) {
 	}
 }
 
-// LogRedis makes the Redis client log through logger.
-func LogRedis(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
+// SetRedisLogger makes the Redis client log through logger.
+func SetRedisLogger(logger *slog.Logger) { redis.SetLogger(redisLogger{logger}) }
 
-// redisLogger logs at level debug what the Redis client would print by itself. The same failures
-// come back as errors.
+// redisLogger logs the Redis client's own messages at level debug: callers get the same failures as
+// errors.
 type redisLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logging interface.
@@ -180,9 +179,9 @@ func (a *App) warnRedis(ctx context.Context, r *quota.Redis) {
 	}
 }
 
-// rebuild fills the limiter in this process from the database, so that a restart neither frees
-// quota nor shortens waits.
-func (a *App) rebuild(ctx context.Context) error {
+// rebuildLimiter fills a limiter in this process from the database, so that a restart neither frees
+// quota nor shortens waits. With Redis it does nothing.
+func (a *App) rebuildLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL != "" {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 	"sendcode/templates"
 )
 
-// templateTrees returns the directories whose files replace built-in templates: the service's, and
-// an app's ("" for none), which take precedence.
+// templateTrees returns the directories whose files replace built-in templates: the service's, then
+// the app's ("": none), which takes precedence.
 func (a *App) templateTrees(appDirectory string) (trees []fs.FS) {
 	for _, d := range []string{a.cfg.Templates, appDirectory} {
 		if d != "" {
@@ -55,7 +55,7 @@ func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) 
 	return own, a.checkTexts(cfg, own.texts)
 }
 
-// useTemplates makes later messages use these templates.
+// useTemplates renders later messages of the apps with their own templates.
 func (a *App) useTemplates(own appTemplates) {
 	a.mails.SetApps(own.mails)
 	if a.texts != nil {

@@ -75,11 +75,11 @@ func (a *App) receiptPoller() outbox.Receipts {
 	return nil
 }
 
-// How long after a message its carrier is asked for the receipt: late where the carrier can report
-// it by itself.
+// How long after a message its carrier is asked for the receipt: late where the carrier itself
+// usually reports it.
 const (
-	askSoon = 30 * time.Second
-	askLate = 10 * time.Minute
+	receiptPollSoon = 30 * time.Second
+	receiptPollLate = 10 * time.Minute
 )
 
 // receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no
@@ -89,9 +89,9 @@ func (a *App) receiptPollDelay() time.Duration {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
 		return 0
 	case a.cfg.SMS.PublicURL == "":
-		return askSoon
+		return receiptPollSoon
 	}
-	return askLate
+	return receiptPollLate
 }
 
 // prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev
@@ -136,7 +136,7 @@ func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error
 // mailboxCarrier puts text messages into the dev mailbox.
 type mailboxCarrier struct{ box *mailbox.Mailbox }
 
-// mailboxCarrierName stands in the database for the carrier.
+// mailboxCarrierName is the carrier's name in the database.
 const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.

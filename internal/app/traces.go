@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// exportWait bounds the export of the last spans at a stop, when requests and sends have ended.
+	// spanExportWait bounds the export of the last spans at a stop, when requests and sends have ended.
 	// With shutdownWait and outbox.StopWait it is less than the 30 s that operators allow beside
 	// Config.Drain.
-	exportWait = 5 * time.Second
-	// notExportedEvery is the time between two log lines of spans that can't be exported.
-	notExportedEvery = time.Minute
-	// longestCause bounds the cause in such a line, in bytes: it may have the collector's own
+	spanExportWait = 5 * time.Second
+	// exportLogEvery is the time between two log lines of spans that can't be exported.
+	exportLogEvery = time.Minute
+	// maxLoggedCause bounds the cause in such a line, in bytes: it may have the collector's own
 	// words.
-	longestCause = 300
+	maxLoggedCause = 300
 )
 
-// openTraces opens the traces that the environment asks for. What comes later is closed before
-// them, so that its spans are exported too.
+// openTraces opens the traces that the environment asks for. It runs first: parts that open later
+// close before it, so the spans of their end are exported too.
 func (a *App) openTraces(ctx context.Context) error {
-	lines := logthrottle.Throttle{Every: notExportedEvery}
+	lines := logthrottle.Throttle{Every: exportLogEvery}
 	notExported := func(err error) {
 		if n, due := lines.Add("spans", time.Now()); due {
 			cause := err.Error()
 			a.logger.Info("spans not exported: the service goes on without them", "count", n, "error",
-				cause[:min(len(cause), longestCause)])
+				cause[:min(len(cause), maxLoggedCause)])
 		}
 	}
 	a.traces = traces.Open(ctx, Version(), a.logger, notExported)
@@ -44,12 +44,12 @@ func (a *App) openTraces(ctx context.Context) error {
 		return nil
 	}
 	a.onClose(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), exportWait)
+		ctx, cancel := context.WithTimeout(context.Background(), spanExportWait)
 		defer cancel()
 		if err := a.traces.Close(ctx); err != nil {
 			notExported(err)
 		}
-		return nil // a collector that is away is no failed stop
+		return nil // the stop succeeds without the collector
 	})
 	return nil
 }
@@ -62,8 +62,8 @@ func (a *App) traceRequests(h http.Handler) http.Handler {
 	return a.traces.Handler(h)
 }
 
-// traceRoute is middleware that notes on the request's span what is known of the request only now.
-// It is not used without traces.
+// traceRoute is middleware that adds to the request's span the route, the request ID and the app,
+// which are known after the handler. It is used only with traces.
 func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -73,7 +73,7 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 				app = note.Value.String()
 			}
 		}
-		traces.Request(ctx, c.Path(), requestid.FromContext(ctx), app)
+		traces.AnnotateRequest(ctx, c.Path(), requestid.FromContext(ctx), app)
 		return err
 	}
 }

@@ -30,7 +30,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 	}
 	for i, step := range steps {
 		content, err = step.content, step.err
-		read, got := w.changed(), "-"
+		read, got := w.readerIfChanged(), "-"
 		content, err = "changed since", nil
 		if read != nil {
 			raw, failed := read("f")
@@ -45,7 +45,7 @@ func TestAFileIsNotReadHalfWay(t *testing.T) {
 			t.Fatalf("step %d: %q, want %q", i, got, step.want)
 		}
 	}
-	if (&watchedFile{read: w.read}).changed() != nil {
+	if (&watchedFile{read: w.read}).readerIfChanged() != nil {
 		t.Error("without a file there is nothing to read")
 	}
 }
@@ -63,10 +63,10 @@ func TestATurnedLinkIsSeen(t *testing.T) {
 	w := watchedFile{name: "sendcode.yaml", read: readRegularFile}
 	sees := func(want string) {
 		t.Helper()
-		if w.changed() != nil {
+		if w.readerIfChanged() != nil {
 			t.Errorf("%s is read at the first look", want)
 		}
-		read := w.changed()
+		read := w.readerIfChanged()
 		if read == nil {
 			t.Fatalf("%s is not seen", want)
 		}

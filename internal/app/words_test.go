@@ -104,7 +104,7 @@ func wordsOfReadiness(t *testing.T) (words []string) {
 	t.Helper()
 	for _, file := range []string{"keys.go", "probes.go", "readiness.go"} {
 		for _, m := range regexp.MustCompile(
-			`(?:Word: |Word = |Unready = |databaseAway = |databaseSlow = |Also = true, )"([a-z_]+)"`).
+			`(?:Word: |Word = |Unready = |reasonDatabaseAway = |reasonDatabaseSlow = |Also = true, )"([a-z_]+)"`).
 			FindAllStringSubmatch(readText(t, file), -1) {
 			words = append(words, m[1])
 		}

@@ -35,11 +35,11 @@ type adminToken struct {
 	Expires time.Time `yaml:"expires,omitempty"`
 }
 
-// FactorRequired is the value of Admin.SecondFactor by which everyone with a password needs a
-// second factor.
-const FactorRequired = "required"
+// SecondFactorRequired is the value of Admin.SecondFactor with which every account with a password
+// needs a second factor.
+const SecondFactorRequired = "required"
 
-// oidc is the provider of OpenID Connect that people may log in to the console by; its secret is
+// oidc is the provider of OpenID Connect for logins to the console. Its client secret is
 // Config.OIDCSecret.
 type oidc struct {
 	// Exactly as the provider writes it.
@@ -61,12 +61,12 @@ type oidc struct {
 // IsSet reports whether there is a provider.
 func (o oidc) IsSet() bool { return o.Issuer != "" }
 
-// redirectPath is where the console gets the provider's answer.
-const redirectPath = "/admin/oidc/callback"
+// oidcCallbackPath is the console's path to which the provider sends its answer.
+const oidcCallbackPath = "/admin/oidc/callback"
 
-// scopesOf maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is
+// scopeOfClaim maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is
 // used if the file names no scopes.
-var scopesOf = map[string]string{"email": "email", "preferred_username": "profile"}
+var scopeOfClaim = map[string]string{"email": "email", "preferred_username": "profile"}
 
 // Check implements document.checker: no two tokens have the same hash.
 func (a *adminSettings) Check(p *document.Mapping) {
@@ -81,7 +81,8 @@ func (a *adminSettings) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: roles have their claim. It also completes scopes and claim.
+// Check implements document.checker: roles need role_claim. It also sets the default scopes and
+// claim.
 func (o *oidc) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
 		p.AddMistake("", "role_claim is missing: whose values roles has")
@@ -91,7 +92,7 @@ func (o *oidc) Check(p *document.Mapping) {
 	}
 	o.Scopes = strings.Fields(strings.Join(o.Scopes, " "))
 	if len(o.Scopes) == 0 {
-		o.Scopes = strings.Fields(scopesOf[o.Claim])
+		o.Scopes = strings.Fields(scopeOfClaim[o.Claim])
 	}
 	if !slices.Contains(o.Scopes, "openid") {
 		o.Scopes = append([]string{"openid"}, o.Scopes...)
@@ -114,13 +115,13 @@ func checkSecureURL(text string) string {
 }
 
 // checkConsoleCallback returns "" for a URL that checkSecureURL accepts and whose path is
-// redirectPath, else the problem.
+// oidcCallbackPath, else the problem.
 func checkConsoleCallback(text string) string {
 	if problem := checkSecureURL(text); problem != "" {
 		return problem
 	}
-	if u, err := url.Parse(text); err != nil || u.Path != redirectPath {
-		return "must end in " + redirectPath + ", as in https://console.example" + redirectPath
+	if u, err := url.Parse(text); err != nil || u.Path != oidcCallbackPath {
+		return "must end in " + oidcCallbackPath + ", as in https://console.example" + oidcCallbackPath
 	}
 	return ""
 }

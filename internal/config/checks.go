@@ -27,8 +27,8 @@ func problemIf(wrong bool, problem string) string {
 	return ""
 }
 
-// patternCheck returns a check that accepts what matches a regular expression; problem is what it
-// returns for the rest.
+// patternCheck returns a check that returns problem for a text that the regular expression does not
+// match.
 func patternCheck(pattern, problem string) func(string) string {
 	expression := regexp.MustCompile(pattern)
 	return func(text string) string { return problemIf(!expression.MatchString(text), problem) }
@@ -47,7 +47,7 @@ func checkTitle(text string) string {
 		return "must be at most 64 characters"
 	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return "must be printable characters"
-	case strings.ContainsAny(text, "/@<>:") || hostLike.MatchString(text):
+	case strings.ContainsAny(text, "/@<>:") || hostLikePattern.MatchString(text):
 		return "must not look like a link or an address"
 	}
 	return ""
@@ -59,8 +59,8 @@ func checkLanguage(text string) string {
 	return problemIf(!ok || tag != text, "must be a language as a BCP 47 tag: en, zh-Hans, pt-BR")
 }
 
-// hostLike is a dot between letters: mail programs turn "shop.example" into a link.
-var hostLike = regexp.MustCompile(`\p{L}\.\p{L}`)
+// hostLikePattern is a dot between letters: mail programs turn "shop.example" into a link.
+var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
 // checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
 // 6.2), since origins are compared as bytes, else the problem.
@@ -120,14 +120,14 @@ func checkHomeLink(text string) string {
 	return ""
 }
 
-// logoPath has no character that ends a source in a content security policy, and no escapes, since
-// browsers compare the decoded path.
-var logoPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+// logoPathPattern admits no character that ends a source in a content security policy. It admits no
+// escapes, since browsers compare the decoded path.
+var logoPathPattern = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 func checkLogo(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || checkHomeLink(text) != "" || strings.ContainsAny(text, "?#") ||
-		!logoPath.MatchString(u.EscapedPath()) {
+		!logoPathPattern.MatchString(u.EscapedPath()) {
 		return "must be the URL of an image such as https://shop.example/logo.svg, with https, a plain path and no query"
 	}
 	return ""
@@ -163,8 +163,8 @@ func checkTestCode(text string) string {
 	return "must be 6 to 10 digits, in quotes, or as many of the letters " + code.Unambiguous.Characters()
 }
 
-// networkCheck returns a check that accepts a network other than the whole internet; problem is
-// what it returns for that.
+// networkCheck returns a check that accepts a network. For the whole internet, /0, it returns
+// problem.
 func networkCheck(problem string) func(string) string {
 	return func(text string) string {
 		network, wrong := document.ParseNetwork(text)
@@ -183,12 +183,12 @@ func checkMailFrom(value string) string {
 	if err != nil {
 		return want
 	}
-	at := strings.LastIndexByte(sender.Address, '@') // ParseAddress wants one
+	at := strings.LastIndexByte(sender.Address, '@') // ParseAddress accepts no address without @
 	local, domain := sender.Address[:at], sender.Address[at+1:]
 	switch {
 	case len(sender.Address) > 254 || len(local) > 64: // RFC 5321 section 4.5.3.1
 		return "the address is too long"
-	case !plainLocal.MatchString(local) || !hostName.MatchString(domain) || strings.Contains(domain, ".."):
+	case !plainLocalPattern.MatchString(local) || !hostNamePattern.MatchString(domain) || strings.Contains(domain, ".."):
 		return want
 	case strings.ContainsFunc(sender.Name, document.IsControl):
 		return "the name contains a control character"
@@ -196,9 +196,9 @@ func checkMailFrom(value string) string {
 	return ""
 }
 
-// plainLocal is dot-atom of RFC 5322 section 3.2.3: the sender is ours to choose, so it need not be
-// exotic.
-var plainLocal = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
+// plainLocalPattern is dot-atom of RFC 5322 section 3.2.3. Quoted local parts are not needed in a
+// sender that administrators choose.
+var plainLocalPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
 
 // checkTimeZone returns the problem with the name of a zone of the IANA database, or "". "Local" is
 // rejected, since it differs between machines.

@@ -134,7 +134,7 @@ func TestChecks(t *testing.T) {
 			"shop:" + hookOne[6:], "shop:whsec_AAAA", "shop:whsec_" + strings.Repeat("A", 88), "shop:whsec_hidden",
 		}},
 	} {
-		check := checks[name]
+		check := checksByName[name]
 		for _, text := range c.right {
 			if problem := check(text); problem != "" {
 				t.Errorf("%s refuses %q: %s", name, text, problem)

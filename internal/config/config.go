@@ -1,11 +1,9 @@
 // Package config turns the environment, one YAML file and the defaults into a checked Config, or
 // into the whole list of what is wrong with them.
 //
-// It stands first: cmd/sendcode calls Load before a port, a database or a file of the data
-// directory is opened, and hands the Config to package app, which alone puts the parts together.
-// Load touches nothing but the files that the settings name. What the settings leave out and only
-// the data directory can hold, generated keys, is added by FillSecrets once that directory is
-// locked.
+// cmd/sendcode calls Load first, before a port, a database or a file of the data directory is opened,
+// and hands the Config to package app. Load reads only the files that the settings name. FillSecrets
+// adds the generated keys later, once the data directory is locked.
 //
 // Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
 // the value of a setting that may hold one.
@@ -263,7 +261,7 @@ type App struct {
 	Webhook webhook `yaml:"webhook"`
 }
 
-// brandSettings is how an app shows itself.
+// brandSettings is an app's logo, colour and home link.
 type brandSettings struct {
 	// The https URL of an image, on the page only.
 	Logo string `yaml:"logo,omitempty" check:"logo"`
@@ -317,12 +315,11 @@ const (
 
 // Loopback reports whether every listener is reachable from this machine alone.
 func (c Config) Loopback() bool {
-	return isLocal(c.Addr) && (c.AdminAddr == "" || isLocal(c.AdminAddr))
+	return isLoopbackAddr(c.Addr) && (c.AdminAddr == "" || isLoopbackAddr(c.AdminAddr))
 }
 
-// isTrial reports whether nothing says that others use the service: it listens on loopback alone,
-// trusts no proxy, and its database is the file in the data directory. Only then does it generate
-// what it shows.
+// isTrial reports whether the service seems to be tried out on one machine: it listens on loopback
+// alone, trusts no proxy, and uses SQLite. Only a trial generates an API key and a password.
 func (c Config) isTrial() bool {
 	return c.Loopback() && len(c.TrustedProxies) == 0 && c.DatabaseURL == ""
 }
@@ -336,18 +333,18 @@ func (c Config) hasKeys() bool {
 // so: in a trial in which no app has a key of its own.
 func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
 
-// ShowsSecrets reports whether FillSecrets returns secrets, which a person must be shown.
+// ShowsSecrets reports whether FillSecrets will return secrets to show to a person.
 func (c Config) ShowsSecrets() bool {
 	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isKey() })
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
 // machines can reach it.
-func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLocal(c.Addr) }
+func (c Config) PublicConsole() bool { return c.AdminAddr == "" && !isLoopbackAddr(c.Addr) }
 
 // RequiresHTTPS reports whether browsers must use TLS to reach a listener: cookies and codes pass
 // there. False on loopback.
-func RequiresHTTPS(addr string) bool { return !isLocal(addr) }
+func RequiresHTTPS(addr string) bool { return !isLoopbackAddr(addr) }
 
 // AdminEnabled reports whether there is a way to log in to the console.
 func (c Config) AdminEnabled() bool {
@@ -414,7 +411,7 @@ func senderDomain(from string) string {
 // reachedByStrangers reports whether strangers' browsers can ask for codes of the app: with a
 // public key, or on its page if that is not on loopback.
 func (c Config) reachedByStrangers(a App) bool {
-	return a.hasPublicKey() || !isLocal(c.Addr) && c.HasPage(a)
+	return a.hasPublicKey() || !isLoopbackAddr(c.Addr) && c.HasPage(a)
 }
 
 // HasPage reports whether people can ask for codes of the app on our page.

@@ -19,27 +19,27 @@ import (
 // DatabaseFile is the database in the data directory.
 const DatabaseFile = "sendcode.db"
 
-// DatabaseFileExists reports whether the data directory has a SQLite file; true also if that cannot
-// be read, so that no file is given other keys.
+// DatabaseFileExists reports whether the data directory has a SQLite file. It is true too if that
+// can't be found out, so that a file that exists never gets other keys.
 func DatabaseFileExists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-const secretsName = "secrets.yaml"
+const secretsFileName = "secrets.yaml"
 
-const secretsHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without
+const secretsFileHead = `# Made by sendcode and read at every start: what no setting gives. Keep it with the database beside it: without
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets in dir by setting, of which it generates those of missing
-// that are not there. A file lock keeps two processes from doing so at once. A missing key with
-// which a database may have been written is an error: it was lost.
+// loadOrCreateSecrets returns the secrets in dir by setting. It generates the missing ones that the
+// file lacks, under a lock against other processes. It fails instead if the file has lost a key with
+// which a database may have been written.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, secretsName)
+	path := filepath.Join(dir, secretsFileName)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {
 		return nil, fmt.Errorf("%s cannot be locked: %s", document.Printable(path), reasonWithoutPath(err))
@@ -61,7 +61,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	case len(missing) == 0:
 		return secrets, nil
 	case len(keys) > 0 && !first:
-		return nil, damaged(path, keys...)
+		return nil, damagedError(path, keys...)
 	case len(keys) > 0 && DatabaseFileExists(dir):
 		return nil, fmt.Errorf("%s is missing, but %s beside it was written with its keys: put back a copy, or give "+
 			"SENDCODE_SECRET_KEYS and SENDCODE_INDEX_KEY, or move the database away to start anew",
@@ -79,9 +79,8 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	return secrets, nil
 }
 
-// damaged is the error of a file of secrets that lacks some, or does not have them as they were
-// written.
-func damaged(path string, what ...string) error {
+// damagedError returns the error for a file of secrets that lacks some or was changed.
+func damagedError(path string, what ...string) error {
 	return fmt.Errorf("%s is damaged (%s): put back a copy of it, or give these secrets as variables; "+
 		"it is not made anew, since other keys would end codes under way and free every quota",
 		document.Printable(path), strings.Join(what, ", "))
@@ -100,7 +99,7 @@ func readSecrets(path string) (map[string]string, error) {
 		return nil, fs.ErrNotExist
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %s", document.Printable(path), reasonWithoutPath(err))
-	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // there the bits say nothing
+	case info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows": // Windows has no such bits
 		return nil, fmt.Errorf("%s can be read or changed by other users: run chmod 600 on it",
 			document.Printable(path))
 	}
@@ -126,21 +125,21 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 		wrong = append(wrong, "not as it was written")
 	}
 	if len(wrong) > 0 {
-		return nil, damaged(path, wrong...)
+		return nil, damagedError(path, wrong...)
 	}
 	return secrets, nil
 }
 
-// writeSecrets writes the file of secrets in one step: after a crash there is the whole file or
-// none, since its contents are on the disk before its name is.
+// writeSecrets writes the file of secrets in one step: contents reach the disk before the name, so a
+// crash leaves the whole file or none.
 func writeSecrets(path string, secrets map[string]string) (err error) {
-	body := secretsHead
-	for _, s := range storedSecrets { // in quotes, so that a file that was cut is not taken for a whole one
+	body := secretsFileHead
+	for _, s := range storedSecrets { // quotes show where a file was cut
 		if secrets[s.key] != "" {
 			body += fmt.Sprintf("%s: %q\n", s.key, secrets[s.key])
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), secretsName+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), secretsFileName+".*") // 0600
 	if err != nil {
 		return err
 	}
@@ -161,15 +160,15 @@ func syncDir(dir string) error {
 		return err
 	}
 	err = d.Sync()
-	if runtime.GOOS == "windows" { // it has no such thing
+	if runtime.GOOS == "windows" { // Windows can't sync a directory
 		err = nil
 	}
 	return errors.Join(err, d.Close())
 }
 
 // LockDataDir locks a data directory for this process and creates it (0700) if it is missing.
-// release, or the end of the process, ends the lock. The lock file stays: without it two processes
-// could lock two files of the same name.
+// release, or the end of the process, ends the lock. The lock file stays: if it were removed, two
+// processes could lock two files of the same name.
 func LockDataDir(dir string) (release func() error, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -235,18 +234,18 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 
 // storedSecret is a secret that the data directory may hold.
 type storedSecret struct {
-	key, label string // label is for the person who needs it; "" for a key that the database is written with
+	key, label string // label is shown with the secret; "" for a key that the database is written with
 	of         func(*Config) *Secret
 	generated  func(Config) bool // whether it is generated where no setting gives it
 	check      func(string) string
 	generate   func() string
 }
 
-// isKey reports whether the database is written with it.
+// isKey reports whether the secret is a key that the database is written with.
 func (s storedSecret) isKey() bool { return s.label == "" }
 
-// storedSecrets are all such secrets, in the order of their file: what the database is written with
-// comes last, so that a file that was cut lacks it.
+// storedSecrets are all secrets of the data directory, in the order of their file. The database's
+// keys come last: a file that was cut lacks them, and is found to be damaged.
 var storedSecrets = []storedSecret{
 	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
 		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
@@ -256,7 +255,7 @@ var storedSecrets = []storedSecret{
 	{"index_key", "", func(c *Config) *Secret { return &c.IndexKey }, Config.Loopback, checkIndexKey, NewIndexKey},
 }
 
-// missingSecrets returns the secrets that no setting gives and that are generated.
+// missingSecrets returns the secrets that FillSecrets has to supply: no setting gives them.
 func (c *Config) missingSecrets() (missing []storedSecret) {
 	for _, s := range storedSecrets {
 		if !s.of(c).IsSet() && s.generated(*c) {
@@ -266,5 +265,5 @@ func (c *Config) missingSecrets() (missing []storedSecret) {
 	return missing
 }
 
-// passwordBytes of randomness make a password: 20 characters to type.
+// passwordBytes is how many random bytes make a password, 20 characters to type.
 const passwordBytes = 15

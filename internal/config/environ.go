@@ -16,10 +16,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const prefix = "SENDCODE_"
+const envPrefix = "SENDCODE_"
 
-// testPrefix is left to the project's own tests; the server ignores it.
-const testPrefix = prefix + "TEST_"
+// testEnvPrefix is left to the project's own tests; the server ignores it.
+const testEnvPrefix = envPrefix + "TEST_"
 
 // variable is one setting that the environment may give.
 type variable struct {
@@ -28,16 +28,17 @@ type variable struct {
 	secret bool   // only the environment may give it
 }
 
-// The variables that are no settings: one names the file, one has its text, and PORT, which
-// platforms set, has no prefix.
+// Inputs that are no settings: the keys of SENDCODE_CONFIG, which names the file, and of
+// SENDCODE_CONFIG_YAML, which holds its text; and the variable PORT, which platforms set.
 const (
-	keyFile = "config"
-	keyText = "config_yaml"
-	keyPort = "PORT"
+	configFileKey = "config"
+	configTextKey = "config_yaml"
+	portVariable  = "PORT"
 )
 
-var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: keyFile, kind: "plain"},
-	variable{key: keyText, kind: "plain"})
+// variables are all settings that the environment may give, and the variables for the file.
+var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: configFileKey, kind: "plain"},
+	variable{key: configTextKey, kind: "plain"})
 
 // variablesOf returns the variables that the tags env of a struct name, also in the structs within
 // it.
@@ -54,33 +55,32 @@ func variablesOf(t reflect.Type, path string) (all []variable) {
 	return all
 }
 
-// node returns a value as the file would give it.
-func (d *source) node(v variable, s setting) *yaml.Node {
+// node returns the YAML node of a variable's value, as if the file gave it.
+func (d *source) node(v variable, s locatedValue) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s.value)
 	if v.kind == "list" {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for text := range strings.SplitSeq(s.value, ",") {
-			n.Content = append(n.Content, d.node(variable{}, setting{text, s.where}))
+			n.Content = append(n.Content, d.node(variable{}, locatedValue{text, s.where}))
 		}
 	}
 	d.Others[n] = s.where
 	return n
 }
 
-// override sets a key of a mapping, or one in a mapping within it such as admin.token_role, to
-// another node.
-func override(n *yaml.Node, key string, value *yaml.Node) {
+// setEntry sets a key of a mapping, or of a mapping in it (admin.token_role), to value.
+func setEntry(n *yaml.Node, key string, value *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		return // a mistake, which is found when it is decoded
+		return // DecodeStruct reports this mistake
 	}
 	key, inner, nested := strings.Cut(key, ".")
 	if nested {
-		_, outer := document.Entry(n, key)
+		_, outer := document.FindEntry(n, key)
 		if outer == nil || document.IsNull(outer) {
 			outer = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		}
-		override(outer, inner, value)
+		setEntry(outer, inner, value)
 		value = outer
 	}
 	for i := 0; i < len(n.Content); i += 2 {
@@ -95,24 +95,24 @@ func override(n *yaml.Node, key string, value *yaml.Node) {
 }
 
 // envName returns the name of a setting's variable.
-func envName(key string) string { return prefix + shortName(key) }
+func envName(key string) string { return envPrefix + nameWithoutPrefix(key) }
 
-func shortName(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
+func nameWithoutPrefix(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
-// setting is a value with the place that it came from.
-type setting struct {
+// locatedValue is a value and its source: a variable's name, for messages.
+type locatedValue struct {
 	value, where string
 }
 
-// readEnviron returns the values of variables, and of the files that the variables …_FILE name, by
-// key. Empty variables count as missing, because container tools pass them. White space around is
-// trimmed, since editors end a file with a line break.
-func (d *source) readEnviron() map[string]setting {
+// readEnviron returns the values of variables, and of files that variables …_FILE name, by key. An
+// empty variable counts as missing, because container tools pass such ones. Values are trimmed,
+// since editors end a file with a line break.
+func (d *source) readEnviron() map[string]locatedValue {
 	d.reportUnknown()
-	given := map[string]setting{}
+	given := map[string]locatedValue{}
 	for _, v := range variables {
-		s, problem := d.readSetting(envName(v.key), v.kind == "file")
-		if problem == "" && v.key != keyText { // whose text is checked as a file is
+		s, problem := d.readVariable(envName(v.key), v.kind == "file")
+		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
 			problem = problemWithValue(s.value)
 		}
 		if problem != "" {
@@ -124,10 +124,10 @@ func (d *source) readEnviron() map[string]setting {
 	return given
 }
 
-// readSetting returns the value of the variable with this name or, with mayBeFile, of the file that
+// readVariable returns the value of the variable with this name or, with mayBeFile, of the file that
 // the variable …_FILE names. value is "" if neither is given; then there is no problem.
-func (d *source) readSetting(name string, mayBeFile bool) (s setting, problem string) {
-	s = setting{strings.TrimSpace(d.environ[name]), name}
+func (d *source) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
+	s = locatedValue{strings.TrimSpace(d.environ[name]), name}
 	path := strings.TrimSpace(d.environ[name+"_FILE"])
 	switch {
 	case path == "" || !mayBeFile:
@@ -136,7 +136,7 @@ func (d *source) readSetting(name string, mayBeFile bool) (s setting, problem st
 		return s, "is given twice, also as " + name + "_FILE; keep one"
 	}
 	content, err := d.readFile(path)
-	s = setting{strings.TrimSpace(string(content)), name + "_FILE"}
+	s = locatedValue{strings.TrimSpace(string(content)), name + "_FILE"}
 	switch {
 	case err != nil:
 		return s, document.Printable(path) + " cannot be read: " + reasonWithoutPath(err)
@@ -146,12 +146,11 @@ func (d *source) readSetting(name string, mayBeFile bool) (s setting, problem st
 	return s, ""
 }
 
-// problemWithValue returns why a text cannot be the value of a setting, without the text; "" if it
-// can.
+// problemWithValue returns the problem with the text of a setting, or "". It does not repeat the text.
 func problemWithValue(text string) string {
 	switch {
-	case len(text) > document.MaxValue:
-		return "is longer than " + strconv.Itoa(document.MaxValue) + " bytes"
+	case len(text) > document.MaxValueSize:
+		return "is longer than " + strconv.Itoa(document.MaxValueSize) + " bytes"
 	case !utf8.ValidString(text):
 		return "is not UTF-8 text"
 	case strings.ContainsFunc(text, document.IsControl):
@@ -172,20 +171,20 @@ func environMap(environ []string) map[string]string {
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
 func (d *source) reportUnknown() {
-	var known []string // without the prefix, which every name has in common
+	var known []string // names without envPrefix, to compare what differs
 	for _, v := range variables {
-		known = append(known, shortName(v.key))
+		known = append(known, nameWithoutPrefix(v.key))
 		if v.kind == "file" {
-			known = append(known, shortName(v.key)+"_FILE")
+			known = append(known, nameWithoutPrefix(v.key)+"_FILE")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.environ)) {
-		short, ours := strings.CutPrefix(name, prefix)
-		if !ours || strings.HasPrefix(name, testPrefix) || slices.Contains(known, short) ||
-			fromOrchestrator(name, d.environ[name]) {
+		short, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || strings.HasPrefix(name, testEnvPrefix) || slices.Contains(known, short) ||
+			isSetByOrchestrator(name, d.environ[name]) {
 			continue
 		}
-		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+prefix, 1)
+		meant := strings.Replace(document.DidYouMean(short, known), "mean ", "mean "+envPrefix, 1)
 		if short == "PORT" || short == "HOST" || short == "LISTEN" {
 			meant = ", did you mean SENDCODE_ADDR=host:port?"
 		}
@@ -193,21 +192,20 @@ func (d *source) reportUnknown() {
 	}
 }
 
-// Kubernetes and Docker links tell every container about services near it. A service called
-// "sendcode" or "sendcode-redis" thus sets variables that look like ours, and must not keep the
-// program from starting (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and
+// Kubernetes and Docker links set variables for services near a container. A service that is called
+// "sendcode" or "sendcode-redis" gets variables like ours, which must not stop the start (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and
 // {NAME}_PORT=tcp://…).
 var (
-	serviceName = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
-	linkName    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
-	linkURLName = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT$`)
-	linkURL     = regexp.MustCompile(`^\s*(tcp|udp|sctp)://`)
+	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
+	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+	linkURLNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT$`)
+	linkURLPattern     = regexp.MustCompile(`^\s*(tcp|udp|sctp)://`)
 )
 
-// fromOrchestrator reports whether a container platform sets a variable of this name by itself.
-func fromOrchestrator(name, value string) bool {
-	return serviceName.MatchString(name) || linkName.MatchString(name) ||
-		linkURLName.MatchString(name) && linkURL.MatchString(value)
+// isSetByOrchestrator reports whether the variable is one that Kubernetes or Docker sets.
+func isSetByOrchestrator(name, value string) bool {
+	return serviceNamePattern.MatchString(name) || linkNamePattern.MatchString(name) ||
+		linkURLNamePattern.MatchString(name) && linkURLPattern.MatchString(value)
 }
 
 // reasonWithoutPath returns the reason of a failed file operation, without the path.

@@ -51,7 +51,7 @@ func FuzzFile(f *testing.F) {
 		if c.Page.App != "" && !found || c.Apps[0].Name != defaultApp {
 			t.Fatalf("accepted page %q of apps %v", c.Page.App, c.Apps)
 		}
-		if !strings.Contains(c.YAML(), stars) {
+		if !strings.Contains(c.YAML(), maskStars) {
 			readBack(t, c)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/hooks"
 )
 
-// authHook is the address of a hook of an auth server, which has its codes sent.
+// authHook is a hook: an auth server calls it to have a code sent that it made.
 type authHook struct {
 	// In the address: `POST /v1/hooks/NAME`.
 	Name string `yaml:"name" required:"yes" check:"name"`
@@ -35,7 +35,7 @@ const (
 	hookSecretPrefix    = "v1,"
 )
 
-// hookActions are what codes of an auth server are for.
+// hookActions are the actions for which an auth server makes codes.
 var hookActions = []string{"signup", "recovery", "invite", "magiclink", "email_change", "email", "reauthentication",
 	hooks.ActionSMS}
 
@@ -44,10 +44,10 @@ func checkHookAction(text string) string {
 	return problemIf(!slices.Contains(hookActions, text), "is none of "+strings.Join(hookActions, ", "))
 }
 
-// secrets returns the keys of the hook's secrets; nil for one that is none.
+// secrets returns the keys of the hook's secrets; for a secret that can't be decoded, nil.
 func (h authHook) secrets() (all [][]byte) {
 	for text := range strings.SplitSeq(h.Secret.Reveal(), hookSecretSeparator) {
-		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+webhookPrefix)
+		encoded, found := strings.CutPrefix(strings.TrimSpace(text), hookSecretPrefix+webhookSecretPrefix)
 		var key []byte
 		if found {
 			key = DecodeWebhookSecret(newSecret(encoded))

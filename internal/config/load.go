@@ -23,24 +23,24 @@ type Errors = document.Errors
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
 	from := &source{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
-	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checks, Others: map[*yaml.Node]string{},
+	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Others: map[*yaml.Node]string{},
 		Owner: from}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()
-	file := d.parseFile(given[keyFile], given[keyText])
-	d.addPort(file, given)
+	file := d.parseFile(given[configFileKey], given[configTextKey])
+	d.setAddrFromPort(file, given)
 	for _, v := range variables {
-		if key, _ := document.Entry(file, v.key); v.secret && key != nil {
+		if key, _ := document.FindEntry(file, v.key); v.secret && key != nil {
 			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE",
 				envName(v.key))
-			override(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
+			setEntry(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
-		if s, found := given[v.key]; found && v.key != keyFile && v.key != keyText {
-			override(file, v.key, d.node(v, s))
+		if s, found := given[v.key]; found && v.key != configFileKey && v.key != configTextKey {
+			setEntry(file, v.key, d.node(v, s))
 		}
 	}
 	d.root = d.DecodeStruct(file, "", reflect.ValueOf(&c).Elem())
-	c.File = given[keyFile].value
+	c.File = given[configFileKey].value
 	d.complete()
 	d.checkCombinations()
 	if err := d.Errs.OrNil(); err != nil {
@@ -61,14 +61,14 @@ type loader struct {
 
 // parseFile returns the root of the YAML file, or of the text that a variable has in its place; an
 // empty mapping if there is none.
-func (d *loader) parseFile(from, text setting) *yaml.Node {
+func (d *loader) parseFile(from, text locatedValue) *yaml.Node {
 	d.Name = document.Printable(from.value)
 	switch {
 	case from.value != "" && text.value != "":
 		d.Errs.Add(text.where, "is given beside %s; keep one", from.where)
 	case text.value != "":
 		d.Name = text.where
-		if n := d.Parse([]byte(d.environ[text.where])); n != nil { // with its first indent
+		if n := d.Parse([]byte(d.environ[text.where])); n != nil { // untrimmed: YAML needs the first indent
 			return n
 		}
 	case from.value != "":
@@ -82,22 +82,22 @@ func (d *loader) parseFile(from, text setting) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 }
 
-// addPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless
+// setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless
 // addr is given.
-func (d *loader) addPort(file *yaml.Node, given map[string]setting) {
-	port := strings.TrimSpace(d.environ[keyPort])
-	if _, inFile := document.Entry(file, "addr"); port == "" || given["addr"].value != "" ||
+func (d *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
+	port := strings.TrimSpace(d.environ[portVariable])
+	if _, inFile := document.FindEntry(file, "addr"); port == "" || given["addr"].value != "" ||
 		inFile != nil && !document.IsNull(inFile) {
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		d.Errs.Add(keyPort, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
+		d.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
 		return
 	}
-	override(file, "addr", d.node(variable{}, setting{":" + port, keyPort}))
+	setEntry(file, "addr", d.node(variable{}, locatedValue{":" + port, portVariable}))
 }
 
-// locationOf returns where a setting is given: its variable, or its line of the file.
+// locationOf returns where a setting is given, for messages: its line of the file, or its variable.
 func (d *loader) locationOf(key string) string {
 	if d.root.Given[key] != nil {
 		return d.root.LocationOf(key)
@@ -105,8 +105,8 @@ func (d *loader) locationOf(key string) string {
 	return envName(key)
 }
 
-// checks are the checks that tags name. Each returns the problem with a text, or "".
-var checks = map[string]func(text string) string{
+// checksByName are the checks that tags name. Each returns the problem with a text, or "".
+var checksByName = map[string]func(text string) string{
 	"addr": checkAddr, "database_url": checkDatabaseURL, "redis_url": checkRedisURL, "smtp_url": checkSMTPURL,
 	// An identifier that needs no quotes.
 	"role": patternCheck(`^[a-z_][a-z0-9_]{0,62}$`,

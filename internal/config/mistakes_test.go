@@ -9,7 +9,7 @@ import (
 )
 
 func TestMistakesOfVariables(t *testing.T) {
-	long := strings.Repeat("x", document.MaxValue+1)
+	long := strings.Repeat("x", document.MaxValueSize+1)
 	for name, test := range map[string]struct {
 		environ []string
 		want    string

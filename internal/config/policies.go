@@ -13,8 +13,8 @@ import (
 // defaultName is the policy and the purpose that always exist.
 const defaultName = "default"
 
-// failuresName is the name of the built-in rule with scope failures.
-const failuresName = "failures"
+// failuresRuleName is the name of the built-in rule with scope failures.
+const failuresRuleName = "failures"
 
 // policyRule is a rule of a policy.
 type policyRule struct {
@@ -46,22 +46,23 @@ type Allowance struct {
 	Mode string `yaml:"mode,omitempty" oneof:"enforce observe"`
 }
 
-const observe = "observe"
+// modeObserve is the mode of a rule that counts and never refuses.
+const modeObserve = "observe"
 
 // quotaRule returns a rule of this name and scope for the limiter.
 func (a Allowance) quotaRule(name string, scope quota.Scope) quota.Rule {
 	q := quota.Rule{Name: name, Scope: scope, Limit: a.Limit, Window: a.Window, Per: a.Per, Days: a.Days}
-	q.Observe = a.Mode == observe
+	q.Observe = a.Mode == modeObserve
 	if q.Calendar() || a.Zone != "" {
 		q.Zone, _ = time.LoadLocation(a.Zone) // checked when it was read; "" is UTC
 	}
 	return q
 }
 
-// checkByQuota adds what package quota finds wrong with the rule as mistakes at its keys. noWindow
-// is the mistake if the rule has no time.
+// checkByQuota has package quota check the rule, and adds its errors as mistakes. noWindow is the
+// mistake for a rule without window, per and days.
 func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
-	noDays := a.Days == 0 && p.Given["days"] != nil // which quota takes for a rule without days
+	noDays := a.Days == 0 && p.Given["days"] != nil // quota would take 0 for a rule without days
 	var problems []error
 	if joined, wrong := quota.Validate([]quota.Rule{a.quotaRule(name, quota.Global)}).(interface{ Unwrap() []error }); wrong {
 		problems = joined.Unwrap()
@@ -70,7 +71,7 @@ func (a Allowance) checkByQuota(p *document.Mapping, name, noWindow string) {
 		bad := err.(*quota.RuleError)
 		aboutTime := bad.Field == "window" || bad.Field == "time_zone"
 		switch {
-		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // may follow from that
+		case aboutTime && (p.Faulty["per"] || p.Faulty["days"] || noDays): // a fault of per or days, which has its own mistake
 		case p.Given[bad.Field] != nil:
 			p.AddMistake(bad.Field, "%s", document.Printable(bad.Problem))
 		case bad.Field == "window":
@@ -90,11 +91,11 @@ func (r *policyRule) Check(p *document.Mapping) {
 	policy, _, _ := strings.Cut(p.Path, "[")
 	seen := sourceOf(p).bounded
 	checkReserve(p, r.Reserve, r.Limit)
-	if r.countsMany() {
+	if r.countsManyRecipients() {
 		r.Reserve = cmp.Or(r.Reserve, defaultReserve(r.Limit))
 	}
 	switch {
-	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresName:
+	case r.Scope != quota.Failures && r.Scope != "" && r.Name == failuresRuleName:
 		p.AddMistake("name", "is the name of the rule with scope failures")
 	case r.Scope != quota.Failures:
 	case seen[policy]:
@@ -112,7 +113,7 @@ func (r *policyRule) Check(p *document.Mapping) {
 	}
 }
 
-// checkReserve adds a reserve that is given and is not above 0 and below the limit as a mistake.
+// checkReserve adds a mistake unless a reserve that is given is above 0 and below the limit.
 func checkReserve[N int | int64](p *document.Mapping, reserve, limit N) {
 	if p.Given["reserve"] != nil && !p.Faulty["limit"] &&
 		(reserve <= 0 || p.Given["limit"] != nil && reserve >= limit) {
@@ -130,17 +131,17 @@ func defaultReserve[N int | int64](limit N) N {
 	return max(1, limit/5)
 }
 
-// countsMany reports whether the rule counts many recipients and clients together. Then it has a
-// reserve by default: a stranger who uses it up stops others. A rule on recipients has what its
-// policy says that a person gets; one on addresses or networks is a client's own.
-func (r policyRule) countsMany() bool {
+// countsManyRecipients reports whether the rule counts many recipients and clients together. Such a
+// rule has a reserve by default, since a stranger who uses it up stops all others. Rules on
+// recipients and networks have none: a stranger uses up only a recipient's or a network's places.
+func (r policyRule) countsManyRecipients() bool {
 	return !slices.Contains([]quota.Scope{quota.Recipient, quota.IP, quota.Network, quota.Failures}, r.Scope)
 }
 
 // checkPolicyName returns what package quota finds wrong with the name of a policy, or "".
 func checkPolicyName(name string) string {
 	if err := (quota.Policy{Name: name,
-		Rules: []quota.Rule{failuresRule.quotaRule(failuresName, quota.Failures)}}).Validate(); err != nil {
+		Rules: []quota.Rule{failuresRule.quotaRule(failuresRuleName, quota.Failures)}}).Validate(); err != nil {
 		return document.Printable(err.Error())
 	}
 	return ""
@@ -149,18 +150,18 @@ func checkPolicyName(name string) string {
 // failuresRule bounds rejected sends, which are refunded, so that a bad address can't be mailed
 // without end. It is added to each policy that limits recipients and has no rule with scope
 // failures.
-var failuresRule = policyRule{Name: failuresName, Scope: quota.Failures,
+var failuresRule = policyRule{Name: failuresRuleName, Scope: quota.Failures,
 	Allowance: Allowance{Limit: 20, Window: 24 * time.Hour}}
 
 // limitsRecipients reports whether one of the rules is enforced, with scope recipient.
 func limitsRecipients(rules []policyRule) bool {
 	return slices.ContainsFunc(rules, func(r policyRule) bool {
-		return r.Scope == quota.Recipient && r.Mode != observe
+		return r.Scope == quota.Recipient && r.Mode != modeObserve
 	})
 }
 
-// maxKeys of a rule: a request has no more (limits.MaxKeys).
-const maxKeys = 8
+// maxLimitKeys is how many keys a rule may name; a request has at most as many (limits.MaxKeys).
+const maxLimitKeys = 8
 
 // limitRule is one rule of a limit of an app's own, which /v1/limits decides.
 type limitRule struct {
@@ -174,10 +175,10 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.checker: package quota takes the rule, and it names 1 to maxKeys keys.
+// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys keys.
 func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
-	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxKeys) {
-		p.AddMistake("key", "must name 1 to %d keys", maxKeys)
+	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {
+		p.AddMistake("key", "must name 1 to %d keys", maxLimitKeys)
 	}
 }

@@ -17,12 +17,12 @@ import (
 
 // Bounds that no setting changes; docs/decisions/0012-settings.md says why.
 const (
-	failedChecksOfApp = 10_000              // an hour; beyond it there is an alarm
-	suppressFor       = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
+	appFailedChecksPerHour = 10_000              // an hour; beyond it there is an alarm
+	suppressionTime        = 30 * 24 * time.Hour // after a bounce for good, a complaint or an opt-out
 )
 
-// PolicySet returns the policies, and what else can change while the service runs, as they are at
-// an instant: without the stops that have ended by then.
+// PolicySet returns the policies, purposes and apps in force at an instant, without stops that have
+// ended by then.
 func (c Config) PolicySet(now time.Time) policy.Set {
 	breaker, hourly := c.Breaker, c.FailedChecksPerHour
 	set := policy.Set{
@@ -31,9 +31,9 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		Checks: policy.CheckRules{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
-			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: failedChecksOfApp, Window: time.Hour},
+			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: appFailedChecksPerHour, Window: time.Hour},
 		},
-		SuppressFor: suppressFor, Retention: c.Retention,
+		SuppressFor: suppressionTime, Retention: c.Retention,
 		Numbers: c.servedNumbers(),
 		Reports: map[recipient.Channel]bool{
 			recipient.Email: len(c.Providers) > 0,
@@ -79,7 +79,7 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	return of
 }
 
-// titles returns what the purpose's codes are for, by language.
+// titles returns the words for what the purpose's codes are for, by language.
 func (p purpose) titles() map[string]string {
 	if p.Kind != kindConfirm || len(p.Title) > 0 {
 		return p.Title
@@ -109,11 +109,11 @@ func (c Config) servedNumbers() policy.Numbers {
 	}
 }
 
-// Looks returns how the app shows itself.
+// Looks returns the app's logo, colour and home link.
 func (a App) Looks() brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
 
-// TitleOf returns an app's name in messages. The app default has the sender's name, since people do
-// not know an app "default".
+// TitleOf returns an app's name in messages. The app default has the sender's name, since
+// "default" means nothing to people.
 func (c Config) TitleOf(a App) string {
 	if a.Name == defaultApp {
 		return cmp.Or(a.Title, c.SenderOf(a).Name, a.Name)

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-const printHead = `# The effective configuration, as a file for SENDCODE_CONFIG would give it.
+const yamlHead = `# The effective configuration, as a file for SENDCODE_CONFIG would give it.
 # Passwords in URLs are shown as ***; put them back before you use it as such a file.
 `
 
@@ -37,15 +37,15 @@ func (c Config) YAML() string {
 	var body strings.Builder
 	out := yaml.NewEncoder(&body)
 	out.SetIndent(2)
-	if err := out.Encode(c.yamlNode()); err != nil { // strings in memory: nothing can fail
+	if err := out.Encode(c.yamlNode()); err != nil { // an encoder of strings in memory does not fail
 		return "# " + err.Error() + "\n"
 	}
-	return printHead + body.String() + c.secretsComment()
+	return yamlHead + body.String() + c.secretsComment()
 }
 
 // yamlNode returns the configuration as YAML, with comments on the empty settings. Single
-// recipients are only counted, since no output shows a whole address. The keys of variables are
-// left out, since the file does not hold them.
+// recipients are only counted, since no output shows a whole address. API keys that variables give
+// are left out, since the file does not hold them.
 func (c Config) yamlNode() *yaml.Node {
 	shown := c
 	shown.Secrets, shown.TestRecipients, shown.Apps = Secrets{}, nil, slices.Clone(c.Apps)
@@ -61,7 +61,7 @@ func (c Config) yamlNode() *yaml.Node {
 	root := encoder.Encode(v)
 	all, _ := document.Fields(v)
 	for _, f := range all {
-		_, value := document.Entry(root, f.Name)
+		_, value := document.FindEntry(root, f.Name)
 		if value != nil && value.Kind == yaml.ScalarNode && value.Value == "" {
 			value.LineComment = f.Tag.Get("unset")
 		}
@@ -69,8 +69,8 @@ func (c Config) yamlNode() *yaml.Node {
 			value.LineComment = strconv.Itoa(hidden[f.Name]) + " more, not shown"
 		}
 	}
-	_, texts := document.Entry(root, "sms")
-	switch _, carriers := document.Entry(texts, "carriers"); {
+	_, texts := document.FindEntry(root, "sms")
+	switch _, carriers := document.FindEntry(texts, "carriers"); {
 	case c.SMSToDevMailbox():
 		carriers.LineComment = "the dev mailbox"
 	case len(c.SMS.Carriers) == 0:
@@ -79,9 +79,9 @@ func (c Config) yamlNode() *yaml.Node {
 	return root
 }
 
-// Hash returns 12 hexadecimal digits that differ where the settings do: of YAML without the comment
-// on secrets, and without the addresses and the directory of this replica alone. A key that is
-// derived from the index key keeps others from trying out values.
+// Hash returns 12 hexadecimal digits, the same for the same settings. It is an HMAC of YAML without
+// the comment on secrets, addr, admin_addr and data_dir, which differ between replicas. Its key is
+// derived from the index key, so that guessed values can't be tried out.
 func (c Config) Hash() string {
 	shown := c
 	shown.Addr, shown.AdminAddr, shown.DataDir = "", "", ""
@@ -104,6 +104,7 @@ func (c Config) LogValue() slog.Value { return slog.StringValue(c.YAML()) }
 // MarshalText keeps passwords of URLs out of JSON.
 func (c Config) MarshalText() ([]byte, error) { return []byte(c.YAML()), nil }
 
+// secretsIntro begins the comment on secrets; Hash cuts there.
 const secretsIntro = "# Secrets do not belong in a file of settings; they come from variables, or files that variables name:\n"
 
 // secretsComment returns a comment that says which secrets are set.
@@ -119,9 +120,9 @@ func (c Config) secretsComment() string {
 		case slices.ContainsFunc(missing, func(s storedSecret) bool { return s.key == key }):
 			state = "generated once in data_dir"
 		case secret.IsSet() && key == "secret_keys":
-			state = "set, " + countEntries(secret, "key")
+			state = "set, " + formatEntryCount(secret, "key")
 		case secret.IsSet() && key == "webhook_secrets":
-			state = "set, " + countEntries(secret, "secret")
+			state = "set, " + formatEntryCount(secret, "secret")
 		case secret.IsSet():
 			state = "set"
 		}
@@ -130,9 +131,8 @@ func (c Config) secretsComment() string {
 	return b.String()
 }
 
-// countEntries returns the number of entries in a list separated by commas, with the noun for them:
-// "2 keys".
-func countEntries(list Secret, noun string) string {
+// formatEntryCount counts the entries of a list separated by commas: "2 keys".
+func formatEntryCount(list Secret, noun string) string {
 	n := strings.Count(list.Reveal(), ",") + 1
 	if n != 1 {
 		noun += "s"

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/reports"
 )
 
-// SecretSource names the variable that holds a secret, or, with _FILE behind its name, the path of
-// a file that does.
+// SecretSource names the variable that holds a secret. The variable with _FILE appended may name a
+// file that holds it instead.
 type SecretSource struct {
 	// The variable `NAME` that holds the secret, not `SENDCODE_…`; or `NAME_FILE` holds the path of
 	// a file with it.
@@ -18,7 +18,7 @@ type SecretSource struct {
 	Secret    Secret `yaml:"-"`
 }
 
-var envPattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var envNamePattern = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 
 // Check implements document.checker. It also reads the secret from its source.
 func (s *SecretSource) Check(p *document.Mapping) {
@@ -33,12 +33,12 @@ func (s *SecretSource) Check(p *document.Mapping) {
 // read reads the secret. It returns the problem with the variable or the value; "" if there is none.
 func (s *SecretSource) read(d *source) string {
 	switch {
-	case !envPattern.MatchString(s.SecretEnv):
+	case !envNamePattern.MatchString(s.SecretEnv):
 		return "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
-	case strings.HasPrefix(s.SecretEnv, prefix):
-		return "variables that begin with " + prefix + " have a meaning of their own; take another name"
+	case strings.HasPrefix(s.SecretEnv, envPrefix):
+		return "variables that begin with " + envPrefix + " have a meaning of their own; take another name"
 	}
-	value, problem := d.readSetting(s.SecretEnv, true)
+	value, problem := d.readVariable(s.SecretEnv, true)
 	problem = cmp.Or(problem, problemIf(value.value == "", "is empty"), problemWithValue(value.value))
 	if problem != "" {
 		return value.where + ": " + problem
@@ -66,7 +66,8 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker: what its scheme needs is given, and the secret is long enough.
+// Check implements document.checker: the settings that the scheme needs are given, and the secret is
+// long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {

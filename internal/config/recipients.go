@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// testRecipient has a fixed code, and nothing is sent to it: a reviewer of an app shop, a test in a
-// browser.
+// testRecipient has a fixed code, and nothing is sent to it. It is for reviewers of app stores and
+// tests in browsers.
 type testRecipient struct {
 	// An address or number.
 	Address string `yaml:"to" required:"yes"`

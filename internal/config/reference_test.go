@@ -59,12 +59,12 @@ func TestTagsNameChecks(t *testing.T) {
 	named := map[string]bool{}
 	for _, path := range settings(t) {
 		for _, found := range regexp.MustCompile(` (?:check|keys):"(\w+)"`).FindAllStringSubmatch(read(t, path), -1) {
-			if named[found[1]] = true; checks[found[1]] == nil {
+			if named[found[1]] = true; checksByName[found[1]] == nil {
 				t.Errorf("there is no check %s", found[1])
 			}
 		}
 	}
-	for name := range checks {
+	for name := range checksByName {
 		if !named[name] {
 			t.Errorf("no tag names the check %s", name)
 		}
@@ -117,8 +117,8 @@ func element(of reflect.Type) reflect.Type {
 func variablesList(t *testing.T) (text string) {
 	t.Helper()
 	all := map[string]described{
-		keyFile: {meaning: "Path of the YAML file."},
-		keyText: {meaning: "Its text, in place of the path. Such a file is read at start alone."},
+		configFileKey: {meaning: "Path of the YAML file."},
+		configTextKey: {meaning: "Its text, in place of the path. Such a file is read at start alone."},
 	}
 	for _, d := range describe(t, reflect.TypeFor[Config](), "", true) {
 		all[d.key] = d
@@ -129,13 +129,13 @@ func variablesList(t *testing.T) (text string) {
 		if v.kind == "file" {
 			name += "*"
 		}
-		if v.secret || v.key == keyFile || v.key == keyText || strings.Contains(v.key, ".") {
+		if v.secret || v.key == configFileKey || v.key == configTextKey || strings.Contains(v.key, ".") {
 			text += row(name, all[v.key].field, all[v.key].meaning)
 		} else {
 			inFile = append(inFile, name)
 		}
 	}
-	text += "- `" + keyPort +
+	text += "- `" + portVariable +
 		"`: Without `SENDCODE_ADDR`, and `addr` in the file: all interfaces at this port. Platforms set it.\n"
 	return text + "- As keys in the file: " + strings.Join(inFile, ", ") + "\n"
 }
@@ -220,7 +220,7 @@ func annotate(t *testing.T, n *yaml.Node, of reflect.Type) {
 		if d.field.Type == reflect.TypeFor[Secret]() {
 			continue
 		}
-		key, value := document.Entry(n, d.key)
+		key, value := document.FindEntry(n, d.key)
 		text, inner := wrap(d.meaning, ""), element(d.field.Type)
 		switch {
 		case inner.Kind() != reflect.Struct || document.IsScalar(inner):

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// WithReloadable returns c with those settings of next that can change while the service runs:
-// Reloadable, the API keys and the secrets of webhooks. A generated API key stays until an app has
-// a key of its own.
+// WithReloadable returns c with the reloadable settings of next: Reloadable, the API keys and the
+// secrets of webhooks. A generated API key stays until an app has a key of its own.
 func (c Config) WithReloadable(next Config) Config {
 	key := c.APIKey
 	c.Reloadable, c.Warnings, c.APIKey, c.WebhookSecrets = next.Reloadable, next.Warnings, next.APIKey,
@@ -16,7 +15,7 @@ func (c Config) WithReloadable(next Config) Config {
 	c.PublicKey, c.Origins = next.PublicKey, next.Origins
 	if next.hasKeys() || !key.IsSet() {
 		c.LocalPublicKey = ""
-		return c // the hash of next.APIKey is among the apps' keys already
+		return c // Load has added next.APIKey to the apps' keys
 	}
 	c.APIKey, c.Apps = key, slices.Clone(c.Apps)
 	c.addAPIKey()
@@ -26,7 +25,7 @@ func (c Config) WithReloadable(next Config) Config {
 // ReloadableChanges returns the names of the settings that can change while the service runs and
 // that differ in next.
 func (c Config) ReloadableChanges(next Config) []string {
-	names := changes(c.Reloadable, next.Reloadable)
+	names := changedKeys(c.Reloadable, next.Reloadable)
 	if !reflect.DeepEqual(c.Disposable, next.Disposable) && !slices.Contains(names, "disposable_domains") {
 		names = append(names, "disposable_domains")
 	}
@@ -34,12 +33,11 @@ func (c Config) ReloadableChanges(next Config) []string {
 }
 
 // RestartChanges returns the names of the settings that differ in next and need a restart. Both
-// configurations must be as Load returned them, without generated secrets, which would look like a
-// change.
+// configurations must be as Load returned them: a generated secret would look like a change.
 func (c Config) RestartChanges(next Config) []string {
 	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
 	next.PublicKey, next.Origins = c.PublicKey, c.Origins
-	names := append(changes(c, next), changes(c.Secrets, next.Secrets)...)
+	names := append(changedKeys(c, next), changedKeys(c.Secrets, next.Secrets)...)
 	for _, v := range variables {
 		if i := slices.Index(names, v.key); i >= 0 && v.kind != "list" {
 			names[i] = envName(v.key)
@@ -48,8 +46,8 @@ func (c Config) RestartChanges(next Config) []string {
 	return names
 }
 
-// changes returns the keys of the fields that differ between two structs.
-func changes[T any](a, b T) (names []string) {
+// changedKeys returns the keys of the fields that differ between two structs.
+func changedKeys[T any](a, b T) (names []string) {
 	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range before.NumField() {
 		name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("yaml"), ",")

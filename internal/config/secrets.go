@@ -43,12 +43,13 @@ func (c Config) IndexKeyBytes() []byte {
 	return key
 }
 
-// Shape of a secret key: what a header can carry, and the prefix that tells it from a public one.
+// apiKeyShape is a secret key: the prefix that tells it from a public one, and characters that fit a
+// header.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
-// minAPIKey is the least length of a key that is safe where others can try: 20 characters after the
+// minAPIKeyLength is the least length of a key that is safe where others can try: 20 characters after the
 // prefix, 119 bits when they are random letters and digits.
-const minAPIKey = 23
+const minAPIKeyLength = 23
 
 func checkDefaultAppKey(value string) string {
 	switch {
@@ -79,22 +80,22 @@ func checkOrigins(value string) string {
 	return ""
 }
 
-// minPassword is in characters.
-const minPassword = 12
+// minPasswordLength is the least length of the console's password, in characters.
+const minPasswordLength = 12
 
 func checkAdminPassword(value string) string {
 	switch {
 	case strings.HasPrefix(value, "$argon2"):
 		return "is a hash; give it as SENDCODE_ADMIN_PASSWORD_HASH"
-	case utf8.RuneCountInString(value) < minPassword:
-		return "must have at least " + strconv.Itoa(minPassword) + " characters"
+	case utf8.RuneCountInString(value) < minPasswordLength:
+		return "must have at least " + strconv.Itoa(minPasswordLength) + " characters"
 	case strings.Count(value, string([]rune(value)[0])) == utf8.RuneCountInString(value):
 		return "is one character again and again"
 	}
 	return ""
 }
 
-// argon2id in PHC form, with the parameters in their canonical order.
+// argon2Pattern is an argon2id hash in PHC form, with its parameters in canonical order.
 var argon2Pattern = regexp.MustCompile(
 	`^\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$`)
 
@@ -148,7 +149,7 @@ func (c *Config) addPublicKey() {
 	}
 }
 
-// apiKeyBytes of randomness make an API key: 192 bits, 32 characters.
+// apiKeyBytes is how many random bytes make an API key: 192 bits, 32 characters.
 const apiKeyBytes = 24
 
 // NewAPIKey makes an API key, sk_… or pk_…, and returns it with its SHA-256 in hex, which goes into
@@ -184,9 +185,8 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// NewEnvironment returns the lines of a file of variables that a deployment with nothing but
-// variables needs beside its addresses: every secret that others generate in the data directory,
-// and a public key.
+// NewEnvironment returns NAME=value lines for a deployment that is set by variables alone: every
+// secret that would else be generated in the data directory, and a public key.
 func NewEnvironment() string {
 	secret, _ := NewAPIKey(SecretKey)
 	public, _ := NewAPIKey(publicKey)

@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// kindConfirm is the kind of a purpose by which an address is confirmed, and nobody signs in.
+// kindConfirm is the kind of a purpose whose codes confirm an address and sign nobody in.
 const kindConfirm = "confirm"
 
 // Check implements document.checker: its policy exists; a code for signing in is short-lived, one
@@ -43,7 +43,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	if k.ID == apiKeyID || k.ID == publicKeyID {
 		p.AddMistake("id", "is the id of %s; choose another", envName(k.ID))
 	}
-	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // it would read as nothing, and mean everything
+	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
 		p.AddMistake("scopes", "names no scope; leave it out for all of them")
 	}
 	if k.Kind == publicKey && len(k.Scopes) > 0 {
@@ -109,8 +109,8 @@ func (d *loader) completePurposes() {
 	}
 }
 
-// completeApps puts defaultApp first, after it has added it if the file does not name it, and has
-// checked all apps.
+// completeApps adds defaultApp if the file lacks it, checks all apps, and moves defaultApp to the
+// front.
 func (d *loader) completeApps() {
 	c := d.config
 	isDefault := func(a App) bool { return a.Name == defaultApp }
@@ -143,7 +143,7 @@ const maxTestRecipients = 20
 // checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed
 // like another address: its code must be known for exactly one address.
 func (d *loader) checkRecipients() {
-	c, key := d.config, []byte("any key, to compare with only") // hashes are how folding shows
+	c, key := d.config, []byte("any key, to compare with only") // folded addresses have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
 		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
 	}
@@ -159,8 +159,8 @@ func (d *loader) checkRecipients() {
 	}
 }
 
-// completeFolding writes the domains of folding as mails have them. It records a mistake for a
-// domain that is there in two spellings.
+// completeFolding puts the domains of folding into the form of recipients' domains. It records a
+// mistake for a domain with two spellings.
 func (d *loader) completeFolding() {
 	all := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(d.config.Folds)) {
@@ -204,7 +204,7 @@ func (d *loader) readDisposableDomains() {
 	}
 }
 
-// checkCombinations reports settings that are wrong only beside others.
+// checkCombinations reports settings that are wrong only together with others.
 func (d *loader) checkCombinations() {
 	c, errs, page := d.config, d.Errs, &document.Mapping{}
 	if at := d.root.Children["page"]; at != nil {
@@ -236,7 +236,7 @@ func (d *loader) checkCombinations() {
 			envName("public_key"))
 	}
 	if checkAddr(c.Addr) != "" || c.AdminAddr != "" && checkAddr(c.AdminAddr) != "" {
-		return // who can reach it is not known
+		return // an invalid address does not tell who can reach it
 	}
 	if i := slices.Index(c.Page.Channels, recipient.SMS); i >= 0 && !c.SMSEnabled() {
 		at, path := page.Given["channels"].Content[i], fmt.Sprintf("page.channels[%d]", i)
@@ -256,7 +256,7 @@ func (d *loader) checkCombinations() {
 // keys would differ on the next replica, and the dev mailbox shows codes to every visitor.
 func (d *loader) checkReachableFromOutside() {
 	c, addr := d.config, d.config.Addr
-	if isLocal(addr) {
+	if isLoopbackAddr(addr) {
 		addr = c.AdminAddr
 	}
 	need := func(key string, given bool, hint string) {
@@ -273,7 +273,7 @@ func (d *loader) checkReachableFromOutside() {
 	need("index_key", c.IndexKey.IsSet(), "make one with `sendcode key --kind index`, the same for every replica")
 	need("api_key", c.APIKey.IsSet() || ownKeys, "make one with `sendcode key`, or list keys of apps in the file")
 	need("smtp_url", c.SMTPURL != "", "the dev mailbox shows every code and is for loopback addresses only")
-	if key := c.APIKey.Reveal(); key != "" && checkDefaultAppKey(key) == "" && len(key) < minAPIKey {
+	if key := c.APIKey.Reveal(); key != "" && checkDefaultAppKey(key) == "" && len(key) < minAPIKeyLength {
 		d.Errs.Add(d.locationOf("api_key"),
 			"is too short for %s, which can be reached from other machines: make one with `sendcode key`", addr)
 	}

@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// carrierTypes lists the types of carriers: each is a package and a line here.
+// carrierTypes has the settings of each type of carrier. A new type is a package and a line here.
 var carrierTypes = []struct {
 	name     string
 	settings func() sms.Settings
@@ -30,8 +30,8 @@ var carrierTypes = []struct {
 	{"tencent", func() sms.Settings { return new(tencent.Config) }},
 }
 
-// smsSettings is how text messages are sent. Without carriers the channel is off, or ends at the
-// dev mailbox.
+// smsSettings is how text messages are sent. Without carriers they go to the dev mailbox, or the
+// channel is off (SMSToDevMailbox).
 type smsSettings struct {
 	// Served countries, ISO 3166-1 (`DE`); `"001"` is satellite and international networks. Other
 	// numbers are refused (422 `country_not_served`). The page offers the first one where the
@@ -76,7 +76,7 @@ type SMSCarrier struct {
 // false for an unknown type.
 func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	var names []string
-	_, kind := document.Entry(p.Node, "type")
+	_, kind := document.FindEntry(p.Node, "type")
 	for _, t := range carrierTypes {
 		if kind != nil && kind.Value == t.name {
 			c.Settings = t.settings()
@@ -88,11 +88,11 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker: the mistakes of the carrier's own settings, and its secret is
-// there if it needs one.
+// Check implements document.checker: the carrier's own settings are right, and it has a secret if it
+// needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
-		return // what is missing may be what was wrong
+		return // a setting with a mistake would be reported as missing too
 	}
 	wrong := c.Settings.Check()
 	if c.Settings.NeedsSecret() && !c.Secret.IsSet() {
@@ -126,7 +126,7 @@ func (s *smsSettings) Check(p *document.Mapping) {
 			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}
 	}
-	if p.Valid() { // or a prefix that was mistyped would be told twice
+	if p.Valid() { // a mistyped prefix would be reported twice
 		s.checkRoutes(p)
 	}
 	s.checkSpend(p)
@@ -139,7 +139,7 @@ func (s *smsSettings) Check(p *document.Mapping) {
 // expire.
 func (s *smsSettings) checkRoutes(p *document.Mapping) {
 	for _, country := range s.Countries {
-		code := recipient.DialCode(country) // none of numbers that belong to no country, which begin in many ways
+		code := recipient.DialCode(country) // "" for numbers of no country, which have several calling codes
 		reaches := func(prefix string) bool {
 			return strings.HasPrefix(code, prefix) ||
 				strings.HasPrefix(prefix, code)

@@ -4,22 +4,22 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// source is what settings are read from: the file and the environment.
+// source is the file and the environment that settings are read from.
 type source struct {
 	*document.Decoder
 	readFile func(string) ([]byte, error)
-	environ  map[string]string // all variables: the file may name one that holds a secret
+	environ  map[string]string // all variables: secret_env in the file may name any
 
 	bounded    map[string]bool // policies of the file that have a rule with scope failures, by path
 	references []reference
 }
 
-// reference is a name that must be declared somewhere.
+// reference is the use of a policy, purpose or app, which must be declared somewhere.
 type reference struct {
 	kind, name, where string // kind is "policy", "purpose" or "app"
 }
 
-// sourceOf returns the source that a mapping is in.
+// sourceOf returns the source of a mapping.
 func sourceOf(p *document.Mapping) *source { return p.Owner.(*source) }
 
 // addReference notes that the value of a key names a policy, purpose or app; complete checks that

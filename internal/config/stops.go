@@ -24,13 +24,13 @@ type stop struct {
 	// The last day, or a time at which it ends; by default it ends with this entry.
 	Until time.Time `yaml:"until,omitempty"`
 
-	// What To says: one of these is set if it is given.
+	// To, parsed: one of these is set if To is given.
 	Recipient recipient.Recipient `yaml:"-"`
 	Domain    string              `yaml:"-"`
 	Prefix    string              `yaml:"-"`
 }
 
-var numberPrefix = regexp.MustCompile(`^\+[0-9]+$`)
+var numberPrefixPattern = regexp.MustCompile(`^\+[0-9]+$`)
 
 // Check implements document.checker: it stops recipients, or a channel, a purpose or both. It also
 // reads To.
@@ -53,7 +53,7 @@ func (s *stop) Check(p *document.Mapping) {
 		}
 		s.To = "*@" + s.Domain
 	case ofNumbers:
-		if s.Prefix = prefix; !numberPrefix.MatchString(prefix) {
+		if s.Prefix = prefix; !numberPrefixPattern.MatchString(prefix) {
 			p.AddMistake("to", "must begin with + and digits, as phone numbers do")
 		}
 	default:
@@ -64,7 +64,8 @@ func (s *stop) Check(p *document.Mapping) {
 // isOver reports whether the stop has ended.
 func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
 
-// stopsAt returns what is stopped at an instant.
+// stopsAt returns the stops in force at an instant: those of recipients, and the paused channels and
+// purposes.
 func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
 	blocks, pauses := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{},
 		Disposable: c.Disposable}, []policy.Pause(nil)
@@ -84,9 +85,8 @@ func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
 	return blocks, pauses
 }
 
-// NextEnd returns when the next of the stops ends that have not ended at an instant; zero: none of
-// them does.
-func (c Config) NextEnd(now time.Time) (next time.Time) {
+// NextStopEnd returns the earliest end of a stop after an instant; zero if there is none.
+func (c Config) NextStopEnd(now time.Time) (next time.Time) {
 	for _, s := range c.Stops {
 		if !s.Until.IsZero() && !s.isOver(now) && (next.IsZero() || s.Until.Before(next)) {
 			next = s.Until

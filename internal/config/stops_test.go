@@ -41,7 +41,7 @@ stop:
 	} {
 		set := c.PolicySet(x.at)
 		is(t, x.at.String(), []any{len(set.Blocks.Recipients), set.Blocks.Prefixes, len(set.Pauses), set.Pauses[0],
-			c.NextEnd(x.at)},
+			c.NextStopEnd(x.at)},
 			[]any{x.recipients, x.prefixes, x.pauses, x.first, x.ends})
 		is(t, "domains, which have no end", set.Blocks.Domains, map[string]bool{"xn--bcher-kva.example": true})
 	}

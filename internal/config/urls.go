@@ -15,24 +15,23 @@ import (
 	"sendcode/quota"
 )
 
-// stars stand for a password. A URL that still has them was copied from the output of `sendcode
+// maskStars stand for a password. A URL that still has them was copied from the output of `sendcode
 // config`.
 const (
-	stars       = "***"
-	stillMasked = "still has *** where `sendcode config` has masked a password"
+	maskStars          = "***"
+	problemStillMasked = "still has *** where `sendcode config` has masked a password"
 )
 
-// unreadable is the message for a URL that does not parse; url.Error would quote the URL.
-const unreadable = "is not a URL that can be read (write special characters of user and password as %XX)"
+// problemUnreadableURL is the message for a URL that does not parse; url.Error would quote the URL.
+const problemUnreadableURL = "is not a URL that can be read (write special characters of user and password as %XX)"
 
 // urlParts are those of "scheme://user:password@hosts/path?query". net/url knows no lists of hosts.
 type urlParts struct {
 	scheme, userinfo, hosts, path, query string
 }
 
-// splitURL splits a URL into its parts. False if it has a second @, or one outside the authority:
-// then a password with / ? or # would be taken for another part and shown in messages about that
-// part.
+// splitURL splits a URL into its parts. It returns false for a second @, or one outside the
+// authority: a password with / ? or # may have been split, and would show as part of a path or query.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")
@@ -57,17 +56,17 @@ func splitURL(text string) (urlParts, bool) {
 func parseURL(text string) (p urlParts, problem string) {
 	p, ok := splitURL(text)
 	if !ok {
-		return p, unreadable
+		return p, problemUnreadableURL
 	}
 	_, password, _ := strings.Cut(p.userinfo, ":")
 	if query, err := url.ParseQuery(p.query); err != nil {
-		return p, unreadable
-	} else if password == stars || strings.Contains(query.Encode(), "="+url.QueryEscape(stars)) {
-		return p, stillMasked
+		return p, problemUnreadableURL
+	} else if password == maskStars || strings.Contains(query.Encode(), "="+url.QueryEscape(maskStars)) {
+		return p, problemStillMasked
 	}
-	// Postgres knows no NUL
+	// Postgres takes no NUL in a name or password
 	if decoded, err := url.PathUnescape(p.userinfo); err != nil || strings.ContainsRune(decoded, 0) {
-		return p, unreadable
+		return p, problemUnreadableURL
 	}
 	return p, ""
 }
@@ -158,8 +157,8 @@ func validHosts(hosts string) bool {
 	return true
 }
 
-// hostName is a name of a host.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
+// hostNamePattern is a host name, underscores admitted.
+var hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,252})$`)
 
 // checkAddr returns the problem with a host:port, or "". An empty host means every interface; port
 // 0 means any free port.
@@ -171,21 +170,21 @@ func checkAddr(value string) string {
 	if number, err := strconv.ParseUint(port, 10, 16); err != nil || port != strconv.FormatUint(number, 10) {
 		return "the port must be a number from 0 to 65535"
 	}
-	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostName.MatchString(host) {
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && !hostNamePattern.MatchString(host) {
 		return "the host must be an IP address or a host name"
 	}
 	return ""
 }
 
-// isLocal reports whether only this machine reaches a host:port.
-func isLocal(addr string) bool {
+// isLoopbackAddr reports whether a host:port is on loopback, so that only this machine reaches it.
+func isLoopbackAddr(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && loopback.IsHost(host)
 }
 
-// publicParameters are parameters of URLs that hold no secret and may be shown. Of others at most
-// the name is shown, and that only if it cannot be the end of a password with an & in it.
-var publicParameters = []string{
+// shownURLParameters are parameters of URLs that hold no secret. Of any other parameter at most the
+// name is shown, and not even the name if it may be the end of a password with an & in it.
+var shownURLParameters = []string{
 	"tls", "hello", "ca", "sslmode", "sslrootcert", "host", "port", "dbname", "user", "application_name",
 	"connect_timeout",
 	"pool_max_conns", "pool_min_conns", "target_session_attrs", "search_path", "db", "protocol", "dial_timeout",
@@ -208,7 +207,7 @@ func maskURL(text string) string {
 	case text == "":
 		return ""
 	case !ok:
-		return stars
+		return maskStars
 	}
 	shown := p.scheme + "://"
 	if p.userinfo != "" {
@@ -228,24 +227,24 @@ func maskUserinfo(userinfo string) string {
 	plainUser, _ := url.PathUnescape(user)
 	plainPassword, _ := url.PathUnescape(password)
 	if strings.Contains(plainUser, plainPassword) || plainUser != "" && strings.Contains(plainPassword, plainUser) {
-		user = stars
+		user = maskStars
 	}
-	return user + ":" + stars
+	return user + ":" + maskStars
 }
 
-var parameterName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+var parameterNamePattern = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 func maskQuery(query string) string {
 	var shown []string
 	for pair := range strings.SplitSeq(query, "&") {
 		name, _, assigned := strings.Cut(pair, "=")
 		switch {
-		case slices.Contains(publicParameters, name):
+		case slices.Contains(shownURLParameters, name):
 			shown = append(shown, pair)
-		case assigned && parameterName.MatchString(name):
-			shown = append(shown, name+"="+stars)
+		case assigned && parameterNamePattern.MatchString(name):
+			shown = append(shown, name+"="+maskStars)
 		default:
-			shown = append(shown, stars)
+			shown = append(shown, maskStars)
 		}
 	}
 	return strings.Join(shown, "&")

@@ -51,7 +51,7 @@ func (c *Config) warn(now time.Time) {
 		"SENDCODE_MAIL_FROM is an address at localhost: other mail servers will not accept it.")
 	add(c.allowsMailWithoutTLS(),
 		"SENDCODE_SMTP_URL allows mail without TLS to another machine: codes can be read in transit.")
-	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKey,
+	add(len(c.APIKey.Reveal()) > 0 && len(c.APIKey.Reveal()) < minAPIKeyLength,
 		"SENDCODE_API_KEY is short: it will be refused once the address is not loopback.")
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		add(name != defaultName && len(c.purposesWithPolicy(name)) == 0, "No purpose uses the policy %s.", name)
@@ -76,14 +76,14 @@ func (c *Config) warn(now time.Time) {
 	}
 }
 
-// soon is how long before a key or a token expires there is a warning.
-const soon = 14 * 24 * time.Hour
+// expiryNotice is how long before its end a key or a token is warned of.
+const expiryNotice = 14 * 24 * time.Hour
 
 // warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means
 // that it never does.
 func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
 	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
-	add(now.Before(end) && end.Sub(now) < soon, "%s expires at %s.", what, end.Format(time.RFC3339))
+	add(now.Before(end) && end.Sub(now) < expiryNotice, "%s expires at %s.", what, end.Format(time.RFC3339))
 }
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {
@@ -104,8 +104,8 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies of the file whose places strangers' browsers can use up, those
-// of secret keys too.
+// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app: they could
+// use up all places, so that secret keys get none.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
@@ -113,7 +113,7 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 			return len(purposes) > 0 && a.hasPublicKey() ||
 				c.reachedByStrangers(a) && slices.Contains(purposes, defaultName)
 		})
-		open := c.unreserved(name)
+		open := c.rulesWithoutReserve(name)
 		if reached < 0 || len(open) == 0 {
 			continue
 		}
@@ -124,16 +124,16 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 	}
 }
 
-// unreserved returns the names of a policy's rules that keep no places although strangers share
-// them: those that count many recipients, and those on recipients with more than one place, or with
-// one if no rule on recipients keeps any.
-func (c *Config) unreserved(policy string) (names []string) {
+// rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count many
+// recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit of 1 are
+// among them only if no other rule on recipients has a reserve or is named.
+func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
-	decided := false // a rule on recipients keeps places, or is named
+	decided := false // a rule on recipients has a reserve, or is among names
 	for _, r := range c.Policies[policy] {
 		recipients := r.Scope == quota.Recipient
 		switch {
-		case r.Mode == observe || !recipients && !r.countsMany():
+		case r.Mode == modeObserve || !recipients && !r.countsManyRecipients():
 		case r.Reserve > 0:
 			decided = decided || recipients
 		case recipients && r.Limit == 1:
@@ -149,8 +149,8 @@ func (c *Config) unreserved(policy string) (names []string) {
 	return names
 }
 
-// warnOfNetworks warns of rules on networks that do not count a back end's sends unless these name
-// the client's address in client_ip.
+// warnOfNetworks warns of rules on networks: they count a back end's send only if it names the
+// client's address in client_ip.
 func (c *Config) warnOfNetworks(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		for _, r := range c.policy(name).Rules {

@@ -33,25 +33,26 @@ const (
 	maxWebhookSecrets = 2
 )
 
-const webhookPrefix = "whsec_"
+// webhookSecretPrefix begins each secret (Standard Webhooks 1.0.0).
+const webhookSecretPrefix = "whsec_"
 
 // NewWebhookSecret returns a new secret of 32 random bytes, whsec_….
 func NewWebhookSecret() string {
 	key, _ := base64.RawURLEncoding.DecodeString(randomText(32))
-	return webhookPrefix + base64.StdEncoding.EncodeToString(key)
+	return webhookSecretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
 // DecodeWebhookSecret returns the key that a secret "whsec_…" encodes; nil if it encodes none.
 func DecodeWebhookSecret(s Secret) []byte {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookPrefix))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(s.Reveal(), webhookSecretPrefix))
 	if err != nil {
 		return nil
 	}
 	return key
 }
 
-// Check implements document.checker: with anything else a URL is given. It sets the default events,
-// and their order.
+// Check implements document.checker: a webhook with any setting has a URL. It also sets the default
+// events and sorts the events.
 func (w *webhook) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
@@ -111,7 +112,7 @@ func checkWebhookSecrets(value string) string {
 			return "holds more than two secrets of the app " + app + ": the one that holds, and the next one"
 		}
 		for _, secret := range secrets {
-			encoded, found := strings.CutPrefix(secret, webhookPrefix)
+			encoded, found := strings.CutPrefix(secret, webhookSecretPrefix)
 			key, err := base64.StdEncoding.DecodeString(encoded)
 			switch {
 			case !found || err != nil || len(key) < minWebhookSecret || len(key) > maxWebhookSecret:

@@ -2,4 +2,4 @@
 
 package metrics
 
-func roomIn(string) (free, size float64, ok bool) { return 0, 0, false }
+func diskSpace(string) (free, size float64, ok bool) { return 0, 0, false }

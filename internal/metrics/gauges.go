@@ -50,8 +50,8 @@ func (m *Metrics) RegisterDatabaseWritable(check func(context.Context) error) {
 		func() float64 { return oneIfSucceeds(check) })
 }
 
-// RegisterRebuilds adds a counter of the histories that were written from the database to the
-// limiter because that had lost events.
+// RegisterRebuilds adds a counter of histories that were rewritten from the database because the
+// limiter had lost events.
 func (m *Metrics) RegisterRebuilds(n func() int64) {
 	promauto.With(m.registry).NewCounterFunc(prometheus.CounterOpts{
 		Name: "sendcode_limiter_rebuilds_total",
@@ -59,7 +59,7 @@ func (m *Metrics) RegisterRebuilds(n func() int64) {
 	}, func() float64 { return float64(n()) })
 }
 
-// RegisterClocks adds a gauge of by how much the limiter's clock is ahead of the database's.
+// RegisterClocks adds a gauge of the limiter's clock minus the database's.
 func (m *Metrics) RegisterClocks(apart func() time.Duration) {
 	m.gauge("sendcode_limiter_clock_ahead_seconds",
 		"By how much the limiter's clock is ahead of the database's, as last measured.", nil,
@@ -109,10 +109,11 @@ func (m *Metrics) registerHealth(name, help, label string, health func() []deliv
 // collector collects metrics whose number may differ between scrapes.
 type collector struct {
 	described []*prometheus.Desc
-	counter   *prometheus.Desc // the one that is no gauge; nil: none
+	counter   *prometheus.Desc // the only counter, the others are gauges; nil: none
 	collect   func(showFunc)
 }
 
+// showFunc reports one value of a metric to Prometheus.
 type showFunc = func(d *prometheus.Desc, value float64, labels ...string)
 
 // Describe implements prometheus.Collector.
@@ -144,7 +145,7 @@ func (m *Metrics) RegisterKeys(each func(show func(app, key string, used time.Ti
 	}})
 }
 
-// unixSeconds returns a time as Prometheus has it; 0 for the zero time.
+// unixSeconds returns the seconds since 1970, to a millisecond; 0 for the zero time.
 func unixSeconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -191,7 +192,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 		}})
 }
 
-// sendsByAge adds the estimates of the partitions, each by the age of its end.
+// sendsByAge sums the partitions' estimated rows by the age of each partition's end.
 func sendsByAge(s store.StorageStatus) map[string]int64 {
 	all := map[string]int64{"week": 0, "4 weeks": 0, "13 weeks": 0, "older": 0}
 	for _, p := range s.Partitions {
@@ -209,8 +210,8 @@ func sendsByAge(s store.StorageStatus) map[string]int64 {
 	return all
 }
 
-// RegisterRedis adds gauges of what Redis holds, of all masters together. Where its user may not
-// ask, they are missing.
+// RegisterRedis adds gauges of what Redis holds, of all masters together. They are missing if
+// Redis does not permit the commands.
 func (m *Metrics) RegisterRedis(size func(context.Context) (keys, bytes int64, err error)) {
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	keys := desc("sendcode_redis_keys",

@@ -1,5 +1,5 @@
-// Package metrics counts what happens and shows it to Prometheus. Labels are a handful of words
-// each, never a recipient, an address or an ID.
+// Package metrics has the service's metrics for Prometheus. A label has few possible values, never a
+// recipient, an address or an ID of a request.
 package metrics
 
 import (
@@ -19,9 +19,9 @@ import (
 
 // The outcomes of reading the configuration again.
 const (
-	Applied   = "applied"
-	Unchanged = "unchanged"
-	Rejected  = "rejected"
+	ReloadApplied   = "applied"
+	ReloadUnchanged = "unchanged"
+	ReloadRejected  = "rejected"
 )
 
 // Metrics counts events. Safe for concurrent use.
@@ -36,7 +36,7 @@ type Metrics struct {
 	reloaded                         prometheus.Gauge
 }
 
-// New returns metrics that are all 0.
+// New registers the counters and histograms, without values.
 func New() *Metrics {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -92,8 +92,8 @@ func New() *Metrics {
 		Help: "1 while the configuration that was last read is a right one, 0 while it was rejected and the one before holds.",
 	})
 	m.reloaded.Set(1)
-	// These are there from the start, at 0, so that an alert sees the first event.
-	for _, outcome := range []string{Applied, Unchanged, Rejected} {
+	// These counters begin at 0, so that alerts on an increase see the first event.
+	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRejected} {
 		m.reloads.WithLabelValues(outcome)
 	}
 	for _, rule := range []string{"account", "account_day"} {
@@ -130,11 +130,12 @@ func (m *Metrics) CheckBoundExceeded(ch recipient.Channel, app, bound string) {
 	m.bounds.WithLabelValues(string(ch), app, bound).Inc()
 }
 
-const ourCode = "ours"
+// labelOurCode is the label code of a send with a code that the service made.
+const labelOurCode = "ours"
 
 // Finished implements outbox.Observer.
 func (m *Metrics) Finished(ch recipient.Channel, app string, s store.Status, callersCode bool, d time.Duration) {
-	code := ourCode
+	code := labelOurCode
 	if callersCode {
 		code = "caller"
 	}
@@ -179,7 +180,7 @@ func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
 func (m *Metrics) ConfigReloaded(outcome string) {
 	m.reloads.WithLabelValues(outcome).Inc()
 	m.reloaded.Set(1)
-	if outcome == Rejected {
+	if outcome == ReloadRejected {
 		m.reloaded.Set(0)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// callBuckets are those of calls of Redis, the database and HTTP, in seconds.
+// callBuckets are the histogram buckets for calls of Redis and the database and for HTTP requests, in
+// seconds.
 var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
 
 // RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
@@ -70,8 +71,8 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 		}})
 }
 
-// RegisterAdmissions adds metrics of the requests that are admitted to be decided, by what they
-// are: sends or checks. read must not block.
+// RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must not
+// block.
 func (m *Metrics) RegisterAdmissions(read func() map[string]admission.State) {
 	most := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
@@ -97,34 +98,34 @@ func (m *Metrics) RegisterAdmissions(read func() map[string]admission.State) {
 		}})
 }
 
-// RegisterDisk adds gauges of the room on the disk that holds a directory. Where the system does
-// not tell, they are missing.
+// RegisterDisk adds gauges of the free space and size of the disk that holds a directory. They are
+// missing where the system does not report them.
 func (m *Metrics) RegisterDisk(dir string) {
 	free := prometheus.NewDesc("sendcode_disk_free_bytes", "Room left on the disk of the database's file.", nil, nil)
 	size := prometheus.NewDesc("sendcode_disk_size_bytes", "Size of that disk.", nil, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{free, size}, collect: func(show showFunc) {
-		if left, all, ok := roomIn(dir); ok {
+		if left, all, ok := diskSpace(dir); ok {
 			show(free, left)
 			show(size, all)
 		}
 	}})
 }
 
-// StatementKinds returns the function to call after each call of the database, which is one of
-// these kinds.
-func (m *Metrics) StatementKinds(kinds []string) func(kind string, took time.Duration) {
-	return m.calls("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
+// StatementObserver returns a function that records a call of the database, by kind. All kinds begin
+// at 0.
+func (m *Metrics) StatementObserver(kinds []string) func(kind string, took time.Duration) {
+	return m.callObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
 }
 
-// RedisCalls returns the function to call after each call of Redis, by command, or "pipeline" for
-// several.
-func (m *Metrics) RedisCalls() func(call string, took time.Duration) {
-	return m.calls("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
+// RedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is several
+// commands at once.
+func (m *Metrics) RedisCallObserver() func(call string, took time.Duration) {
+	return m.callObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
 		[]string{"evalsha", "pipeline", "ping"})
 }
 
-func (m *Metrics) calls(name, help, label string, known []string) func(value string, took time.Duration) {
+func (m *Metrics) callObserver(name, help, label string, known []string) func(value string, took time.Duration) {
 	seconds := promauto.With(m.registry).NewHistogramVec(
 		prometheus.HistogramOpts{Name: name, Help: help, Buckets: callBuckets}, []string{label})
 	for _, value := range known {
@@ -137,10 +138,10 @@ func (m *Metrics) calls(name, help, label string, known []string) func(value str
 func (m *Metrics) InitSpendCap(name string) { m.capped.WithLabelValues(name) }
 
 // deliveryClasses are the outcomes of an attempt at a mail server or carrier.
-var deliveryClasses = []string{Accepted, "rejected", "temporary", "unknown"}
+var deliveryClasses = []string{DeliveryAccepted, "rejected", "temporary", "unknown"}
 
-// Accepted is the class of an attempt that did not fail.
-const Accepted = "accepted"
+// DeliveryAccepted is the class of an attempt that did not fail.
+const DeliveryAccepted = "accepted"
 
 // InitServer creates the metrics of attempts at a mail server or carrier, at 0.
 func (m *Metrics) InitServer(ch recipient.Channel, server string) {
@@ -154,8 +155,8 @@ func (m *Metrics) DeliveryTried(ch recipient.Channel, server, class string, took
 	m.tried.WithLabelValues(string(ch), server, class).Observe(took.Seconds())
 }
 
-// classes are the classes of HTTP statuses.
-var classes = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
+// statusClasses are the classes of HTTP statuses.
+var statusClasses = []string{"1xx", "2xx", "3xx", "4xx", "5xx"}
 
 // InitRoutes creates the metrics of the API's routes, at 0.
 func (m *Metrics) InitRoutes(routes []string) {
@@ -170,7 +171,7 @@ func (m *Metrics) InitRoutes(routes []string) {
 
 // Served counts an answer, by the route's template.
 func (m *Metrics) Served(route string, status int, took time.Duration) {
-	m.served.WithLabelValues(route, classes[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
+	m.served.WithLabelValues(route, statusClasses[min(max(status/100, 1), 5)-1]).Observe(took.Seconds())
 }
 
 // InitApp creates the counters of an app that alerts look at, at 0.
@@ -180,7 +181,7 @@ func (m *Metrics) InitApp(app string, channels []recipient.Channel) {
 			m.decided.WithLabelValues(string(ch), app, outcome, "")
 		}
 		for _, outcome := range []store.Status{store.Sent, store.Failed, store.Unknown} {
-			m.finished.WithLabelValues(string(ch), app, string(outcome), ourCode)
+			m.finished.WithLabelValues(string(ch), app, string(outcome), labelOurCode)
 		}
 		for _, outcome := range []string{"approved", "wrong"} {
 			m.checked.WithLabelValues(string(ch), app, outcome)

@@ -45,11 +45,11 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readShare*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
-			{readEvery - 1, 0, false, 2, true},
-			{1, 0, true, 3, false}, {readEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
-			{readShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readValid, false, 4, true},
-			{readValid - recent.MaxWait, 0, false, 0, false},
+			{0, 0, false, 1, true}, {2*readingShare*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{readingEvery - 1, 0, false, 2, true},
+			{1, 0, true, 3, false}, {readingEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
+			{readingShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
+			{readingValidFor - recent.MaxWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)
 			takes.Store(int64(c.takes))
@@ -58,7 +58,7 @@ func TestReading(t *testing.T) {
 				t.Errorf("%+v: %d, %v", c, got, ok)
 			}
 		}
-		time.Sleep(2 * readValid) // until the last reading ends
+		time.Sleep(2 * readingValidFor) // until the last reading ends
 	})
 }
 

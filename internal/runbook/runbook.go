@@ -1,10 +1,10 @@
-// Package runbook names the sections of docs/runbooks.md. Each warning and error of the log has the
-// attribute "see", which leads the person who reads it to its section.
+// Package runbook names the sections of docs/runbooks.md. The attribute "see" of each warning and
+// error in the log refers to one.
 package runbook
 
 import "log/slog"
 
-// Section is the anchor of a section.
+// Section is the anchor of a section of docs/runbooks.md.
 type Section string
 
 // The sections to which log lines lead. A test compares them with the document.
@@ -25,5 +25,5 @@ const (
 	Defect        Section = "defect"
 )
 
-// See returns the attribute of a log line.
+// See returns the attribute "see" for a log line.
 func (s Section) See() slog.Attr { return slog.String("see", "docs/runbooks.md#"+string(s)) }

@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// redactingExporter exports spans without what may hold an address, a code or an ID that gives
-// access. Instrumentation of others adds attributes with each release, so what passes is listed
-// here, and everything else goes: URLs, statements and their parameters, keys of Redis, events,
+// redactingExporter exports spans without data that may hold an address, a code or an ID that gives
+// access. It exports only exportedKeys, since other libraries' instrumentation adds attributes with
+// each release. It drops all else: URLs, statements and their parameters, keys of Redis, events,
 // links, the texts of errors, and the caller's tracestate.
 type redactingExporter struct{ sdktrace.SpanExporter }
 
@@ -40,32 +40,32 @@ const (
 	server = attribute.Key("server.address")
 )
 
-// passed are the attributes that are exported. Of none can a caller choose the value, but of the
-// request's ID, which is checked (requestid.Valid) and logged too.
-var passed = map[attribute.Key]bool{
+// exportedKeys are the keys of the exported attributes. A caller can choose only one of their values,
+// the request ID, which is checked (requestid.Valid) and logged too.
+var exportedKeys = map[attribute.Key]bool{
 	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
 	route: true, method: true, "http.response.status_code": true, "error.type": true, server: true, "server.port": true,
 	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true,
 	"pgx.sql_state": true,
 }
 
-// redactedSpan is a span of which only harmless parts are read.
+// redactedSpan is a span without the data that redactingExporter drops.
 type redactedSpan struct{ sdktrace.ReadOnlySpan }
 
 // Attributes implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
-		// what the caller wrote into Host
+		// of a request these are the caller's header Host
 		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port")
-		if passed[a.Key] && !callers {
+		if exportedKeys[a.Key] && !callers {
 			all = append(all, a)
 		}
 	}
 	return all
 }
 
-// Name implements sdktrace.ReadOnlySpan. A request is named by its method and its route's template,
-// all else by a command or by words of ours: a name with other characters goes whole.
+// Name implements sdktrace.ReadOnlySpan. A request's name is its method and its route's template.
+// Another name is a command or our own words; one with other characters becomes the span's kind.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string
@@ -90,11 +90,11 @@ func (s redactedSpan) Name() string {
 
 // SpanContext implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) SpanContext() trace.SpanContext {
-	return withoutState(s.ReadOnlySpan.SpanContext())
+	return withoutTraceState(s.ReadOnlySpan.SpanContext())
 }
 
 // Parent implements sdktrace.ReadOnlySpan.
-func (s redactedSpan) Parent() trace.SpanContext { return withoutState(s.ReadOnlySpan.Parent()) }
+func (s redactedSpan) Parent() trace.SpanContext { return withoutTraceState(s.ReadOnlySpan.Parent()) }
 
 // Events implements sdktrace.ReadOnlySpan: errors' texts may quote what was sent.
 func (s redactedSpan) Events() []sdktrace.Event { return nil }
@@ -107,4 +107,6 @@ func (s redactedSpan) Status() sdktrace.Status {
 	return sdktrace.Status{Code: s.ReadOnlySpan.Status().Code}
 }
 
-func withoutState(s trace.SpanContext) trace.SpanContext { return s.WithTraceState(trace.TraceState{}) }
+func withoutTraceState(s trace.SpanContext) trace.SpanContext {
+	return s.WithTraceState(trace.TraceState{})
+}

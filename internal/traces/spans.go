@@ -19,9 +19,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Handler returns h with a span for each request, but those of probes and metrics. The span belongs
-// to the trace that the header traceparent names (W3C Trace Context), without the caller's
-// tracestate.
+// Handler returns h with a span for each request, except /livez, /readyz and /metrics. The span
+// belongs to the trace in the header traceparent (W3C Trace Context); tracestate is dropped.
 func (t *Traces) Handler(h http.Handler) http.Handler {
 	return otelhttp.NewHandler(h, "request", otelhttp.WithTracerProvider(t.provider),
 		otelhttp.WithMeterProvider(noMetrics.NewMeterProvider()),
@@ -30,9 +29,9 @@ func (t *Traces) Handler(h http.Handler) http.Handler {
 		}))
 }
 
-// Request notes on the request's span its route's template, its ID, and the app that asks; empty:
-// not known.
-func Request(ctx context.Context, template, id, by string) {
+// AnnotateRequest adds to the request's span its route's template, its ID, and the calling app. An
+// empty text adds nothing.
+func AnnotateRequest(ctx context.Context, template, id, by string) {
 	span := trace.SpanFromContext(ctx)
 	for _, a := range []attribute.KeyValue{route.String(template), requestID.String(id), app.String(by)} {
 		if a.Value.AsString() != "" {
@@ -41,34 +40,33 @@ func Request(ctx context.Context, template, id, by string) {
 	}
 }
 
-// traceparentOnly reads and writes traceparent, not tracestate, in which a caller may write what it
-// likes.
+// traceparentOnly ignores the header tracestate, which may hold any text of a caller.
 type traceparentOnly struct{ propagation.TraceContext }
 
 // Extract implements propagation.TextMapPropagator.
 func (p traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCarrier) context.Context {
 	ctx = p.TraceContext.Extract(ctx, from)
 	if s := trace.SpanContextFromContext(ctx); s.IsValid() {
-		return trace.ContextWithRemoteSpanContext(ctx, withoutState(s))
+		return trace.ContextWithRemoteSpanContext(ctx, withoutTraceState(s))
 	}
 	return ctx
 }
 
-// Redis adds a span to each trip of the client that is part of a trace.
+// Redis makes the client add a span to each round trip that is part of a trace.
 func (t *Traces) Redis(client redis.UniversalClient) error {
 	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }
 
-// Postgres returns what adds a span to each trip of a connection that is part of a trace, and one
-// to each of its statements.
+// Postgres returns a tracer for connections. It adds a span to each round trip that is part of a
+// trace, and one to each statement in it.
 func (t *Traces) Postgres() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
 		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childSpansOnly starts no trace: trips of background work, such as probes, would each be one.
+// childSpansOnly adds spans to traces but begins none: else each probe's round trip would be a trace.
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
@@ -82,14 +80,13 @@ type childTracer struct{ trace.Tracer }
 func (t childTracer) Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context,
 	trace.Span) {
 	if span := trace.SpanFromContext(ctx); !span.IsRecording() {
-		return ctx, trace.SpanFromContext(context.Background()) // records nothing, and its end ends no other
+		return ctx, trace.SpanFromContext(context.Background()) // a span that records nothing
 	}
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// Began begins the span of a call that is part of a trace, and Ended ends it; name is called for
-// such a call alone. The call may wait and share its trip with others: the trip's span then belongs
-// to the call that came first, and the others' spans show the wait.
+// Began begins a span if ctx is part of a trace; Ended ends it. Calls may share one round trip: its
+// span then belongs to the first call, and the spans of the others show only their wait.
 func (t *Traces) Began(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
@@ -98,7 +95,8 @@ func (t *Traces) Began(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Ended ends the span that Began began, with the context that it returned, and names it.
+// Ended ends the span of the context that Began returned, and names it; without a span it does not
+// call name.
 func (t *Traces) Ended(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())
@@ -106,9 +104,8 @@ func (t *Traces) Ended(ctx context.Context, name func() string) {
 	}
 }
 
-// BeginAttempt begins the trace of an attempt to deliver a send. It is one of its own, since
-// another process may make the attempt, or the same one much later; the send's request ID leads to
-// the request. It implements outbox.Tracer, with EndAttempt.
+// BeginAttempt begins a new trace for an attempt to deliver a send, since another process may make
+// the attempt, or much later. The request ID leads to the request's trace. It implements outbox.Tracer, with EndAttempt.
 func (t *Traces) BeginAttempt(ctx context.Context, s store.Send) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
 		trace.WithAttributes(requestID.String(s.RequestID), app.String(s.App),
@@ -121,10 +118,10 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	end(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// Offered adds the span of a message's offer to a mail server or carrier to its attempt's trace,
-// after the offer. to is host:port or the carrier's name, class "accepted" or the class of the
+// RecordOffer adds to an attempt's trace the span of an offer of the message to a mail server or
+// carrier. It is called after the offer. to is host:port or the carrier's name, class "accepted" or the class of the
 // failure.
-func (t *Traces) Offered(ctx context.Context, to, class string, failed bool, took time.Duration) {
+func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(now.Add(-took)),

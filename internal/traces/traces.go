@@ -1,7 +1,7 @@
 // Package traces makes spans of OpenTelemetry and exports them by OTLP over HTTP. It is on only if
 // the standard variables name an exporter (OpenTelemetry Specification, "Environment Variable
-// Specification" and "OTLP Exporter Configuration"). The libraries of others note much more of a
-// request than may leave this process; what leaves is listed in redact.go.
+// Specification" and "OTLP Exporter Configuration"). Other libraries record more of
+// a request than may leave this process; redact.go lists what is exported.
 package traces
 
 import (
@@ -20,17 +20,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Traces makes spans. Safe for concurrent use. Spans that the exporter does not take in time wait
-// in a queue of OTEL_BSP_MAX_QUEUE_SIZE, 2048, and are dropped when that is full: no caller waits
-// for the exporter.
+// Traces makes spans. Safe for concurrent use. No caller waits for the exporter: spans wait in a
+// queue of OTEL_BSP_MAX_QUEUE_SIZE (2048), and are dropped while it is full.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
 // Open returns the traces that the environment asks for; nil if it asks for none. A variable that
-// can't be used is logged without its value, and what depends on it is off or has its default; it
-// stops nothing. failed is called with each failure of an export.
+// can't be used is logged without its value, and its feature is off or has its default. failed is
+// called with each failure of an export.
 func Open(ctx context.Context, version string, logger *slog.Logger, failed func(error)) *Traces {
 	on, problem := exporterConfigured(os.Getenv)
 	if problem != "" {
@@ -39,17 +38,17 @@ func Open(ctx context.Context, version string, logger *slog.Logger, failed func(
 	if !on {
 		return nil
 	}
-	otel.SetLogger(logr.FromSlogHandler(bareLog{logger.Handler()}))
+	otel.SetLogger(logr.FromSlogHandler(redactedLog{logger.Handler()}))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(failed))
 	out, err := otlptracehttp.New(ctx)
 	if err != nil {
 		logger.Info("traces are off: their exporter can't start", "error", err)
 		return nil
 	}
-	return exportingTo(ctx, out, version)
+	return newTraces(ctx, out, version)
 }
 
-func exportingTo(ctx context.Context, out sdktrace.SpanExporter, version string) *Traces {
+func newTraces(ctx context.Context, out sdktrace.SpanExporter, version string) *Traces {
 	named := resource.NewSchemaless(attribute.String("service.name", "sendcode"),
 		attribute.String("service.version", version))
 	given, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -92,22 +91,22 @@ func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 	return true, ""
 }
 
-// bareLog logs what OpenTelemetry's libraries say of themselves, without its values: those are of
-// variables, and may be secrets.
-type bareLog struct{ slog.Handler }
+// redactedLog logs the messages of OpenTelemetry's libraries without their values, which may be
+// secrets from variables.
+type redactedLog struct{ slog.Handler }
 
 // Enabled implements slog.Handler. The libraries log warnings at 1 below slog's information.
-func (h bareLog) Enabled(ctx context.Context, level slog.Level) bool {
+func (h redactedLog) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo-1 && h.Handler.Enabled(ctx, slog.LevelInfo)
 }
 
 // Handle implements slog.Handler.
-func (h bareLog) Handle(ctx context.Context, line slog.Record) error {
+func (h redactedLog) Handle(ctx context.Context, line slog.Record) error {
 	return h.Handler.Handle(ctx, slog.NewRecord(line.Time, slog.LevelInfo, "OpenTelemetry: "+line.Message, 0))
 }
 
 // WithAttrs implements slog.Handler.
-func (h bareLog) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h redactedLog) WithAttrs([]slog.Attr) slog.Handler { return h }
 
 // WithGroup implements slog.Handler.
-func (h bareLog) WithGroup(string) slog.Handler { return h }
+func (h redactedLog) WithGroup(string) slog.Handler { return h }

@@ -34,7 +34,7 @@ func (kept) Shutdown(context.Context) error { return nil }
 func exporting(t *testing.T) (*Traces, func() tracetest.SpanStubs) {
 	t.Helper()
 	out := kept{tracetest.NewInMemoryExporter()}
-	traces := exportingTo(t.Context(), out, "test")
+	traces := newTraces(t.Context(), out, "test")
 	return traces, func() tracetest.SpanStubs {
 		t.Helper()
 		if err := traces.Close(t.Context()); err != nil {
@@ -110,7 +110,7 @@ func TestSpansOfRequests(t *testing.T) {
 	traces, exported := exporting(t)
 	h := traces.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v1/") {
-			Request(r.Context(), "/v1/verifications/:id", "01234567-0123-0123", "shop")
+			AnnotateRequest(r.Context(), "/v1/verifications/:id", "01234567-0123-0123", "shop")
 		}
 		w.WriteHeader(http.StatusNotFound)
 	}))
@@ -171,7 +171,7 @@ func TestAnAttemptHasATraceOfItsOwn(t *testing.T) {
 		store.Send{RequestID: "01234567-0123-0123", App: "shop", Channel: "email", Attempt: 2})
 	out := http.Header{}
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(out))
-	traces.Offered(ctx, "mail.example:587", "temporary", true, time.Second)
+	traces.RecordOffer(ctx, "mail.example:587", "temporary", true, time.Second)
 	traces.EndAttempt(ctx, store.Queued, "temporary_rcpt")
 	spans := exported()
 	offer, whole := spans[0], spans[1]

@@ -35,7 +35,7 @@ type Settings struct {
 	Policy    policy.Set
 	Outbox    outbox.Config
 	Vault     keys.Vault
-	HoldUntil time.Time // no send is admitted before
+	HoldUntil time.Time // no send is admitted before this instant
 	Webhooks  webhook.Settings
 	Limits    limits.Set
 	Tick      time.Duration // between two parts of a job; 0: jobs.DefaultTick
@@ -89,7 +89,7 @@ type Parts struct {
 	Limiter   gates.Limiter
 	Mails     Mails
 	Sender    outbox.Sender
-	Texts     Texts           // with Carrier
+	Texts     Texts           // set if Carrier is
 	Carrier   outbox.Carrier  // nil: there are no text messages
 	Receipts  outbox.Receipts // nil: no carrier is asked for receipts
 	Observer  Observer
@@ -98,12 +98,12 @@ type Parts struct {
 	Now       func() time.Time
 	Random    func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
 	Transport http.RoundTripper                 // of webhooks; nil: connections that their guard has let through
-	// Around returns the outbox that sends are handed to, which may wait for each; nil: they are
-	// handed over and go on.
+	// Around wraps the outbox, for example to deliver each send before its request ends; nil: the
+	// outbox delivers in the background.
 	Around func(*outbox.Outbox) verification.Outbox
 }
 
-// Core is one process's worth of service.
+// Core is the part of the service that one process runs without ports, files and connections.
 type Core struct {
 	Policy      *policy.InForce
 	Gates       *gates.Gates
@@ -186,8 +186,8 @@ func (c *Core) jobs() []jobs.Job {
 	return table
 }
 
-// Run delivers messages and webhooks and runs the jobs, with more beside them, until ctx ends. Then
-// it ends or releases what is in flight.
+// Run delivers messages and webhooks and runs the jobs, those of more too, until ctx ends. Then it
+// ends or releases the sends in flight.
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// maxDrift is how far this machine's clock may be from another before the doctor warns: waits are
-// told on Redis's, expiries on the database's.
+// maxDrift is how far another clock may differ from this machine's without a remark: waits depend on
+// Redis's clock, expiries on the database's.
 const maxDrift = time.Second
 
 // compareClock reads another clock and prints how far it is from this machine's, at the middle

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// selector is one or more labels of a domain name (RFC 6376 section 3.1).
-var selector = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+// selectorPattern is one or more labels of a domain name (RFC 6376 section 3.1).
+var selectorPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
 // ValidateSelector returns an error unless the text is a DKIM selector.
 func ValidateSelector(text string) error {
-	if len(text) > 63 || !selector.MatchString(text) {
+	if len(text) > 63 || !selectorPattern.MatchString(text) {
 		return errors.New("a DKIM selector is letters, digits, - and dots between them, at most 63")
 	}
 	return nil
@@ -43,7 +43,7 @@ func (d *doctor) checkDKIM(ctx context.Context) {
 func (d *doctor) checkDKIMOf(ctx context.Context, sender string) {
 	name := d.cfg.DKIMSelector + "._domainkey." + sender
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.answered("DKIM", name, err) {
+	if !d.dnsAnswered("DKIM", name, err) {
 		return
 	}
 	for _, r := range records {

@@ -27,9 +27,9 @@ func (d *doctor) senderDomains() []string {
 	return slices.DeleteFunc(d.cfg.MailDomains(), func(name string) bool { return name == "localhost" })
 }
 
-// answered reports whether the name servers answered, also if they know no such name; else it
-// prints a remark.
-func (d *doctor) answered(what, name string, err error) bool {
+// dnsAnswered reports whether the name servers answered; "no such name" is an answer too. Otherwise
+// it prints a remark.
+func (d *doctor) dnsAnswered(what, name string, err error) bool {
 	dns, ok := errors.AsType[*net.DNSError](err)
 	if err == nil || ok && dns.IsNotFound {
 		return true
@@ -38,7 +38,7 @@ func (d *doctor) answered(what, name string, err error) bool {
 	return false
 }
 
-// checkSenderDomains looks for the records that big mailbox providers want of a sender.
+// checkSenderDomains looks for the SPF and DMARC records that big mailbox providers want.
 func (d *doctor) checkSenderDomains(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -61,7 +61,7 @@ func (d *doctor) checkSenderDomains(ctx context.Context) {
 // remark.
 func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) bool {
 	records, err := d.resolver.LookupTXT(ctx, name)
-	if !d.answered("sender domain", name, err) {
+	if !d.dnsAnswered("sender domain", name, err) {
 		return false
 	}
 	has := slices.ContainsFunc(records,
@@ -72,8 +72,8 @@ func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) 
 	return has
 }
 
-// checkPTRs looks at the names of the mail servers' addresses. The address that mails leave from
-// may be another one, so nothing here is a failure.
+// checkPTRs checks the reverse names (PTR records) of the mail servers. Mails may leave from another
+// address, so it prints only remarks.
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -96,23 +96,23 @@ func (d *doctor) checkPTRsOf(ctx context.Context, host string) {
 		addresses, err = d.resolver.LookupHost(ctx, host)
 	}
 	switch {
-	case !d.answered("PTR", host, err):
+	case !d.dnsAnswered("PTR", host, err):
 		return
 	case len(addresses) == 0:
 		d.remark("PTR", host+" has no address in the DNS")
 		return
-	case !slices.ContainsFunc(addresses, onInternet):
+	case !slices.ContainsFunc(addresses, isPublicAddress):
 		d.remark("PTR", host+" is in an inner network: look at the PTR of the address that its mails leave from")
 		return
 	}
 	for _, a := range addresses {
-		if onInternet(a) {
+		if isPublicAddress(a) {
 			d.checkPTRLeadsBack(ctx, host, a)
 		}
 	}
 }
 
-func onInternet(address string) bool {
+func isPublicAddress(address string) bool {
 	a, err := netip.ParseAddr(address)
 	return err == nil && a.IsGlobalUnicast() && !a.IsPrivate()
 }
@@ -121,7 +121,7 @@ func onInternet(address string) bool {
 // (RFC 1912 section 2.1).
 func (d *doctor) checkPTRLeadsBack(ctx context.Context, host, address string) {
 	names, err := d.resolver.LookupAddr(ctx, address)
-	if !d.answered("PTR", address, err) {
+	if !d.dnsAnswered("PTR", address, err) {
 		return
 	}
 	if len(names) == 0 {

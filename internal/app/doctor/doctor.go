@@ -1,6 +1,5 @@
-// Package doctor tries every connection of a configuration and looks at what often goes wrong:
-// `sendcode doctor`. It runs beside the service, and takes from internal/app what the service would
-// use.
+// Package doctor is `sendcode doctor`: it tries every connection of a configuration and looks for
+// common faults. It can run beside the service, and opens connections as internal/app does.
 package doctor
 
 import (
@@ -21,14 +20,14 @@ import (
 	"sendcode/quota"
 )
 
-// checkTimeout bounds each of the doctor's questions.
+// checkTimeout bounds one check.
 const checkTimeout = 5 * time.Second
 
 // Examine tries every connection and looks for common faults, and prints one line for each. It
 // sends no message. Of a Postgres database it changes only the tables write_probe and leases, to
 // see that there is room for rows. The error has the number of faults, without remarks.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
-	app.LogRedis(slog.New(slog.DiscardHandler))
+	app.SetRedisLogger(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
 }
 
@@ -46,8 +45,8 @@ func (d *doctor) examine(ctx context.Context) error {
 				"is one, and open behind any other, such as one for TCP: before others can reach "+d.cfg.Addr+
 				", give SENDCODE_API_KEY, or an app's keys")
 	}
-	d.run(ctx, "database", d.checkDatabase)
-	d.run(ctx, "redis", d.checkRedis)
+	d.runCheck(ctx, "database", d.checkDatabase)
+	d.runCheck(ctx, "redis", d.checkRedis)
 	d.checkMailServers(ctx)
 	d.checkSenderDomains(ctx)
 	d.checkDKIM(ctx)
@@ -61,6 +60,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	return nil
 }
 
+// doctor prints one line for each check, and counts the failed ones in broken.
 type doctor struct {
 	cfg      config.Config
 	out      io.Writer
@@ -69,8 +69,8 @@ type doctor struct {
 	broken   int
 }
 
-// run calls a check with checkTimeout and prints what it returns.
-func (d *doctor) run(ctx context.Context, what string, check func(context.Context) (string, error)) {
+// runCheck calls a check with checkTimeout and prints what it returns.
+func (d *doctor) runCheck(ctx context.Context, what string, check func(context.Context) (string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	said, err := check(ctx)
@@ -82,14 +82,14 @@ func (d *doctor) run(ctx context.Context, what string, check func(context.Contex
 }
 
 func (d *doctor) fail(what, said string) {
-	said = once(said)
+	said = uniqueLines(said)
 	d.broken++
 	fmt.Fprintf(d.out, "✗ %s: %s\n", what, said)
 }
 
-// once returns a text without lines that it has twice: pgx tries an address with TLS and without,
-// and tells of both in the same words.
-func once(said string) string {
+// uniqueLines joins the lines of a text, each once: pgx tries an address with TLS and without, and
+// reports both failures in the same words.
+func uniqueLines(said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {
 		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
@@ -103,7 +103,8 @@ func (d *doctor) pass(what, said string) { fmt.Fprintf(d.out, "✓ %s: %s\n", wh
 
 func (d *doctor) remark(what, said string) { fmt.Fprintf(d.out, "! %s: %s\n", what, said) }
 
-func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
+func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
+	defer func() { err = explainPermissionDenied(err) }()
 	if d.cfg.DatabaseURL == "" {
 		return "SQLite in " + d.cfg.DataDir, nil
 	}
@@ -117,8 +118,21 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 	}
 	d.compareClock(ctx, "Postgres", db.Clock)
 	d.checkKeys(ctx, db)
-	said, err := d.checkStorage(ctx, db)
+	said, err = d.checkStorage(ctx, db)
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, db.Ping(ctx))
+}
+
+// explainPermissionDenied adds what to do to Postgres's error for a missing right.
+func explainPermissionDenied(err error) error {
+	const insufficientPrivilege = "42501" // PostgreSQL, "Error Codes"
+	if denied, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); !ok || denied.SQLState() != insufficientPrivilege {
+		return err
+	}
+	return fmt.Errorf("%w; set SENDCODE_DATABASE_ROLE to the role that the service works as, and run sendcode migrate "+
+		"with it as the tables' owner, which gives the role its rights", err)
 }
 
 func (d *doctor) checkRedis(ctx context.Context) (string, error) {
@@ -131,7 +145,7 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = client.Close() }()
 	r := quota.NewRedis(client, app.RedisPrefix)
-	if err := r.Ping(ctx); err != nil { // which asks for all that a send does
+	if err := r.Ping(ctx); err != nil { // it runs the scripts of a send
 		return "", err
 	}
 	d.compareClock(ctx, "Redis", func(ctx context.Context) (time.Time, error) {
@@ -147,11 +161,11 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 // checkProvider checks that the identity provider's addresses can be read. Only a login shows
 // whether it accepts the client's secret.
 func (d *doctor) checkProvider(ctx context.Context) {
-	p := app.Provider(d.cfg)
+	p := app.IdentityProvider(d.cfg)
 	if p == nil {
 		return
 	}
-	d.run(ctx, "provider of logins", func(ctx context.Context) (string, error) {
+	d.runCheck(ctx, "provider of logins", func(ctx context.Context) (string, error) {
 		_, _, err := p.Client.Begin(ctx)
 		return p.Title + " answers", err
 	})
@@ -160,7 +174,7 @@ func (d *doctor) checkProvider(ctx context.Context) {
 // checkCarriers checks each carrier separately. Nothing is sent.
 func (d *doctor) checkCarriers(ctx context.Context) {
 	for _, c := range d.cfg.SMS.Carriers {
-		d.run(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
+		d.runCheck(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
 		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {

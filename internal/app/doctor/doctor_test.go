@@ -79,6 +79,24 @@ func TestDoctorComparesClocks(t *testing.T) {
 	examine(s, dns{}, -late, false, "! clock of Postgres: 90", " ms behind this machine's")
 }
 
+// A login without rights on the tables is told of the setting that names a role with them.
+func TestDoctorOnMissingRights(t *testing.T) {
+	t.Parallel()
+	s := apptest.OnRealParts(t)
+	if err := app.Migrate(t.Context(), s.Config(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	s.Postgres.Script(t, t.TempDir(), `psql --quiet --command='CREATE ROLE without_rights LOGIN' "$URL"`,
+		"URL="+s.Postgres.AdminURL())
+	at, err := url.Parse(s.Env["SENDCODE_DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User("without_rights")
+	s.Env["SENDCODE_DATABASE_URL"] = at.String()
+	examine(s, dns{}, 0, true, "✗ database: ", "permission denied", "SQLSTATE 42501", "set SENDCODE_DATABASE_ROLE")
+}
+
 func TestDoctorSaysHowTheMailServerIsEncrypted(t *testing.T) {
 	t.Parallel()
 	s := apptest.Embedded(t)
@@ -280,7 +298,7 @@ func TestTheRowsOfEachKey(t *testing.T) {
 		"rows by key, the first of which is k2: k1 3, k2 5":           {map[string]int{"k1": 3, "k2": 5}, true},
 		"rows by key, the first of which is k2: k1 3, k2 5, and more": {map[string]int{"k1": 3, "k2": 5}, false},
 	} {
-		if said := sayRows("k2", of.counts, of.all); said != want {
+		if said := describeRowCounts("k2", of.counts, of.all); said != want {
 			t.Errorf("says %q, want %q", said, want)
 		}
 	}

@@ -28,7 +28,7 @@ func (d *doctor) checkMailServers(ctx context.Context) {
 		if len(configs) > 1 {
 			name = fmt.Sprintf("%s %d of %d", what, n+1, len(configs))
 		}
-		d.run(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
+		d.runCheck(ctx, name, func(ctx context.Context) (string, error) { return d.checkMailServer(ctx, name, c) })
 	}
 }
 
@@ -41,8 +41,8 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 	return c.Address + " answers, as encrypted and logged in as configured", nil
 }
 
-// renewal is how long before its end a certificate should have been renewed.
-const renewal = 14 * 24 * time.Hour
+// renewBefore is how long before its end a certificate should be renewed.
+const renewBefore = 14 * 24 * time.Hour
 
 func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption) {
 	how := "by STARTTLS"
@@ -57,17 +57,17 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
-	case left < renewal:
+	case left < renewBefore:
 		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
-			wholeUnits(left)))
+			durationInWords(left)))
 	default:
 		d.pass(what, fmt.Sprintf("%s %s; its certificate, of %s, is valid for %s", e.Version, how, e.Issuer,
-			wholeUnits(left)))
+			durationInWords(left)))
 	}
 }
 
-// wholeUnits returns a duration in words, rounded down.
-func wholeUnits(left time.Duration) string {
+// durationInWords returns a duration in words, rounded down.
+func durationInWords(left time.Duration) string {
 	if left < 48*time.Hour {
 		return fmt.Sprintf("%d hours", int(left.Hours()))
 	}

@@ -12,12 +12,12 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// weeksAhead is how many whole weeks the database should have room for; with less, doctor warns.
-const weeksAhead = 2
+// minWeeksAhead is how many whole weeks ahead should have partitions; with fewer, the doctor warns.
+const minWeeksAhead = 2
 
 // checkKeys compares the keys with the database's check values, and counts the rows that are
-// encrypted under each key. It stops after some seconds: of many million rows, sendcode rekey
-// counts.
+// encrypted under each key. It stops after half of checkTimeout; sendcode rekey counts any
+// number of rows.
 func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
@@ -29,11 +29,11 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 		d.fail("keys", fmt.Sprintf("codes that have not expired need key %q, which is not in SENDCODE_SECRET_KEYS", id))
 	}
 	ring := app.RingIDs(d.cfg)
-	if len(ring) == 0 { // a service with secrets of its own
+	if len(ring) == 0 { // the service uses generated keys
 		return
 	}
 	counts, err := app.CountKeys(ctx, db.Store())
-	d.pass("keys", sayRows(ring[0], counts, err == nil))
+	d.pass("keys", describeRowCounts(ring[0], counts, err == nil))
 	for id := range counts {
 		switch {
 		case !slices.Contains(ring, id):
@@ -44,8 +44,9 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	}
 }
 
-// sayRows says how many rows are encrypted under each key; all: they were counted to the end.
-func sayRows(first string, counts map[string]int, all bool) string {
+// describeRowCounts says how many rows are encrypted under each key. all reports that no row was left
+// out.
+func describeRowCounts(first string, counts map[string]int, all bool) string {
 	switch {
 	case len(counts) > 0 && all:
 		return "rows by key, the first of which is " + first + ": " + app.FormatCounts(counts)
@@ -63,7 +64,7 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 	if err != nil {
 		return "", err
 	}
-	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < weeksAhead {
+	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minWeeksAhead {
 		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
 			" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")

@@ -1,10 +1,9 @@
 // Package document reads YAML into structs by their tags and prints them by the same tags. It knows
 // nothing of what the settings mean: internal/config declares them, with the checks that tags name.
 //
-// yaml.Unmarshal does less: it stops at the first mistake, and has no lines for what is found once
-// a mapping has been read. A JSON Schema as the description, checked by santhosh-tekuri/jsonschema,
-// does more only for editors: reading single values as they are written, lines, suggestions,
-// defaults and words for people took as much code around it, beside the schema.
+// yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that run
+// after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was tried:
+// lines, suggestions, defaults and readable messages needed as much code beside the schema.
 package document
 
 import (
@@ -18,25 +17,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decoder reads a file into a struct, node by node, because that keeps the line of every mistake
-// and finds them all. Its methods note what is wrong and go on. The tags of a field:
+// Decoder reads a file into a struct, node by node, to find every mistake with its line. Its methods
+// record a mistake and go on. The tags of a field:
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
-//	default   what holds when it is not given, in YAML
+//	default   its value when it is not given, in YAML
 //	required  it has to be given
 //	check     the name of a check in Checks; keys: the same, of the keys of a mapping
 //	oneof     the words that it may be
-//	range     the least and the largest value; words behind them are told too, and ", or 0" in them admits zero
+//	range     the least and the largest value; words after them are part of the message, and ", or 0" in them admits zero
 //	unique    a list holds nothing twice: yes, or the key by which its mappings differ
 //
-// What is given replaces the default. An empty value counts as left out. A list of one single value
-// needs no brackets.
+// An empty value counts as not given. A list of one scalar needs no brackets.
 type Decoder struct {
 	Name   string // of the file, as the user gave it
 	Errs   *Errors
 	Checks map[string]func(text string) string // by name; each returns the problem with a text, or ""
-	Others map[*yaml.Node]string               // where nodes come from that the file does not hold, such as a variable
-	Owner  any                                 // what checks of structs need beside the file
+	Others map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
+	Owner  any                                 // for Check methods, which need more than the file
 }
 
 // Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.
@@ -53,8 +51,8 @@ type Mapping struct {
 // checker is a struct that checks its fields together, once they have been decoded.
 type checker interface{ Check(p *Mapping) }
 
-// preparer is a struct that must look at the mapping before its fields are decoded. False: they are
-// not decoded.
+// preparer is a struct that reads the mapping before its fields are decoded. If Prepare returns
+// false, they are not decoded.
 type preparer interface{ Prepare(p *Mapping) bool }
 
 // Valid reports whether no mistake was found in the mapping.
@@ -68,8 +66,8 @@ func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	return p.Node, p.Path
 }
 
-// AddMistake adds a mistake about a key, unless decoding that key has found one already. If the key
-// is not given, the mistake is about the mapping.
+// AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that is
+// not given, the mistake is at the mapping.
 func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
 		n, path := p.nodeAt(key)
@@ -153,8 +151,8 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 				like := DidYouMean(key, slices.Sorted(maps.Keys(known)))
 				d.AddMistakeAt(n, at, "there is no such key%s", like)
 				d.Errs.strangeKey = d.Errs.strangeKey || like == ""
-			// it counts as left out
-			case IsNull(n) || isEmpty(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
+			// an empty value counts as not given
+			case IsNull(n) || isEmptyScalar(n) && IsScalar(f.Value.Type()) && f.Value.Kind() != reflect.String:
 			default:
 				p.Given[key] = n
 				p.Children[key] = d.decodeValue(n, at, f.Value, f.Tag)
@@ -163,7 +161,7 @@ func (d *Decoder) DecodeStruct(n *yaml.Node, path string, v reflect.Value) *Mapp
 		})
 	}
 	for _, f := range all {
-		if n := p.Given[f.Name]; f.Tag.Get("required") != "" && (n == nil || isEmpty(n)) {
+		if n := p.Given[f.Name]; f.Tag.Get("required") != "" && (n == nil || isEmptyScalar(n)) {
 			p.AddMistake("", "%s is missing", f.Name)
 		}
 	}
@@ -210,7 +208,7 @@ func (d *Decoder) decodeValue(n *yaml.Node, path string, v reflect.Value, tag re
 func (d *Decoder) decodeItem(n *yaml.Node, path string, list reflect.Value, tag reflect.StructTag) []*Mapping {
 	before := len(d.Errs.Mistakes)
 	one := reflect.New(list.Type().Elem()).Elem()
-	if isEmpty(n) {
+	if isEmptyScalar(n) {
 		d.AddMistakeAt(n, path, "is empty; leave it out")
 	}
 	places := d.decodeValue(n, path, one, tag)
@@ -257,7 +255,7 @@ func (d *Decoder) decodeMap(n *yaml.Node, path string, v reflect.Value, tag refl
 			d.AddMistakeAt(n, path, "%s", problem(key))
 			return
 		}
-		if isEmpty(n) && !IsNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
+		if isEmptyScalar(n) && !IsNull(n) || n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 			d.AddMistakeAt(n, path, "is empty; leave it out")
 		}
 		if one.Kind() == reflect.Struct {

@@ -12,11 +12,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize bounds the YAML file and MaxValue one value in it, in bytes; a key ring of some hundred
+// MaxSize bounds the YAML file and MaxValueSize one value in it, in bytes; a key ring of some hundred
 // keys fits.
 const (
-	MaxSize  = 256 << 10
-	MaxValue = 64 << 10
+	MaxSize      = 256 << 10
+	MaxValueSize = 64 << 10
 )
 
 // Parse returns the root of a YAML file; nil if the file is empty, or can't be parsed, which is a
@@ -33,7 +33,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		said := ": " + strings.TrimPrefix(err.Error(), "yaml: ")
-		// where the parser noticed the mistake, which may be before
+		// the line where the parser noticed the mistake, which may be in an earlier line
 		if line, ok := strings.CutPrefix(said, ": line "); ok {
 			said = ", near line " + line
 		}
@@ -48,8 +48,7 @@ func (d *Decoder) Parse(content []byte) *yaml.Node {
 	return root.Content[0]
 }
 
-// location returns where a node stands, for people: the file, the line and the path; for a node
-// that comes from a variable, its name alone.
+// location returns a node's place, for messages: file, line and path, or the name of its variable.
 func (d *Decoder) location(n *yaml.Node, path string) string {
 	if other := d.Others[n]; other != "" {
 		return other
@@ -98,13 +97,13 @@ func (d *Decoder) eachItem(n *yaml.Node, path string, yield func(v *yaml.Node, p
 	}
 }
 
-// scalar returns a single value as it is written, so that a name of digits, or a hash like 1e10,
-// needs no quotes. False: it is no single value.
+// scalar returns a single value as text, exactly as written: a name of digits, or a hash like 1e10,
+// needs no quotes. It returns false, with a mistake, for anything else.
 func (d *Decoder) scalar(n *yaml.Node, path string) (string, bool) {
 	if !d.checkKind(n, path, yaml.ScalarNode, "a single value") {
 		return "", false
 	}
-	if len(n.Value) > MaxValue || strings.ContainsFunc(n.Value, IsControl) {
+	if len(n.Value) > MaxValueSize || strings.ContainsFunc(n.Value, IsControl) {
 		d.AddMistakeAt(n, path, "is too long, or contains a line break or another control character")
 		return "", false
 	}
@@ -130,8 +129,8 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 // IsNull reports whether a key has no value.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// Entry returns the name and the value of a key in a mapping; nil if it is not there.
-func Entry(n *yaml.Node, key string) (name, value *yaml.Node) {
+// FindEntry returns the name and the value of a key in a mapping; nil if it is not there.
+func FindEntry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
 			return n.Content[i], n.Content[i+1]
@@ -140,15 +139,17 @@ func Entry(n *yaml.Node, key string) (name, value *yaml.Node) {
 	return nil, nil
 }
 
-// isEmpty reports whether n is a single value without a text.
-func isEmpty(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == "" }
+// isEmptyScalar reports whether n is a single value without a text.
+func isEmptyScalar(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && strings.TrimSpace(n.Value) == ""
+}
 
-var plainKey = regexp.MustCompile(`^[\w-]{1,64}$`)
+var plainKeyPattern = regexp.MustCompile(`^[\w-]{1,64}$`)
 
 // JoinPath appends a key to a path, with a dot between. A key that is not a plain word is shown by
 // Printable.
 func JoinPath(path, key string) string {
-	if !plainKey.MatchString(key) {
+	if !plainKeyPattern.MatchString(key) {
 		key = Printable(key)
 	}
 	if path == "" {

@@ -13,12 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Encoder encodes structs as a Decoder reads them. It holds the functions that mask secrets, by the
-// name in the tag check.
+// Encoder writes structs in the form that Decoder reads. It maps the name in a tag check to a
+// function that masks the secrets in such a value.
 type Encoder map[string]func(text string) string
 
-// width is the longest mapping or list that is printed on one line, in bytes.
-const width = 140
+// maxLineWidth bounds a mapping or list on one line, in bytes.
+const maxLineWidth = 140
 
 // Encode returns a struct as a YAML mapping, each key of it on its own line.
 func (e Encoder) Encode(v reflect.Value) *yaml.Node {
@@ -36,13 +36,13 @@ func (e Encoder) Encode(v reflect.Value) *yaml.Node {
 
 func isComposite(n *yaml.Node) bool { return n.Kind != yaml.ScalarNode }
 
-// layOut puts what fits on one line there.
+// layOut puts a mapping or list on one line if it fits; otherwise it tries each inner one.
 func layOut(n *yaml.Node) {
 	if !isComposite(n) {
 		return
 	}
 	n.Style = yaml.FlowStyle
-	if line, err := yaml.Marshal(n); err != nil || len(line) > width {
+	if line, err := yaml.Marshal(n); err != nil || len(line) > maxLineWidth {
 		n.Style = 0
 		for _, inner := range n.Content {
 			layOut(inner)

@@ -16,7 +16,7 @@ type Mistake struct {
 // Errors is everything that is wrong with a configuration.
 type Errors struct {
 	Mistakes   []Mistake
-	strangeKey bool // a key is like none that there is; an earlier version may have had it
+	strangeKey bool // an unknown key resembles no known one: perhaps one of an earlier version
 }
 
 // Error returns the whole list, one mistake a line.

@@ -38,7 +38,7 @@ func (d *Decoder) parseInto(v reflect.Value, tag reflect.StructTag, text string)
 		problem = "must be " + JoinOr(words) + DidYouMean(text, words)
 	}
 	if problem == "" && v.Kind() != reflect.String {
-		problem = parse(v, tag, text)
+		problem = parseByType(v, tag, text)
 	}
 	return problem
 }
@@ -52,7 +52,8 @@ func JoinOr(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
+// parseByType sets a field that is no string to a text, by the field's type.
+func parseByType(v reflect.Value, tag reflect.StructTag, text string) (problem string) {
 	switch into := v.Addr().Interface().(type) {
 	case *time.Duration:
 		if *into, problem = parseDuration(text); problem == "" {
@@ -73,7 +74,7 @@ func parse(v reflect.Value, tag reflect.StructTag, text string) (problem string)
 	case *netip.Prefix:
 		*into, _ = ParseNetwork(text)
 	case *[32]byte:
-		_, _ = hex.Decode(into[:], []byte(text)) // checked by its tag
+		_, _ = hex.Decode(into[:], []byte(text)) // the check of its tag has accepted the text
 	default:
 		if v.Kind() == reflect.Pointer {
 			v.Set(reflect.New(v.Type().Elem()))
@@ -136,7 +137,7 @@ func parseExpiry(text string) (ends time.Time, problem string) {
 	return at.UTC(), ""
 }
 
-// ParseNetwork parses a network, or an address as the network of it alone. problem is "" if the
+// ParseNetwork parses a network, or one address as a network of its own. problem is "" if the
 // text is valid.
 func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	network, err := netip.ParsePrefix(text)
@@ -152,8 +153,8 @@ func ParseNetwork(text string) (network netip.Prefix, problem string) {
 	return network.Masked(), ""
 }
 
-// micros is how many millionths a unit of the currency has.
-const micros = 1_000_000
+// millionthsPerUnit is how many millionths a unit of the currency has.
+const millionthsPerUnit = 1_000_000
 
 var amountPattern = regexp.MustCompile(`^([0-9]{1,9})(?:\.([0-9]{1,6}))?$`)
 
@@ -165,14 +166,14 @@ func parseAmount(text string) (millionths int64, problem string) {
 	}
 	units, _ := strconv.ParseInt(parts[1], 10, 64)
 	rest, _ := strconv.ParseInt((parts[2] + "000000")[:6], 10, 64)
-	return units*micros + rest, ""
+	return units*millionthsPerUnit + rest, ""
 }
 
 // formatAmount returns an amount in the form that parseAmount reads.
 func formatAmount(v int64) string {
-	text := strconv.FormatInt(v/micros, 10)
-	if rest := v % micros; rest > 0 {
-		text += strings.TrimRight("."+strconv.FormatInt(micros+rest, 10)[1:], "0")
+	text := strconv.FormatInt(v/millionthsPerUnit, 10)
+	if rest := v % millionthsPerUnit; rest > 0 {
+		text += strings.TrimRight("."+strconv.FormatInt(millionthsPerUnit+rest, 10)[1:], "0")
 	}
 	return text
 }
