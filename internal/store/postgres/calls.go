@@ -12,24 +12,19 @@ import (
 // make the batches smaller.
 const maxWriters = 2
 
-// finishPause is the Pause of outcomes, which no caller waits for unless it wants the outcome:
-// one commit for all of 10 ms.
+// finishPause is the Pause between two batches of outcomes: those of 10 ms share one commit, since
+// few callers wait for them.
 const finishPause = 10 * time.Millisecond
 
-// batchedCall is a call in a batch. Two calls with one key in one batch would not see each other's
-// rows; in two batches, the second would wait for the first one's lock and delay all calls of its
-// batch.
-type batchedCall[In, Answer any] = batch.Call[In, Answer]
-
-// The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that
-// of the recipient's advisory lock, the key of the others is a hash of the ID of their row.
+// The calls of Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that of the
+// recipient's advisory lock; the key of the others is a hash of the ID of their row.
 type (
-	beginCall    = batchedCall[store.Intent, store.BeginAnswer]
-	checkCall    = batchedCall[store.CheckRequest, store.CheckAnswer]
-	finishCall   = batchedCall[store.Outcome, bool]
-	postponeCall = batchedCall[store.Postponement, bool]
-	eventEndCall = batchedCall[store.AppEventEnd, bool]
+	beginCall    = batch.Call[store.Intent, store.BeginAnswer]
+	checkCall    = batch.Call[store.CheckRequest, store.CheckAnswer]
+	finishCall   = batch.Call[store.Outcome, bool]
+	postponeCall = batch.Call[store.Postponement, bool]
+	eventEndCall = batch.Call[store.AppEventEnd, bool]
 )
 
-// change is a change of one row.
+// rowChange is a change of one row.
 type rowChange interface{ GetAttemptID() store.AttemptID }

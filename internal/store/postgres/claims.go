@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
 	"sendcode/internal/store/sqldb"
 )
@@ -40,7 +41,7 @@ type claimChange struct {
 	forget      bool // with release: the key may be used for another request
 }
 
-type claimCall = batchedCall[claimChange, store.ClaimAnswer]
+type claimCall = batch.Call[claimChange, store.ClaimAnswer]
 
 func (p *DB) claimStatements() []statement {
 	const claimed = `

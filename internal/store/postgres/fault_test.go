@@ -15,6 +15,7 @@ import (
 	"sendcode/internal/recipient"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/storetest"
 )
 
@@ -146,7 +147,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 
 // oneFailed wants that one call of a batch failed, and certainly wrote nothing, and that the others
 // did what was asked.
-func oneFailed[In, Answer any](t *testing.T, batch []*batchedCall[In, Answer], one int) {
+func oneFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], one int) {
 	t.Helper()
 	for n, x := range batch {
 		if n == one {

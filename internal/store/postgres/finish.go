@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"sendcode/internal/store"
+	"sendcode/internal/store/batch"
 	"sendcode/internal/store/columns"
 )
 
@@ -149,24 +150,24 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
 // is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
 // call gets an answer or an error.
-func changeBatch[In rowChange](p *DB, statement string, batch []*batchedCall[In, bool],
-	parameters func([]*batchedCall[In, bool]) []any) {
-	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), store.CallTimeout)
+func changeBatch[In rowChange](p *DB, statement string, calls []*batch.Call[In, bool],
+	parameters func([]*batch.Call[In, bool]) []any) {
+	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *batchedCall[In, bool]) int {
+	slices.SortFunc(calls, func(x, y *batch.Call[In, bool]) int {
 		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	changed, err := p.changedRows(ctx, statement, parameters(batch))
-	if len(batch) > 1 && causedByOneCall(err) {
+	changed, err := p.changedRows(ctx, statement, parameters(calls))
+	if len(calls) > 1 && causedByOneCall(err) {
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
 		// fails.
-		for _, x := range batch {
-			changeBatch(p, statement, []*batchedCall[In, bool]{x}, parameters)
+		for _, x := range calls {
+			changeBatch(p, statement, []*batch.Call[In, bool]{x}, parameters)
 		}
 		return
 	}
-	for _, x := range batch {
+	for _, x := range calls {
 		x.SetAnswer(changed[x.In.GetAttemptID().ID], err)
 	}
 }
@@ -185,13 +186,13 @@ func (p *DB) changedRows(ctx context.Context, statement string, parameters []any
 
 // heldParameters returns the first two parameters of all of these statements, the IDs and the
 // attempts, with room for `most` parameters.
-func heldParameters[In rowChange](batch []*batchedCall[In, bool], most int) *columns.Arrays[*batchedCall[In, bool]] {
-	p := columns.NewArrays(batch, most)
-	p.Add(columns.UUID, func(buf []byte, x *batchedCall[In, bool]) []byte {
+func heldParameters[In rowChange](calls []*batch.Call[In, bool], most int) *columns.Arrays[*batch.Call[In, bool]] {
+	p := columns.NewArrays(calls, most)
+	p.Add(columns.UUID, func(buf []byte, x *batch.Call[In, bool]) []byte {
 		id := x.In.GetAttemptID().ID
 		return append(buf, id[:]...)
 	})
-	p.Add(columns.Integer, func(buf []byte, x *batchedCall[In, bool]) []byte {
+	p.Add(columns.Integer, func(buf []byte, x *batch.Call[In, bool]) []byte {
 		return columns.AppendInteger(buf,
 			x.In.GetAttemptID().Attempt)
 	})

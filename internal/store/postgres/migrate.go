@@ -19,7 +19,7 @@ import (
 
 const (
 	migrationLock = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
-	// tries of a migration that waits for a table, each for lock_timeout: a minute in all
+	// how often a migration tries to lock a table, each time for lock_timeout: a minute in all
 	lockRetries = 12
 )
 

@@ -98,8 +98,8 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
-// overdue remembers, for each queue, up to which due time outbox has no row, so that TakeOver need
-// not search from the oldest on. Deleted rows leave dead index entries until no transaction can see
+// takeOverSearches remembers the last searches of each queue, so that TakeOver need not search from
+// the oldest row on. Deleted rows leave dead index entries until no transaction can see
 // them, and a search from the oldest would read all of these.
 type takeOverSearches struct {
 	mu    sync.Mutex
