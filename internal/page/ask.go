@@ -47,16 +47,16 @@ func (l *visit) askCard(on recipient.Channel) *card {
 		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
 	}
 	if l.purpose.Title != nil {
-		k.Heading += t.andTitle(l.purpose.Title(t["Lang"]))
+		k.Heading += t.purposeTitleSuffix(l.purpose.Title(t["Lang"]))
 	}
-	k.Ask = &askForm{Channel: on, Back: (l.view == viewChange || l.view == viewInstead) && l.session.ID != ""}
+	k.Ask = &askForm{Channel: on, Back: (l.view == viewChangeRecipient || l.view == viewOtherChannelField) && l.session.ID != ""}
 	lead := "AskLead"
 	for _, o := range offers {
 		if len(offers) > 1 {
 			lead = "AskLeadEither"
-			k.Ask.Choices = append(k.Ask.Choices, choice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
+			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
 		}
-		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
+		f := textField{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
 			Value: l.fieldText(o.Channel),
 			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
@@ -67,7 +67,7 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	}
 	k.Lead = escapeHTML(t[lead])
 	if l.purpose.Code.Length > 0 {
-		k.Lead = escapeHTML(t.aboutCodes(l.purpose.Code, lead+"Digits"))
+		k.Lead = escapeHTML(t.codeShapeText(l.purpose.Code, lead+"Digits"))
 	}
 	l.addAskNote(k, t)
 	return k
@@ -84,7 +84,7 @@ var (
 func (l *visit) fieldText(ch recipient.Channel) string {
 	s := l.session
 	switch {
-	case l.view == viewNew:
+	case l.view == viewEmptyField:
 		return ""
 	case s.DraftOn == ch && s.Draft != "":
 		return s.Draft
@@ -103,16 +103,16 @@ func (l *visit) addAskNote(k *card, t words) {
 	}
 	n := l.session.Note
 	switch n.Kind {
-	case badAddress:
+	case noteBadAddress:
 		f.Error = cmp.Or(t["BadAddress."+n.Reason], t["BadAddressElse"])
 		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"},
 			n.Reason) {
 			f.Error += t["Separator"] + t["MailInstead"]
 		}
 		k.Say = f.Error
-	case stale:
+	case noteStaleForm:
 		k.Note = &notice{"warn", t["Stale"]}
-	case tooMany:
+	case noteTooManyChecks:
 		k.Note = &notice{"bad", t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
@@ -120,15 +120,15 @@ func (l *visit) addAskNote(k *card, t words) {
 		k.Typo = l.suggestionFor(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
 	}
 	f.Doubt = k.Typo
-	if k.Typo != nil && (n.Kind == typo || n.Kind == landline) {
+	if k.Typo != nil && (n.Kind == noteTypo || n.Kind == noteLandline) {
 		k.Say = k.Typo.Question
 	}
 }
 
 // field returns the field of the chosen channel; nil if the page has none.
-func (f *askForm) field() *entry {
+func (f *askForm) field() *textField {
 	if f.Channel == recipient.SMS && f.Phone != nil {
-		return &f.Phone.entry
+		return &f.Phone.textField
 	}
 	return f.Mail
 }
@@ -144,7 +144,7 @@ func (l *visit) suggestionForSent() *suggestion {
 func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {
-		if l.session.Note.Kind != landline {
+		if l.session.Note.Kind != noteLandline {
 			return nil
 		}
 		return &suggestion{Question: t["Landline"], AsIs: t["Separator"] + t["LandlineAsIs"], Sure: text, Draft: true}

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// references names an approved verification to the app's back end. Implementation:
+// referenceIssuer names an approved verification to the app's back end. Implementation:
 // redemption.Service.
-type references interface {
+type referenceIssuer interface {
 	NewReference(app, id string) (string, error)
 }
 

@@ -37,8 +37,8 @@ type card struct {
 
 	Ask    *askForm
 	Code   *codeForm
-	Since  moment        // enough: which rule is spent, and since when
-	Last   *moment       // enough: the last code still works
+	Since  relativeTime  // enough: which rule is spent, and since when
+	Last   *relativeTime // enough: the last code still works
 	Kept   template.HTML // away: the address that need not be typed again
 	Reload bool          // away: the button only loads the page again
 	GoOn   string        // approved: what to do where Back is empty
@@ -66,21 +66,21 @@ type notice struct {
 // one.
 type askForm struct {
 	Channel recipient.Channel // that is chosen
-	Choices []choice          // none: there is one channel
-	Mail    *entry            // nil: there is no mail
+	Choices []channelChoice   // none: there is one channel
+	Mail    *textField        // nil: there is no mail
 	Phone   *phoneField       // nil: there are no text messages
 	Back    bool              // there is a code to go back to
 	Nonce   string            // that the browser's token must answer; empty: no token is taken
 }
 
-type choice struct {
+type channelChoice struct {
 	Channel recipient.Channel
 	Label   string
 	Chosen  bool
 }
 
-// entry has what the fields for an address and for a number have in common.
-type entry struct {
+// textField has what the fields for an address and for a number have in common.
+type textField struct {
 	Name                string // of the field
 	Label, Value, Error string
 	Hint                string
@@ -89,7 +89,7 @@ type entry struct {
 }
 
 // DescribedBy returns the IDs of the elements that describe the field, for aria-describedby.
-func (e entry) DescribedBy() string {
+func (e textField) DescribedBy() string {
 	var ids []string
 	if e.Error != "" {
 		ids = append(ids, e.Name+"-error")
@@ -104,7 +104,7 @@ func (e entry) DescribedBy() string {
 }
 
 type phoneField struct {
-	entry
+	textField
 	Pattern   string    // of the hint, where it changes with the country
 	Country   country   // that numbers are dialled in, where it cannot be chosen
 	Countries []country // to choose from; none: there is one
@@ -122,12 +122,12 @@ type suggestion struct {
 // otherChannelLink is the way to the other channel.
 type otherChannelLink struct {
 	Label string
-	Known bool     // the browser knows the recipient there, so one press sends
-	To    string   // masked, with Known
-	Wait  web.Wait // until a code can be asked for there; MS 0: now
-	Now   string   // what stands for the wait
-	Enter string   // text of the link to the code that was sent there; empty: none was
-	Back  bool     // only that link is shown, if there is one
+	Known bool              // the browser knows the recipient there, so one press sends
+	To    string            // masked, with Known
+	Wait  web.PageCountdown // until a code can be asked for there; MS 0: now
+	Now   string            // what stands for the wait
+	Enter string            // text of the link to the code that was sent there; empty: none was
+	Back  bool              // only that link is shown, if there is one
 }
 
 // codeForm waits for the code.
@@ -139,33 +139,33 @@ type codeForm struct {
 	SMS     bool // it comes by text message
 	Keep    bool // the typed text was no code, and stays in the field
 	Wrong   bool // a code was compared, and is wrong
-	Expiry  moment
-	Help    *help
+	Expiry  relativeTime
+	Help    *deliveryHelp
 }
 
-// Places returns a dash for each character of the code, to stand in the empty field; a space where
+// Placeholder returns a dash for each character of the code, to stand in the empty field; a space where
 // their number is not known.
-func (f codeForm) Places() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
+func (f codeForm) Placeholder() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
 
-// help is the advice for a mail that does not arrive.
-type help struct {
+// deliveryHelp is the advice for a mail that does not arrive.
+type deliveryHelp struct {
 	Open   bool
 	OpenIn int64 // ms until it opens by itself; 0: never
-	Facts  []moment
+	Facts  []relativeTime
 	Spam   template.HTML
 	Wrong  string // text of the link to the field for the recipient
 }
 
 // resendButton is the button that asks for another code, and says when it can be pressed.
 type resendButton struct {
-	Label       string   // while it waits
-	Ready       string   // when it can be pressed
-	Over        string   // what a screen reader is told then
-	Wait        web.Wait // of what stands after the label; MS 0: it can be pressed now
-	Now         string   // what stands there
-	Spoken      web.Wait // the same for screen readers
+	Label       string            // while it waits
+	Ready       string            // when it can be pressed
+	Over        string            // what a screen reader is told then
+	Wait        web.PageCountdown // of what stands after the label; MS 0: it can be pressed now
+	Now         string            // what stands there
+	Spoken      web.PageCountdown // the same for screen readers
 	Reason      string
-	Described   web.Wait // the same to the minute, as the button's description
+	Described   web.PageCountdown // the same to the minute, as the button's description
 	Description string
 	Total       int64   // ms: the whole wait, for the bar
 	Share       float64 // of the whole that is left, in percent

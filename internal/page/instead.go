@@ -54,5 +54,5 @@ func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePendin
 func (l *visit) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
 	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait &&
-		wait <= shortWait
+		wait <= maxUnexplainedWait
 }

@@ -15,12 +15,12 @@ type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged. mailPolicy puts each in a frame without scripts, origin and
-// network; mailboxPolicy allows the page such frames.
+// The mailbox shows mails unchanged. mailCSP puts each in a frame without scripts, origin and
+// network; mailboxCSP allows the page such frames.
 const (
-	mailboxPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
-	mailPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+	mailCSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'self'"
 )
 
@@ -35,14 +35,14 @@ func RegisterMailbox(e *echo.Echo, box Mailbox) {
 		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
 			return err
 		}
-		c.Response().Header().Set("Content-Security-Policy", mailboxPolicy)
+		c.Response().Header().Set("Content-Security-Policy", mailboxCSP)
 		return c.HTMLBlob(http.StatusOK, page.Bytes())
 	})
 	g.GET("/messages", func(c echo.Context) error { return c.JSON(http.StatusOK, box.Messages()) })
 	g.GET("/html", func(c echo.Context) error {
 		for _, m := range box.Messages() {
 			if m.ID == c.QueryParam("id") && m.HTML != "" {
-				c.Response().Header().Set("Content-Security-Policy", mailPolicy)
+				c.Response().Header().Set("Content-Security-Policy", mailCSP)
 				return c.HTML(http.StatusOK, m.HTML)
 			}
 		}

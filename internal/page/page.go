@@ -36,8 +36,8 @@ import (
 	"sendcode/web"
 )
 
-// codes are the use cases that the page needs. Implementation: *verification.Service.
-type codes interface {
+// codeService are the use cases that the page needs. Implementation: *verification.Service.
+type codeService interface {
 	Send(ctx context.Context, ask verification.Ask) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
@@ -72,27 +72,27 @@ type Config struct {
 	// empty: all, mail first.
 	Channels []recipient.Channel
 	Country  string // country of phone numbers if the browser names none that is served; empty: none
-	Codes    codes
+	Codes    codeService
 	Cookies  *keys.Ring       // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
-	Requests requests // nil: no limit
+	Requests requestLimiter // nil: no limit
 	// References makes the references with which people return to an app. Required where an app has
 	// ReturnURLs.
-	References references
+	References referenceIssuer
 	// Tokens verifies the tokens by which browsers prove addresses, and Origin is the page's own,
 	// which they must name. Both are required where an app has EVP.
-	Tokens tokens
+	Tokens tokenVerifier
 	Origin string
 }
 
-// tokens verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
-type tokens interface {
+// tokenVerifier verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
+type tokenVerifier interface {
 	Verify(ctx context.Context, token string, want evp.Expected) (issuer string, err error)
 }
 
-// requests bounds the requests of a network. Implementation: *server.RequestLimiter.
-type requests interface {
+// requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requestLimiter interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
@@ -104,7 +104,7 @@ type Page struct {
 	inURL        bool
 	purposeInURL bool                       // the same of the purpose
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	clicks       *sync.Map                  // of onceAClick: functions by click
+	clicks       *sync.Map                  // of oncePerClick: functions by click
 }
 
 // New returns the page.

@@ -49,8 +49,8 @@ func knownCountry(named string) string {
 
 // newPhoneField returns the field for a number with the served countries. A number without a plus
 // or 00 belongs to the chosen country.
-func (l *visit) newPhoneField(served []string, e entry) *phoneField {
-	f := &phoneField{entry: e}
+func (l *visit) newPhoneField(served []string, e textField) *phoneField {
+	f := &phoneField{textField: e}
 	here := l.likelyCountry(served)
 	for _, c := range countries()[l.t["Lang"]] {
 		if slices.Contains(served, c.Code) {

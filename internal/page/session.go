@@ -101,15 +101,15 @@ type note struct {
 type noteKind string
 
 const (
-	badAddress noteKind = "address" // Reason says why
-	typo       noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
-	landline   noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
-	taken      noteKind = "taken"   // the suggested address was taken into the field
-	badCode    noteKind = "code"    // no code could look like this; no try was spent
-	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent, or nothing was sent
-	wrongCode  noteKind = "wrong"   // a try was spent
-	away       noteKind = "away"    // a part that decides did not answer
-	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at
+	noteBadAddress      noteKind = "address" // Reason says why
+	noteTypo            noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
+	noteLandline        noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
+	noteSuggestionTaken noteKind = "taken"   // the suggested address was taken into the field
+	noteBadCode         noteKind = "code"    // no code could look like this; no try was spent
+	noteTooManyChecks   noteKind = "many"    // over the limit of failed checks; no try was spent, or nothing was sent
+	noteWrongCode       noteKind = "wrong"   // a try was spent
+	noteAway            noteKind = "away"    // a part that decides did not answer
+	noteStaleForm       noteKind = "stale"   // the form belonged to another verification than the browser is at
 )
 
 // A cookie lives for an hour, or for as long as a code or a refusal lasts, at most a day: the next
@@ -197,18 +197,18 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 	return nil
 }
 
-// knownCookie is the beginning of the name of the cookie with a known browser's tokens, joined by
+// knownTokensCookiePrefix is the beginning of the name of the cookie with a known browser's tokens, joined by
 // dots, the newest first; see verification.CheckResult.Known.
-const knownCookie = "known_"
+const knownTokensCookiePrefix = "known_"
 
-// knownCookieName returns the name of the cookie of known browsers, which all purposes share.
-func (u *Page) knownCookieName(c echo.Context) string {
-	return u.appCookieName(c, knownCookie+cookieName)
+// knownTokensCookieName returns the name of the cookie of known browsers, which all purposes share.
+func (u *Page) knownTokensCookieName(c echo.Context) string {
+	return u.appCookieName(c, knownTokensCookiePrefix+cookieName)
 }
 
-// loadKnown returns the tokens of a known browser.
-func (u *Page) loadKnown(c echo.Context) []string {
-	cookie, err := c.Cookie(u.knownCookieName(c))
+// loadKnownTokens returns the tokens of a known browser.
+func (u *Page) loadKnownTokens(c echo.Context) []string {
+	cookie, err := c.Cookie(u.knownTokensCookieName(c))
 	if err != nil || cookie.Value == "" {
 		return nil
 	}
@@ -216,11 +216,11 @@ func (u *Page) loadKnown(c echo.Context) []string {
 	return tokens[:min(len(tokens), verification.MaxKnown)]
 }
 
-// saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none
+// saveKnownTokens writes the cookie of known browsers, with at most verification.MaxKnown tokens; none
 // removes it.
-func (u *Page) saveKnown(c echo.Context, tokens ...string) {
+func (u *Page) saveKnownTokens(c echo.Context, tokens ...string) {
 	cookie := &http.Cookie{
-		Name: u.knownCookieName(c), Path: "/", MaxAge: -1,
+		Name: u.knownTokensCookieName(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if len(tokens) > 0 {
@@ -230,12 +230,12 @@ func (u *Page) saveKnown(c echo.Context, tokens ...string) {
 	c.SetCookie(cookie)
 }
 
-// formMark names the verification that a form was rendered for, without giving its ID away: two
+// verificationMark names the verification that a form was rendered for, without giving its ID away: two
 // tabs share a cookie, and a code typed in one must not be tried on the other's verification,
 // unless that took the place of the first.
-func (l channelState) formMark() string { return formMarkOf(l.ID) }
+func (l channelState) verificationMark() string { return verificationMarkOf(l.ID) }
 
-func formMarkOf(id string) string {
+func verificationMarkOf(id string) string {
 	if id == "" {
 		return ""
 	}

@@ -25,7 +25,7 @@ func (u *Page) showCard(c echo.Context) error {
 
 // writeCard answers with a card: alone for the script, else within the page.
 func (l *visit) writeCard(c echo.Context, k *card) error {
-	k.Of, k.Intent = l.session.formMark(), rand.Text()
+	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
 	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
 		var err error
 		if k.Ask.Nonce, err = l.nonce(c); err != nil {
@@ -52,7 +52,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 		status = http.StatusUnprocessableEntity
 	case k.Away:
 		status = http.StatusServiceUnavailable
-		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))
+		h.Set("Retry-After", strconv.Itoa(int(awayRetryWait.Seconds())))
 	}
 	return c.HTMLBlob(status, body)
 }

@@ -24,11 +24,11 @@ import (
 type requestedView string
 
 const (
-	viewChange  requestedView = "change"  // another address or number
-	viewCode    requestedView = "code"    // the code, although a rule is spent
-	viewNew     requestedView = "new"     // an empty field
-	viewInstead requestedView = "instead" // the other channel, where nothing is known of whom to send to
-	viewOther   requestedView = "other"   // the code that was sent over the other channel
+	viewChangeRecipient   requestedView = "change"  // another address or number
+	viewCodeField         requestedView = "code"    // the code, although a rule is spent
+	viewEmptyField        requestedView = "new"     // an empty field
+	viewOtherChannelField requestedView = "instead" // the other channel, where nothing is known of whom to send to
+	viewOtherChannelCode  requestedView = "other"   // the code that was sent over the other channel
 )
 
 // visit is one request for the page: it finds the card that is true now.
@@ -47,40 +47,40 @@ type visit struct {
 // newVisit returns the visit of a request, with what the browser's cookie remembers.
 func (u *Page) newVisit(c echo.Context) *visit {
 	s, v := u.loadSession(c), requestedView(c.QueryParam("view"))
-	if v == viewOther && s.Other.ID != "" {
+	if v == viewOtherChannelCode && s.Other.ID != "" {
 		s, v = s.onOtherChannel(), ""
 	}
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
 		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
-		known: len(u.loadKnown(c)) > 0,
+		known: len(u.loadKnownTokens(c)) > 0,
 	}
 }
 
-// shortWait is the longest wait that only the waiting button of the code card shows. For a longer
+// maxUnexplainedWait is the longest wait that only the waiting button of the code card shows. For a longer
 // wait, a refused request gets a card that explains it.
-const shortWait = time.Minute
+const maxUnexplainedWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.
 func (l *visit) card() *card {
 	k := l.chooseCard()
 	k.Known = l.known && (k.Ask != nil || k.Kind == "approved")
-	k.Rev = l.revision(k)
+	k.Rev = l.contentHash(k)
 	return k
 }
 
 func (l *visit) chooseCard() *card {
 	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
-	case l.view == viewNew:
+	case l.view == viewEmptyField:
 		return l.askCard(l.session.usedChannel())
-	case l.view == viewChange:
+	case l.view == viewChangeRecipient:
 		return l.askCard(typedOn)
-	case l.view == viewInstead:
+	case l.view == viewOtherChannelField:
 		return l.askCard(otherChannel(l.session.channel()))
 	case l.session.ID != "":
 		return l.verificationCard()
-	case l.session.Note.Kind == away:
+	case l.session.Note.Kind == noteAway:
 		return l.awayCard(false)
 	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
 		return l.rememberedRefusalCard()
@@ -113,7 +113,7 @@ func (l *visit) verificationCard() *card {
 
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
-	refused := l.session.Refused && l.answer.Quota.RetryAfter() > shortWait
+	refused := l.session.Refused && l.answer.Quota.RetryAfter() > maxUnexplainedWait
 	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRule &&
 		firstSendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
@@ -121,7 +121,7 @@ func (l *visit) cardFor(v verification.View) *card {
 	switch {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
-	case refused && l.view != viewCode:
+	case refused && l.view != viewCodeField:
 		return l.refusedSendCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
@@ -134,8 +134,8 @@ func (l *visit) cardFor(v verification.View) *card {
 // showsBounce reports whether the first message came back, and the person neither asks for the
 // field nor has just typed a code.
 func (l *visit) showsBounce(v verification.View) bool {
-	typed := slices.Contains([]noteKind{wrongCode, badCode, tooMany}, l.session.Note.Kind)
-	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCode && !typed
+	typed := slices.Contains([]noteKind{noteWrongCode, noteBadCode, noteTooManyChecks}, l.session.Note.Kind)
+	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCodeField && !typed
 }
 
 // rememberedRefusalCard returns the card of a browser that was refused without a verification, as
@@ -168,7 +168,7 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	if wait <= 0 {
 		return b
 	}
-	if wait >= clockFrom {
+	if wait >= minWaitShownAsClock {
 		b.Label = t["NextCode"]
 	}
 	b.Wait, b.Now = t.countdown("Again", wait, "")
@@ -182,9 +182,9 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	return b
 }
 
-// revision hashes what a card, one state of the page, shows except for times. The script compares
+// contentHash hashes what a card, one state of the page, shows except for times. The script compares
 // it to see whether the card changed.
-func (l *visit) revision(k *card) string {
+func (l *visit) contentHash(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until, s.Nonce, s.NonceAt = time.Time{}, time.Time{}, time.Time{}, "", time.Time{}
 	h := fnv.New64a()

@@ -14,13 +14,13 @@ import (
 	"sendcode/web"
 )
 
-// clockFrom is the wait from which on the time of the day says more than a count of seconds.
+// minWaitShownAsClock is the wait from which on the time of the day says more than a count of seconds.
 // page.js has it too.
-const clockFrom = 10 * time.Minute
+const minWaitShownAsClock = 10 * time.Minute
 
-// moment is a time ahead or behind. The script writes it as a time of the reader's day, Else is for
+// relativeTime is a time ahead or behind. The script writes it as a time of the reader's day, Else is for
 // all others.
-type moment struct {
+type relativeTime struct {
 	MS      int64  // from now, negative when behind
 	Pattern string // with {c}, and {d} for the duration until then
 	Round   string // of the time of the day: "up" to the next minute, else down to the minute
@@ -29,13 +29,13 @@ type moment struct {
 
 // Placeholder returns a text about as long as what the script will write in place of Else. The page
 // keeps room for it, so that nothing moves then.
-func (m moment) Placeholder() string {
+func (m relativeTime) Placeholder() string {
 	return fill(m.Pattern, "c", "00:00 0000")
 }
 
-// momentIn returns the moment in d, or -d ago; pattern and otherwise are its Pattern and Else.
-func momentIn(d time.Duration, pattern, otherwise string) moment {
-	return moment{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
+// relativeTimeIn returns the moment in d, or -d ago; pattern and otherwise are its Pattern and Else.
+func relativeTimeIn(d time.Duration, pattern, otherwise string) relativeTime {
+	return relativeTime{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
 
 // minutesAndSeconds returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
@@ -44,40 +44,40 @@ func minutesAndSeconds(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// durationUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t words) durationUp(d time.Duration) string { return texts.RoundedUp(t, d) }
+// durationRoundedUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+func (t words) durationRoundedUp(d time.Duration) string { return texts.DurationRoundedUp(t, d) }
 
-// durationDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
-func (t words) durationDown(d time.Duration) string {
+// durationRoundedDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
+func (t words) durationRoundedDown(d time.Duration) string {
 	if d < time.Minute {
-		return t.durationUp(max(d.Truncate(time.Second), time.Second))
+		return t.durationRoundedUp(max(d.Truncate(time.Second), time.Second))
 	}
-	return t.durationUp(d.Truncate(time.Minute))
+	return t.durationRoundedUp(d.Truncate(time.Minute))
 }
 
 // countdown returns a wait that the script counts down, and what it shows before the script runs.
 // The texts' keys begin with key: In has digits or a duration, At the time of the day, from ten
 // minutes on, and Else, where In has digits, a duration in its place. done stands at the end.
-func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
-	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
-	if d < clockFrom {
-		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
+func (t words) countdown(key string, d time.Duration, done string) (wait web.PageCountdown, now string) {
+	wait = web.PageCountdown{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
+	if d < minWaitShownAsClock {
+		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationRoundedUp(d))
 	}
-	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationUp(d))
+	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationRoundedUp(d))
 }
 
 // waitInMinutes is countdown for a button's description, which a screen reader may say again
 // whenever it changes: it changes with the minutes alone.
-func (t words) waitInMinutes(d time.Duration) (wait web.Wait, now string) {
-	wait = web.Wait{MS: quota.Milliseconds(d), Short: t["AvailableWithin"], Long: t["AgainClock"]}
-	if d < clockFrom {
-		return wait, fill(wait.Short, "d", t.durationUp((d + time.Minute - 1).Truncate(time.Minute)))
+func (t words) waitInMinutes(d time.Duration) (wait web.PageCountdown, now string) {
+	wait = web.PageCountdown{MS: quota.Milliseconds(d), Short: t["AvailableWithin"], Long: t["AgainClock"]}
+	if d < minWaitShownAsClock {
+		return wait, fill(wait.Short, "d", t.durationRoundedUp((d + time.Minute - 1).Truncate(time.Minute)))
 	}
-	return wait, t.fill("AgainElse", "d", t.durationUp(d))
+	return wait, t.fill("AgainElse", "d", t.durationRoundedUp(d))
 }
 
-// few is how many places may be left of a rule before the card shows its rules unasked.
-const few = 2
+// fewPlacesLeft is how many places may be left of a rule before the card shows its rules unasked.
+const fewPlacesLeft = 2
 
 // addRules adds the rules to a card: folded while all but the shortest of the recipient's rules
 // have many places left.
@@ -94,7 +94,7 @@ func (l *visit) addRules(k *card) {
 		if s.Scope != quota.Recipient {
 			return s.RetryAfter > 0 && sharedRuleKey(s.Scope) != ""
 		}
-		return s.Remaining() <= few && (s.Limit > few || s.Window > shortest)
+		return s.Remaining() <= fewPlacesLeft && (s.Limit > fewPlacesLeft || s.Window > shortest)
 	})
 }
 
@@ -165,5 +165,5 @@ func (t words) ruleName(r quota.Rule) string {
 	case r.Window >= 2*day && r.Window%day == 0:
 		return t.fill("Within", "d", t.plural("Days", int(r.Window/day)))
 	}
-	return t.fill("Within", "d", t.durationUp(r.Window))
+	return t.fill("Within", "d", t.durationRoundedUp(r.Window))
 }

@@ -45,7 +45,7 @@ func render(specification []byte) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": paragraphs, "code": server.Code, "last": last, "upper": strings.ToUpper, "kinds": kindsOf,
+		"text": paragraphs, "code": server.BackticksToHTML, "last": last, "upper": strings.ToUpper, "kinds": kindsOf,
 		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
@@ -65,7 +65,7 @@ func paragraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if p != "" {
-			b.WriteString("<p>" + string(server.Code(p)) + "</p>")
+			b.WriteString("<p>" + string(server.BackticksToHTML(p)) + "</p>")
 		}
 	}
 	return template.HTML(b.String())
