@@ -21,31 +21,31 @@ import (
 	"sendcode/internal/verification"
 )
 
-// postedForm is one form, understood.
+// postedForm is one decoded form. A field that names an act is used by that act only.
 type postedForm struct {
 	caller  verification.Caller
 	locale  string
-	channel recipient.Channel // send: which field is meant
+	channel recipient.Channel // send: the channel of the field to
 	to      string            // send: the text of that field
 	country string            // send: where a phone number is dialled
-	sure    string            // send: the domain or number that the page doubted and the person confirms
-	draft   bool              // use: correct the address in the field, not the one that was sent to
+	sure    string            // send: the doubtful domain or number that the person has confirmed
+	draft   bool              // use: correct the address in the field, not the recipient
 	code    string            // check
 	known   []string          // tokens of a known browser
-	key     string            // send: of this press on this rendering of the page; empty: unknown
+	key     string            // names the press of one rendered button: equal for both posts of a double click; empty: unknown
 	token   string            // send: by which the browser proves the address; empty: none
 }
 
-// maxDraft is how much of a typed address is remembered, in bytes: an address has at most 254,
-// and the cookie that carries it at most 4096.
+// maxDraft is the longest typed address that the session keeps, in bytes: an address has at most
+// 254, and the cookie with the session at most 4096.
 const maxDraft = 320
 
-// minRenderingIDLength is the length of the name of a rendering (see draw). A shorter one was not made by the
-// page, and could be guessed.
+// minRenderingIDLength is the shortest accepted ID of a rendering (the form field intent), in
+// characters. writeCard makes no shorter ones, and a shorter one could be guessed.
 const minRenderingIDLength = 26
 
-// handlePost does what the posted form asks for, stores the result in the cookie and redirects the
-// browser to the page. Equal posts send one message.
+// handlePost does what the posted form asks for, stores the result in the cookie and redirects to
+// the page. Both posts of a double click send one message.
 func (u *Page) handlePost(c echo.Context) error {
 	f, err := readForm(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (u *Page) handlePost(c echo.Context) error {
 	}
 	if of := f.Get("of"); f.Get("act") != "send" && of != s.verificationMark() {
 		switch {
-		// check tries both codes, and another request is meant for the same recipient
+		// a form of the verification before: check tries that code too, and a resend has the same recipient
 		case of != "" && of == verificationMarkOf(s.Before):
 		case of == "" || of != s.Other.verificationMark():
 			s.Note = note{Kind: noteStaleForm}
@@ -85,7 +85,7 @@ func (u *Page) handlePost(c echo.Context) error {
 	if intent := f.Get("intent"); len(intent) >= minRenderingIDLength {
 		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
 			p.sure, s.ID}, "\x00")))
-		p.key = hex.EncodeToString(sum[:]) // what was typed is not kept
+		p.key = hex.EncodeToString(sum[:]) // a hash, since what was typed must not be stored
 	}
 	after := do(context.WithoutCancel(c.Request().Context()), s, p) // also if the browser has gone
 	if after.known != "" {
@@ -108,10 +108,10 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed address or number and returns the new session; for none, if
-// the browser proves the address. If the browser already has a verification of this recipient, send
-// resends its code instead of opening another one. If the address is wrong or doubtful, send asks
-// for nothing: the session keeps the text and a note.
+// send asks for a code for the typed recipient and returns the new session. It asks for none if the
+// browser proves the address. It resends the code if the browser has a verification of this
+// recipient. If the recipient is invalid or doubtful, it sends nothing, and the session keeps the
+// text with a note.
 func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	to, err := recipient.ParseIn(p.channel, p.to, p.country)
 	if err != nil {
@@ -124,15 +124,15 @@ func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 		return after
 	}
 	after := u.requestCode(ctx, s.withRecipient(to, p), p)
-	if after.Note.Kind == noteBadAddress { // nothing came of it, so the browser is where it was
+	if after.Note.Kind == noteBadAddress { // nothing was sent, so the verification stays
 		return s.withDraft(p, after.Note)
 	}
 	return after
 }
 
-// needsConfirmation returns true and what to ask back if the person should confirm the recipient
-// before anything is sent: the domain looks mistyped (typo), or the number probably gets no text
-// messages (landline).
+// needsConfirmation reports whether the person should confirm the recipient before a code is sent,
+// and the question to ask: the domain looks mistyped (noteTypo), or the number probably gets no
+// text messages (noteLandline).
 func needsConfirmation(to recipient.Recipient, p postedForm) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
 		return noteLandline, to.Landline() && p.sure != p.to
@@ -142,7 +142,7 @@ func needsConfirmation(to recipient.Recipient, p postedForm) (noteKind, bool) {
 	return noteTypo, likely && p.sure != domain
 }
 
-// withRecipient returns the session with this recipient on its channel; a verification of the same
+// withRecipient returns the session with this recipient on its channel. A verification of the same
 // recipient stays. If the recipient of the present channel changes, the other channel is cleared
 // too, since another person may use the browser.
 func (s session) withRecipient(to recipient.Recipient, p postedForm) session {
@@ -163,8 +163,8 @@ func (s session) withRecipient(to recipient.Recipient, p postedForm) session {
 	return s
 }
 
-// withDraft keeps the typed text and a note for the next page, without acting on it. The browser's
-// verification stays.
+// withDraft returns the session with the typed text and a note for the next page. The verification
+// stays.
 func (s session) withDraft(p postedForm, n note) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
 	if len(p.to) > maxDraft {
@@ -210,15 +210,15 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) 
 	return u.requestCode(ctx, s, p)
 }
 
-// requestCode asks for a code for the session's recipient, a resend if there is a verification, and
-// returns the session with the result.
+// requestCode asks for a code for the session's recipient, or for a resend if the session has a
+// verification, and returns the session with the result.
 func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Ask{
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
 		Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
-	if errors.Is(err, fault.NotFound) { // erased since: ask as if for the first time
+	if errors.Is(err, fault.NotFound) { // the verification was erased: open a new one
 		s.ID, ask.Resend = "", ""
 		a, err = u.sendOnce(ctx, ask)
 	}
@@ -246,16 +246,15 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 }
 
 const (
-	duplicateWait  = 100 * time.Millisecond // a click waits for the answer to its twin, in steps
+	duplicateWait  = 100 * time.Millisecond // between two tries, while the first post of a double click is handled
 	duplicateTries = 50
-	// how long an equal post, or an equal code in it, counts as the same click; a later one acts
-	// again
+	// a post that repeats an earlier one within this time counts as the same click
 	duplicateWindow = 10 * time.Second
 )
 
-// sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first
-// answer with its cookie. While the twin is handled, also by another replica, sendOnce waits and
-// tries again, so that both show the same result.
+// sendOnce asks for one code for a double click. The browser posts the form twice, and drops the
+// first answer with its cookie. While the first post is handled, perhaps by another replica,
+// sendOnce waits and tries again, so that both posts get the same result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification.Answer, error) {
 	again := time.NewTicker(duplicateWait)
 	defer again.Stop()
@@ -273,7 +272,7 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Ask) (verification
 	return verification.Answer{}, fault.Unavailable
 }
 
-// sessionAfterError returns the session with what the next page shows for this error.
+// sessionAfterError returns the session with the note about this error for the next page.
 func (u *Page) sessionAfterError(ctx context.Context, s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		s.Note = note{Kind: noteTooManyChecks}
@@ -296,7 +295,8 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 	return s
 }
 
-// useSuggestion puts the suggested address into the field. The person has to send it.
+// useSuggestion puts the suggested address into the field. It sends nothing: the person submits the
+// field.
 func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session {
 	doubted := s.Draft
 	if !p.draft && s.channel() == recipient.Email {
@@ -309,18 +309,19 @@ func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session
 	return s.withDraft(p, note{Kind: noteSuggestionTaken})
 }
 
-// checkOnce is check, once for all posts of a double click: each try counts, and a browser keeps
-// the cookie of the last answer alone.
+// checkOnce calls check once for all posts of a double click: each check counts as a try, and the
+// browser keeps only the cookie of the last answer.
 func (u *Page) checkOnce(ctx context.Context, s session, p postedForm) session {
 	return oncePerClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
 }
 
-// clickID names a click whose result is a T: a hash of the form's key and of the text that it brings,
-// which is not kept.
+// clickID identifies a click whose result is a T. It is a hash of the form's key and of the typed
+// text, which must not be stored.
 type clickID[T any] [sha256.Size]byte
 
-// oncePerClick calls do once for all posts of a double click in this process, and gives each its
-// result. Posts without a key each call do, since another browser may post the same form.
+// oncePerClick calls do once for all posts of a double click in this process, and returns its
+// result to each. It calls do for each post without a key, since another browser may post the same
+// form.
 func oncePerClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
 	if key == "" {
 		return do()
@@ -334,13 +335,13 @@ func oncePerClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
 }
 
 // check tries the typed code with the session's verification and, if it is wrong there, with the
-// one before. A text that can't be a code costs no try.
+// verification before. A text that cannot be a code costs no try.
 func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 	if s.ID == "" {
 		return s
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
-	if err == nil && !checked.Valid && s.Before != "" { // each counts the try
+	if err == nil && !checked.Valid && s.Before != "" { // the try counts for both
 		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil &&
 			(before.Valid || before.State == verification.Approved) {
 			checked, s.ID = before, s.Before
@@ -354,8 +355,8 @@ func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 		s.Note = note{Kind: noteBadCode, Reason: bad.Reason}
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
-	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
-		// the address has served
+	case checked.Valid, checked.State == verification.Approved: // Approved: the first post of a double click was right
+		// the address is no longer needed
 		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known}
 	case checked.State == verification.Pending:
 		s.Note = note{Kind: noteWrongCode}
@@ -363,6 +364,6 @@ func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 	return s
 }
 
-// awayRetryWait is the wait told while a part is away: as long as the server's own Retry-After, with
-// time to read.
+// awayRetryWait is the wait that the page tells while a part of the service is away. It is longer
+// than the server's Retry-After of a 503, so that the person can read the card.
 const awayRetryWait = 5 * time.Second

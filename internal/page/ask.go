@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// offeredChannels returns the page's channels in its order, without paused ones unless all are
-// paused.
+// offeredChannels returns the channels that the page offers, in its order. It leaves out paused
+// channels, unless all are paused.
 func (u *Page) offeredChannels() []verification.ChannelInfo {
 	all, _ := u.Codes.Channels(u.purpose.Name) // a purpose that was just removed has none
 	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
@@ -25,8 +25,8 @@ func (u *Page) offeredChannels() []verification.ChannelInfo {
 	return all
 }
 
-// channelOrFirst returns the named channel if the page offers it, else the first one that it
-// offers; mail if it offers none.
+// channelOrFirst returns the named channel if the page offers it, else the first offered one, or
+// mail if it offers none.
 func (u *Page) channelOrFirst(named string) recipient.Channel {
 	offers := u.offeredChannels()
 	if len(offers) == 0 {
@@ -36,8 +36,8 @@ func (u *Page) channelOrFirst(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-// askCard returns the card that asks for the address or the number, with the field of a channel, or
-// of the first one if the page does not have that.
+// askCard returns the card that asks for the recipient. The field of the channel on is chosen or,
+// if the page does not offer it, the first one.
 func (l *visit) askCard(on recipient.Channel) *card {
 	on = l.channelOrFirst(string(on))
 	t, offers := l.t.forChannel(on), l.offeredChannels()
@@ -73,14 +73,14 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	return k
 }
 
-// fieldName is what the field of each channel is called in the form; channelNames are the keys of
-// their texts.
+// fieldName is the name of the form field for the recipient of each channel; channelNames are the
+// keys of the channels' names in package texts.
 var (
 	fieldName    = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
 	channelNames = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
 )
 
-// fieldText returns what stands in the field of a channel: what was typed last, or the recipient.
+// fieldText returns the text in the field of a channel: what was typed last, else the recipient.
 func (l *visit) fieldText(ch recipient.Channel) string {
 	s := l.session
 	switch {
@@ -94,8 +94,8 @@ func (l *visit) fieldText(ch recipient.Channel) string {
 	return s.Other.displayedRecipient()
 }
 
-// addAskNote adds the message about the last post to the field that it concerns. The texts are
-// those of the field's channel.
+// addAskNote adds the message about the last post to the field that it concerns. t are the texts of
+// the field's channel.
 func (l *visit) addAskNote(k *card, t words) {
 	f := k.Ask.field()
 	if f == nil {
@@ -139,8 +139,8 @@ func (l *visit) suggestionForSent() *suggestion {
 	return l.suggestionFor(l.session.channel(), l.session.To, false)
 }
 
-// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's;
-// else nil. draft: the text stands in the field and was not sent to.
+// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's,
+// else nil. draft: no code was sent to the text yet.
 func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {

@@ -10,8 +10,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// helpAfter is how long a person waits for a mail before the page offers help, from the end of the
-// sending on.
+// helpAfter is how long after the end of the sending the page offers help.
 const helpAfter = 15 * time.Second
 
 // codeCard returns the card with the field for the code.
@@ -44,8 +43,8 @@ func (l *visit) codeCard(v verification.View) *card {
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// progressTextKeys returns the keys of the heading and of the sentence about how far the mail has
-// come.
+// progressTextKeys returns the keys of the heading and of the sentence that say how far the message
+// has come.
 func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 	switch {
 	case inFlight(s.Status):
@@ -92,7 +91,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	}
 }
 
-// invalidCodeText returns the explanation why a text is no code.
+// invalidCodeText returns the text that explains why a typed text cannot be a code.
 func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
@@ -103,9 +102,9 @@ func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	return t.codeShapeText(shape, "CodeLength")
 }
 
-// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to
-// look, when to ask for another; nil if the send failed, or while it is too early. Failure reasons
-// are not shown.
+// helpFor returns the advice for a message that does not arrive: the state of its delivery, where
+// to look, and when to ask for another. It returns nil if the send failed, or while it is too
+// early. It does not show why a send failed.
 func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
@@ -124,7 +123,7 @@ func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	return h
 }
 
-// spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not
+// spamAdvice returns the advice to look into the spam folder; "" if the sender of the mails is not
 // known.
 func (l *visit) spamAdvice() template.HTML {
 	subject := ""
@@ -155,8 +154,8 @@ func (t words) serverAnswerText(status store.Status, since time.Duration) relati
 	return relativeTime{Else: t["NotAcceptedYet"]}
 }
 
-// nextMailText returns the sentence about when the next mail can be asked for and whether it has
-// the same code.
+// nextMailText returns the sentence that says when the next mail can be requested, and whether it
+// will have the same code.
 func (l *visit) nextMailText(v verification.View) relativeTime {
 	t, wait := l.t, l.answer.Quota.RetryAfter()
 	which := t["SameCode"]

@@ -25,8 +25,8 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	return k
 }
 
-// addLastCode adds to a card without a field that the last code still works, and the way to its
-// field.
+// addLastCode adds the sentence that the last code still works, with a link to its field, to a card
+// without the field.
 func (l *visit) addLastCode(k *card, v verification.View) {
 	if left := v.ExpiresAt.Sub(v.Now); left > 0 {
 		k.Last = new(relativeTimeIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationRoundedDown(left))))
@@ -46,7 +46,7 @@ var spentHeadings = map[string]string{
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
 }
 
-// ruleExplanation returns the heading and the line that explain the rule that refuses longest.
+// ruleExplanation returns the heading and the sentence about worst, the rule with the longest wait.
 func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail relativeTime) {
 	lead := func(key string) (string, relativeTime) {
 		return t[key], relativeTime{Else: t.fill(key+"Lead", "to", to)}
@@ -79,7 +79,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 }
 
 // failedCard returns the card of a verification whose first message was refused at once, or came
-// back. It does not say why.
+// back. The card does not say why.
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
 	k.Lead, k.Typo, k.Instead = l.t.fillHTML("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
@@ -102,7 +102,7 @@ func (l *visit) failedCard(v verification.View) *card {
 	return k
 }
 
-// addEndNote adds the message why no other code was sent.
+// addEndNote adds the message that says why the last request sent no other code.
 func (l *visit) addEndNote(k *card) {
 	switch l.session.Note.Kind {
 	case noteAway:
@@ -128,8 +128,8 @@ func (l *visit) endedCard(v verification.View) *card {
 	return k
 }
 
-// awayCard returns the card for an error of the service. With onlyReload, the state could not be
-// read and the card only offers to reload; else a post failed, and it can be repeated.
+// awayCard returns the card for an error of the service. If the state could not be read, onlyReload
+// is true and the button reloads the page. Else a post failed, and the button repeats it.
 func (l *visit) awayCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
@@ -144,8 +144,8 @@ func (l *visit) awayCard(onlyReload bool) *card {
 	return k
 }
 
-// tooManyRequestsCard returns the card shown after too many requests of a network. Like the card of
-// a failure it only offers to reload.
+// tooManyRequestsCard returns the card for a network that made too many requests. Its button
+// reloads the page.
 func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	k := l.newCard("away", l.t["Crowded"])
 	k.Lead, k.Crowded, k.Reload = l.t.fillHTML("CrowdedLead"), wait, true
@@ -154,7 +154,7 @@ func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	return k
 }
 
-// addRetryButton gives a card the button that tries again; it counts down wait, of whole.
+// addRetryButton adds the button that tries again. It counts down wait, the rest of whole.
 func (l *visit) addRetryButton(k *card, wait, whole time.Duration) {
 	k.Again = l.countdownButton("TryAgain", wait, whole)
 	k.Again.Spoken, k.Again.Reason, k.Again.Over = k.Again.Wait, k.Again.Now, k.Again.Ready

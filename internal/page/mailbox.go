@@ -10,13 +10,13 @@ import (
 	"sendcode/internal/server"
 )
 
-// Mailbox holds mails to look at. Implementation: *mailbox.Mailbox.
+// Mailbox holds the mails that a developer's server sent. Implementation: *mailbox.Mailbox.
 type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged. mailCSP puts each in a frame without scripts, origin and
-// network; mailboxCSP allows the page such frames.
+// The mailbox shows mails unchanged. mailCSP denies a mail in its frame scripts, an origin and the
+// network; mailboxCSP allows the page to have such frames.
 const (
 	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
@@ -24,9 +24,9 @@ const (
 		"frame-ancestors 'self'"
 )
 
-// RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail
-// server and on loopback. It answers only requests that come straight from this machine. Call
-// RegisterStatic too.
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. It answers only
+// requests that come straight from this machine. Call it only if the server listens on loopback and
+// has no real mail server. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal)
