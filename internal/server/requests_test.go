@@ -47,7 +47,7 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 		{"192.0.2.2", 300}, {"::ffff:192.0.2.1", 0}, {"2001:db8::1", 300}, {"2001:db8:0:0:ffff::2%eth0", 0},
 		{"2001:db8:0:1::1", 300},
 	} {
-		servertest.Same(t, c.ip, r.from(c.ip, 301), c.translated)
+		servertest.Same(t, c.ip, r.from(c.ip, 301), c.in)
 	}
 	r.SetLimit(0)
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
