@@ -15,9 +15,9 @@ import (
 // StaticPath is where ServeStatic must be mounted.
 const StaticPath = "/static/"
 
-// static are the files that browsers load, by name, each with all that it imports. They are made at
-// the first request.
-var static = sync.OnceValue(func() map[string]*File {
+// staticFiles are the files under /static/ by name, each bundled with what it imports. They are
+// made at the first request.
+var staticFiles = sync.OnceValue(func() map[string]*File {
 	files := map[string]*File{}
 	bundled, err := fs.Glob(FS, "bundled/static/*")
 	if err != nil {
@@ -39,10 +39,10 @@ func mustRead(name string) []byte {
 	return body
 }
 
-// StaticURL returns the path of a static file such as "page.css" with its version as query, so that
-// browsers may cache it forever; "" for a file that does not exist.
+// StaticURL returns the URL path of a static file such as "page.css". Its query has the file's
+// version, so that browsers may cache it forever. "" if there is no such file.
 func StaticURL(name string) string {
-	f, ok := static()[name]
+	f, ok := staticFiles()[name]
 	if !ok {
 		return ""
 	}
@@ -52,7 +52,7 @@ func StaticURL(name string) string {
 // ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold
 // nothing of a person.
 func ServeStatic(w http.ResponseWriter, r *http.Request) {
-	f, ok := static()[strings.TrimPrefix(r.URL.Path, StaticPath)]
+	f, ok := staticFiles()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -61,9 +61,9 @@ func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f.ServeHTTP(w, r)
 }
 
-// phonePlansModule returns a module with the formats of phone numbers: by country its code, trunk
-// prefix and an example; by code the main country and the groups of digits, as in
-// recipient.grouping.
+// phonePlansModule returns a JavaScript module with the formats of phone numbers. countries has, by
+// country, its calling code, trunk prefix and an example. codes has, by calling code, the main
+// country and the groups of digits; see recipient.grouping.
 func phonePlansModule() []byte {
 	plans, shared := recipient.NumberPlans()
 	countries, codes := map[string][3]string{}, map[string][2]any{}

@@ -11,16 +11,16 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that encodes HTML pages while they are written. It answers an error of
-// next itself, and returns nil. Other responses are sent as they are: those of the API are small,
+// Compress is middleware that compresses HTML pages while they are written. It has echo answer an
+// error of next, and returns nil. It does not compress other responses: those of the API are small,
 // and an event stream must not wait for a block to fill.
 //
-// The length of a compressed page could reveal a secret that stands in it beside text that an
-// attacker chose (BREACH). Pages here hold no CSRF token (the server compares origins), and
-// browsers send their cookies with no request of another site's page.
+// The length of a compressed page could reveal a secret in it if an attacker chose other text on
+// the page (BREACH). Pages here hold no CSRF token (the server compares origins), and browsers send
+// no cookies with another site's requests for a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &writer{ResponseWriter: c.Response().Writer,
+		w := &pageWriter{ResponseWriter: c.Response().Writer,
 			encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
 		c.Response().Writer = w
 		defer func() {
@@ -35,14 +35,14 @@ func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// level is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level
+// brotliLevel is the brotli level for pages and files: it takes a millisecond for 10 kB. The best level
 // takes 100 times as long, and saves 1/15.
-const level = 5
+const brotliLevel = 5
 
-// encoders has a pool of encoders to use again for each encoding.
+// encoders has a pool of reusable encoders for each encoding.
 var encoders = map[string]*sync.Pool{
-	br: {New: func() any { return brotli.NewWriterLevel(io.Discard, level) }},
-	gz: {New: func() any { return gzip.NewWriter(io.Discard) }},
+	encodingBrotli: {New: func() any { return brotli.NewWriterLevel(io.Discard, brotliLevel) }},
+	encodingGzip:   {New: func() any { return gzip.NewWriter(io.Discard) }},
 }
 
 type encoder interface {
@@ -58,22 +58,22 @@ func takeEncoder(w io.Writer, encoding string) encoder {
 	return e
 }
 
-// writer encodes the body if the response header says that it is a page.
-type writer struct {
+// pageWriter compresses the body if its Content-Type is text/html.
+type pageWriter struct {
 	http.ResponseWriter
 	encoding string
 	to       encoder // nil: the body is not encoded
 }
 
-// Unwrap is for http.ResponseController.
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+// Unwrap returns the wrapped writer, for http.ResponseController.
+func (w *pageWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *writer) WriteHeader(status int) {
+func (w *pageWriter) WriteHeader(status int) {
 	h := w.Header()
 	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" &&
 		status != http.StatusNotModified {
 		h.Add("Vary", "Accept-Encoding")
-		if w.encoding != none {
+		if w.encoding != encodingNone {
 			h.Del("Content-Length")
 			h.Set("Content-Encoding", w.encoding)
 			w.to = takeEncoder(w.ResponseWriter, w.encoding)
@@ -83,14 +83,14 @@ func (w *writer) WriteHeader(status int) {
 }
 
 // Write compresses b if WriteHeader chose an encoding.
-func (w *writer) Write(b []byte) (int, error) {
+func (w *pageWriter) Write(b []byte) (int, error) {
 	if w.to == nil {
 		return w.ResponseWriter.Write(b)
 	}
 	return w.to.Write(b)
 }
 
-func (w *writer) close() {
+func (w *pageWriter) close() {
 	if w.to == nil {
 		return
 	}

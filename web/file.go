@@ -13,12 +13,12 @@ import (
 
 // The encodings, best first.
 const (
-	br   = "br"
-	gz   = "gzip"
-	none = ""
+	encodingBrotli = "br"
+	encodingGzip   = "gzip"
+	encodingNone   = ""
 )
 
-// File is a body that does not change. It is encoded when a client first accepts the encoding.
+// File is a body that does not change. It is compressed when a client first accepts an encoding.
 type File struct {
 	kind    string
 	body    []byte
@@ -52,9 +52,9 @@ func encodeIfSmaller(body []byte, encoding string) []byte {
 // Version returns a hash of the body.
 func (f *File) Version() string { return f.version }
 
-// ServeHTTP answers GET and HEAD. A Range is taken from the body without encoding, since part of an
-// encoded one cannot be decoded. Browsers may cache an address that names the version forever; they
-// revalidate any other by its ETag.
+// ServeHTTP answers GET and HEAD. It answers a Range request without compression, since a part of a
+// compressed body cannot be decoded. Browsers may cache an address with the version forever;
+// without it, they revalidate by the ETag.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", f.kind)
@@ -66,7 +66,7 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, tag := f.body, `"`+f.version+`"`
 	accepted := encodingFor(r.Header.Get("Accept-Encoding"))
-	if accepted != none && r.Header.Get("Range") == "" {
+	if accepted != encodingNone && r.Header.Get("Range") == "" {
 		if smaller := f.encoded[accepted](); smaller != nil {
 			body, tag = smaller, `W/"`+f.version+"-"+accepted+`"` // weak: another release may encode the body otherwise
 			h.Set("Content-Encoding", accepted)
@@ -88,7 +88,7 @@ func encodingFor(header string) string {
 		}
 		weights[strings.ToLower(strings.TrimSpace(name))] = weight
 	}
-	for _, name := range []string{br, gz} {
+	for _, name := range []string{encodingBrotli, encodingGzip} {
 		weight, named := weights[name]
 		if !named {
 			weight = weights["*"]
@@ -97,5 +97,5 @@ func encodingFor(header string) string {
 			return name
 		}
 	}
-	return none
+	return encodingNone
 }

@@ -1,14 +1,14 @@
-// Package web holds what browsers load, embedded into the binary, and serves it in the encoding
-// that a browser accepts: a file is encoded once, a page while it is written.
+// Package web holds the files that browsers load, embedded into the binary, and serves them
+// compressed: a file is compressed once, a page while it is written.
 //
-// Packages page and console parse the templates that they need from FS: page/ and mailbox/ are
-// page's, admin/ is the console's, shared/ is drawn by both. The modules and style sheets of
-// static/ and widget/ import each other; bundled/ has them joined and minified, each one request. A
-// test says when it is stale, and go generate ./web makes it anew.
+// Packages page and console parse their templates from FS: page/ and mailbox/ belong to page,
+// admin/ to the console, and both use shared/. The modules and style sheets of static/ and widget/
+// import each other; bundled/ has them joined and minified, so that each needs one request. A test
+// fails when bundled/ is stale, and go generate ./web makes it anew.
 //
-// The page and the widget share time.js (waits and clocks), countdown.js (the button that counts),
-// cards.js (the card that is swapped), code.js (the code in what was pasted), phone.js (numbers
-// while they are typed) and inquiry.js (asking the server).
+// The page and the widget share time.js (waits and clocks), countdown.js (counts waits down),
+// cards.js (shows a card, and replaces it with the next), code.js (the field for the code),
+// phone.js (groups numbers while they are typed) and inquiry.js (requests to the server).
 package web
 
 import "embed"

@@ -13,25 +13,24 @@ import (
 	"sendcode/internal/texts"
 )
 
-// The widget is what other sites load: <send-code>, a card in their pages that asks the API with a
-// public key, and the client module that the card uses. A page gets it with one request: the first
-// card and its words in one language. The widget loads other modules when it may need them: the
-// cards after a request for a code, phone numbers, and other languages. docs/widget.md describes
-// it.
+// The widget is <send-code>, a card that other sites put into their pages. It asks the API with a
+// public key, through the client module, which sites can also use alone. One request loads the
+// first card and its words in one language. The widget loads other modules when it may need them:
+// the later cards, phone numbers, and other languages. docs/widget.md describes it.
 
-// folder is where the modules that the widget asks for are, below the service's address.
-const folder = "static/widget/"
+// widgetModulePath is the path of the widget's further modules, below the service's address.
+const widgetModulePath = "static/widget/"
 
-// declarations are the TypeScript declarations of the widget and the client module.
-var declarations = []string{"widget.d.ts", "client.d.ts"}
+// typeDeclarations are the TypeScript declarations of the widget and the client module.
+var typeDeclarations = []string{"widget.d.ts", "client.d.ts"}
 
-// widgetFiles maps paths to the files that are served there; the widget's path is entry and a
+// widgetFiles maps paths to the files served there. The widget itself is at widgetEntryPath and a
 // language. They are made at the first request.
 var widgetFiles = sync.OnceValue(func() map[string]*File {
 	all := map[string]*File{}
-	module := func(name string, w words, body string) (address string) {
-		f := NewFile(javascript, w.prependTo(body))
-		path := folder + name + "." + w.Lang + ".js"
+	module := func(name string, w moduleWords, body string) (address string) {
+		f := NewFile(javascriptType, w.prependTo(body))
+		path := widgetModulePath + name + "." + w.Lang + ".js"
 		all[path] = f
 		return path + "?v=" + f.Version()
 	}
@@ -42,56 +41,56 @@ var widgetFiles = sync.OnceValue(func() map[string]*File {
 	}
 	languages := map[string]string{}
 	for _, w := range texts.PageLanguages() {
-		languages[w.Lang()] = module("words", wordsIn(w, nil), "export const { lang, mails, phones } = SENDCODE;")
+		languages[w.Lang()] = module("words", moduleWordsFor(w, nil), "export const { lang, mails, phones } = SENDCODE;")
 	}
 	for _, w := range texts.PageLanguages() {
-		numbers := wordsIn(w, named["phones"])
-		numbers.Phones, numbers.Plans = wordsIn(w, nil).Phones, strings.TrimPrefix(StaticURL("plans.js"), "/")
-		own := wordsIn(w, named["send-code"])
-		own.Languages, own.Code = languages, module("code", wordsIn(w, named["code"]), script("code"))
+		numbers := moduleWordsFor(w, named["phones"])
+		numbers.Phones, numbers.Plans = moduleWordsFor(w, nil).Phones, strings.TrimPrefix(StaticURL("plans.js"), "/")
+		own := moduleWordsFor(w, named["send-code"])
+		own.Languages, own.Code = languages, module("code", moduleWordsFor(w, named["code"]), script("code"))
 		own.Numbers = module("phones", numbers, script("phones"))
-		all[entry+w.Lang()] = NewFile(javascript, own.prependTo(script("send-code")))
+		all[widgetEntryPath+w.Lang()] = NewFile(javascriptType, own.prependTo(script("send-code")))
 	}
-	all["client.js"] = NewFile(javascript, mustRead("bundled/widget/client.js"))
-	for _, name := range declarations {
+	all["client.js"] = NewFile(javascriptType, mustRead("bundled/widget/client.js"))
+	for _, name := range typeDeclarations {
 		all[name] = NewFile("text/plain; charset=utf-8", mustRead("widget/"+name))
 	}
 	return all
 })
 
-// entry is the beginning of the widget's path, before the language.
-const entry = "widget.js/"
+// widgetEntryPath is the beginning of the widget's key in widgetFiles; the language follows.
+const widgetEntryPath = "widget.js/"
 
-var javascript = mime.TypeByExtension(".js")
+var javascriptType = mime.TypeByExtension(".js")
 
-// words are the texts and addresses that a module gets, as its constant SENDCODE.
-type words struct {
+// moduleWords are the texts and addresses that a module gets as its constant SENDCODE.
+type moduleWords struct {
 	Lang      string            `json:"lang"`
 	Mails     map[string]any    `json:"mails"`
-	Phones    map[string]any    `json:"phones,omitempty"`    // texts that differ for text messages and numbers
-	Languages map[string]string `json:"languages,omitempty"` // the addresses of all words, by language
+	Phones    map[string]any    `json:"phones,omitempty"`    // texts that replace those of Mails for text messages
+	Languages map[string]string `json:"languages,omitempty"` // addresses of the modules with all words, by language
 	Code      string            `json:"code,omitempty"`      // addresses of modules
 	Numbers   string            `json:"numbers,omitempty"`
 	Plans     string            `json:"plans,omitempty"`
 }
 
 // prependTo returns the script with the words before it, as its constant SENDCODE.
-func (w words) prependTo(body string) []byte {
+func (w moduleWords) prependTo(body string) []byte {
 	text, _ := json.Marshal(w) // of strings it cannot fail
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
 
-// wordsIn returns the named texts of the page. Without names it returns all of them, and those for
-// phones.
-func wordsIn(w texts.Words, names []string) words {
+// moduleWordsFor returns the page's texts with these names. If names is nil, it returns all texts,
+// and those for phones too.
+func moduleWordsFor(w texts.Words, names []string) moduleWords {
 	pick := func(section string) map[string]any {
 		forms := w.TextsWithForms(section)
 		maps.DeleteFunc(forms, func(name string, _ any) bool { return names != nil && !slices.Contains(names, name) })
 		return forms
 	}
-	all := words{Lang: w.Lang(), Mails: pick(texts.Page)}
+	all := moduleWords{Lang: w.Lang(), Mails: pick(texts.PageSection)}
 	if names == nil {
-		all.Phones = pick(texts.Phone)
+		all.Phones = pick(texts.PhoneSection)
 	}
 	return all
 }
@@ -99,9 +98,9 @@ func wordsIn(w texts.Words, names []string) words {
 // RegisterWidget adds the widget to a server.
 func RegisterWidget(e *echo.Echo) {
 	e.GET("/widget.js", serveWidget)
-	e.GET("/"+folder+":name", func(c echo.Context) error { return serveForAll(c, folder+c.Param("name")) })
-	for _, name := range append(declarations, "client.js") {
-		e.GET("/"+name, func(c echo.Context) error { return serveForAll(c, name) })
+	e.GET("/"+widgetModulePath+":name", func(c echo.Context) error { return serveToAnyOrigin(c, widgetModulePath+c.Param("name")) })
+	for _, name := range append(typeDeclarations, "client.js") {
+		e.GET("/"+name, func(c echo.Context) error { return serveToAnyOrigin(c, name) })
 	}
 }
 
@@ -115,11 +114,11 @@ func serveWidget(c echo.Context) error {
 	}
 	lang := texts.ForPage(wanted).Lang()
 	h.Set("Content-Language", lang)
-	return serveForAll(c, entry+lang)
+	return serveToAnyOrigin(c, widgetEntryPath+lang)
 }
 
-// serveForAll serves a file to pages of any origin: files contain no personal data.
-func serveForAll(c echo.Context, path string) error {
+// serveToAnyOrigin serves a file to pages of any origin: files contain no personal data.
+func serveToAnyOrigin(c echo.Context, path string) error {
 	f, ok := widgetFiles()[path]
 	if !ok {
 		return echo.ErrNotFound

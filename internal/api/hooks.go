@@ -102,7 +102,7 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 			return problemForPerson(server.ProblemOf(err))
 		}
 		return &server.Problem{Kind: server.QuotaExceeded,
-			Detail: "The next code can be sent in " + server.InWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
+			Detail: "The next code can be sent in " + server.SecondsInWords(quotahttp.RetryAfterSeconds(answer.Quota)) + "."}
 	}
 	return nil
 }

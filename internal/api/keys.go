@@ -94,7 +94,7 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 			who.IP = server.ClientIP(c)
 			if a.Requests != nil {
 				if wait, ok := a.Requests.Admit(who.IP); !ok {
-					return server.RequestRefused(wait)
+					return server.TooManyRequestsProblem(wait)
 				}
 			}
 		}

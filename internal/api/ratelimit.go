@@ -17,7 +17,7 @@ func quotaProblem(a verification.Answer) *server.Problem {
 		p.Detail = "The rule " + worst.Name +
 			" has no place left: codes to this recipient fail at the moment for a reason of ours, and nothing is wrong with " +
 			"the address or number. The next code can be sent in " +
-			server.InWords(quotahttp.RetryAfterSeconds(a.Quota)) + "."
+			server.SecondsInWords(quotahttp.RetryAfterSeconds(a.Quota)) + "."
 	}
 	return p
 }
@@ -31,6 +31,6 @@ func refusalProblem(d quota.Decision, next string) *server.Problem {
 	return &server.Problem{
 		Kind: server.QuotaExceeded, Header: h, Extra: quotahttp.ProblemMembers(d),
 		Detail: "The rule " + worst.Name + " has no place left; the next " + next + " " +
-			server.InWords(quotahttp.RetryAfterSeconds(d)) + ".",
+			server.SecondsInWords(quotahttp.RetryAfterSeconds(d)) + ".",
 	}
 }

@@ -84,7 +84,7 @@ func parseSendRequest(c echo.Context, who verification.Caller, body sendBody) (v
 			ask.Site = origin.Hostname() // one of the app's (authenticate)
 		}
 	}
-	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxList {
+	if languages := c.Request().Header.Get("Accept-Language"); ask.Locale == "" && len(languages) <= texts.MaxAcceptLanguage {
 		ask.Languages = languages
 	}
 	if err := errors.Join(setClientIP(&ask.Caller, body.ClientIP), setTrust(&ask.Caller, body.Trust)); err != nil {

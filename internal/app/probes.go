@@ -37,7 +37,7 @@ func (a *App) addProbes() {
 		}
 		return nil
 	})
-	checks := []server.Check{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
+	checks := []server.HealthCheck{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
 		a.checkMailServers()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		checks = append(checks, a.checkCarriers(carriers))
@@ -136,7 +136,7 @@ func redisReason(err error) *server.Reason {
 }
 
 // checkMailServers returns the check of mailServersReason.
-func (a *App) checkMailServers() server.Check {
+func (a *App) checkMailServers() server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.Email)
 	return func(ctx context.Context) *server.Reason {
 		return mailServersReason(a.servers.Health(), a.servers.Admits(), func() bool { return waits(ctx) })
@@ -144,7 +144,7 @@ func (a *App) checkMailServers() server.Check {
 }
 
 // checkCarriers returns the check of carriersReason.
-func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
+func (a *App) checkCarriers(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.SMS)
 	return func(ctx context.Context) *server.Reason {
 		suspended, lasts := carriers.Suspended()

@@ -86,7 +86,7 @@ func (p purpose) titles() map[string]string {
 	}
 	built := map[string]string{}
 	for _, w := range texts.PageLanguages() {
-		built[w.Lang()] = w.Section(texts.Page)["ToConfirm"]
+		built[w.Lang()] = w.Section(texts.PageSection)["ToConfirm"]
 	}
 	return built
 }

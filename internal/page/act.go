@@ -21,31 +21,31 @@ import (
 	"sendcode/internal/verification"
 )
 
-// posted is one form, understood.
-type posted struct {
+// postedForm is one decoded form. A field that names an act is used by that act only.
+type postedForm struct {
 	caller  verification.Caller
 	locale  string
-	channel recipient.Channel // send: which field is meant
+	channel recipient.Channel // send: the channel of the field to
 	to      string            // send: the text of that field
 	country string            // send: where a phone number is dialled
-	sure    string            // send: the domain or number that the page doubted and the person confirms
-	draft   bool              // use: correct the address in the field, not the one that was sent to
+	sure    string            // send: the doubtful domain or number that the person has confirmed
+	draft   bool              // use: correct the address in the field, not the recipient
 	code    string            // check
 	known   []string          // tokens of a known browser
-	key     string            // send: of this press on this rendering of the page; empty: unknown
+	key     string            // names the press of one rendered button: equal for both posts of a double click; empty: unknown
 	token   string            // send: by which the browser proves the address; empty: none
 }
 
-// maxAddress is how much of a typed address is remembered, in bytes: an address has at most 254,
-// and the cookie that carries it at most 4096.
-const maxAddress = 320
+// maxDraft is the longest typed address that the session keeps, in bytes: an address has at most
+// 254, and the cookie with the session at most 4096.
+const maxDraft = 320
 
-// minIntent is the length of the name of a rendering (see draw). A shorter one was not made by the
-// page, and could be guessed.
-const minIntent = 26
+// minRenderingIDLength is the shortest accepted ID of a rendering (the form field intent), in
+// characters. writeCard makes no shorter ones, and a shorter one could be guessed.
+const minRenderingIDLength = 26
 
-// handlePost does what the posted form asks for, stores the result in the cookie and redirects the
-// browser to the page. Equal posts send one message.
+// handlePost does what the posted form asks for, stores the result in the cookie and redirects to
+// the page. Both posts of a double click send one message.
 func (u *Page) handlePost(c echo.Context) error {
 	f, err := readForm(c)
 	if err != nil {
@@ -53,43 +53,43 @@ func (u *Page) handlePost(c echo.Context) error {
 	}
 	s := u.loadSession(c)
 	s.Note = note{}
-	p := posted{
+	p := postedForm{
 		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
 		channel: u.channelOrFirst(f.Get("channel")),
 		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
-		known: u.loadKnown(c), token: f.Get(tokenField),
+		known: u.loadKnownTokens(c), token: f.Get(tokenField),
 	}
 	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
 	if f.Get("act") == "forget" {
-		u.saveKnown(c)
+		u.saveKnownTokens(c)
 		return u.saveAndRedirect(c, session{Return: s.Return})
 	}
-	do, ok := map[string]func(context.Context, session, posted) session{
+	do, ok := map[string]func(context.Context, session, postedForm) session{
 		"send": u.send, "again": u.sendAgain, "other": u.sendOnOtherChannel, "check": u.checkOnce,
 		"use": u.useSuggestion,
 	}[f.Get("act")]
 	if !ok {
 		return echo.NewHTTPError(http.StatusBadRequest, "unknown act")
 	}
-	if of := f.Get("of"); f.Get("act") != "send" && of != s.formMark() {
+	if of := f.Get("of"); f.Get("act") != "send" && of != s.verificationMark() {
 		switch {
-		// check tries both codes, and another request is meant for the same recipient
-		case of != "" && of == formMarkOf(s.Before):
-		case of == "" || of != s.Other.formMark():
-			s.Note = note{Kind: stale}
+		// a form of the verification before: check tries that code too, and a resend has the same recipient
+		case of != "" && of == verificationMarkOf(s.Before):
+		case of == "" || of != s.Other.verificationMark():
+			s.Note = note{Kind: noteStaleForm}
 			return u.saveAndRedirect(c, s)
 		default:
 			s = s.onOtherChannel() // the form stood on the card of the other channel
 		}
 	}
-	if intent := f.Get("intent"); len(intent) >= minIntent {
+	if intent := f.Get("intent"); len(intent) >= minRenderingIDLength {
 		sum := sha256.Sum256([]byte(strings.Join([]string{intent, f.Get("act"), string(p.channel), p.to, p.country,
 			p.sure, s.ID}, "\x00")))
-		p.key = hex.EncodeToString(sum[:]) // what was typed is not kept
+		p.key = hex.EncodeToString(sum[:]) // a hash, since what was typed must not be stored
 	}
 	after := do(context.WithoutCancel(c.Request().Context()), s, p) // also if the browser has gone
 	if after.known != "" {
-		u.saveKnown(c, append([]string{after.known}, p.known...)...)
+		u.saveKnownTokens(c, append([]string{after.known}, p.known...)...)
 	}
 	return u.saveAndRedirect(c, after)
 }
@@ -102,20 +102,20 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 	}
 	target := u.viewURL("")
 	switch s.Note.Kind {
-	case badAddress, typo, landline, taken:
-		target = u.viewURL(viewChange)
+	case noteBadAddress, noteTypo, noteLandline, noteSuggestionTaken:
+		target = u.viewURL(viewChangeRecipient)
 	}
 	return c.Redirect(http.StatusSeeOther, target)
 }
 
-// send asks for a code for the typed address or number and returns the new session; for none, if
-// the browser proves the address. If the browser already has a verification of this recipient, send
-// resends its code instead of opening another one. If the address is wrong or doubtful, send asks
-// for nothing: the session keeps the text and a note.
-func (u *Page) send(ctx context.Context, s session, p posted) session {
+// send asks for a code for the typed recipient and returns the new session. It asks for none if the
+// browser proves the address. It resends the code if the browser has a verification of this
+// recipient. If the recipient is invalid or doubtful, it sends nothing, and the session keeps the
+// text with a note.
+func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	to, err := recipient.ParseInCountry(p.channel, p.to, p.country)
 	if err != nil {
-		return s.withDraft(p, note{Kind: badAddress, Reason: invalidReason(err)})
+		return s.withDraft(p, note{Kind: noteBadAddress, Reason: invalidReason(err)})
 	}
 	if doubt, ok := needsConfirmation(to, p); ok {
 		return s.withDraft(p, note{Kind: doubt})
@@ -124,28 +124,28 @@ func (u *Page) send(ctx context.Context, s session, p posted) session {
 		return after
 	}
 	after := u.requestCode(ctx, s.withRecipient(to, p), p)
-	if after.Note.Kind == badAddress { // nothing came of it, so the browser is where it was
+	if after.Note.Kind == noteBadAddress { // nothing was sent, so the verification stays
 		return s.withDraft(p, after.Note)
 	}
 	return after
 }
 
-// needsConfirmation returns true and what to ask back if the person should confirm the recipient
-// before anything is sent: the domain looks mistyped (typo), or the number probably gets no text
-// messages (landline).
-func needsConfirmation(to recipient.Recipient, p posted) (noteKind, bool) {
+// needsConfirmation reports whether the person should confirm the recipient before a code is sent,
+// and the question to ask: the domain looks mistyped (noteTypo), or the number probably gets no
+// text messages (noteLandline).
+func needsConfirmation(to recipient.Recipient, p postedForm) (noteKind, bool) {
 	if to.Channel() == recipient.SMS {
-		return landline, to.Landline() && p.sure != p.to
+		return noteLandline, to.Landline() && p.sure != p.to
 	}
 	_, domain, _ := strings.Cut(p.to, "@")
 	_, likely := recipient.SuggestDomain(p.to)
-	return typo, likely && p.sure != domain
+	return noteTypo, likely && p.sure != domain
 }
 
-// withRecipient returns the session with this recipient on its channel; a verification of the same
+// withRecipient returns the session with this recipient on its channel. A verification of the same
 // recipient stays. If the recipient of the present channel changes, the other channel is cleared
 // too, since another person may use the browser.
-func (s session) withRecipient(to recipient.Recipient, p posted) session {
+func (s session) withRecipient(to recipient.Recipient, p postedForm) session {
 	came := to.Channel() != s.channel()
 	if came {
 		s = s.onOtherChannel()
@@ -163,11 +163,11 @@ func (s session) withRecipient(to recipient.Recipient, p posted) session {
 	return s
 }
 
-// withDraft keeps the typed text and a note for the next page, without acting on it. The browser's
-// verification stays.
-func (s session) withDraft(p posted, n note) session {
+// withDraft returns the session with the typed text and a note for the next page. The verification
+// stays.
+func (s session) withDraft(p postedForm, n note) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
-	if len(p.to) > maxAddress {
+	if len(p.to) > maxDraft {
 		s.Draft = ""
 	}
 	if p.channel == recipient.SMS {
@@ -185,7 +185,7 @@ func invalidReason(err error) string {
 }
 
 // sendAgain asks for another code for the remembered recipient.
-func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
+func (u *Page) sendAgain(ctx context.Context, s session, p postedForm) session {
 	if s.To == "" {
 		return session{Return: s.Return}
 	}
@@ -194,9 +194,9 @@ func (u *Page) sendAgain(ctx context.Context, s session, p posted) session {
 
 // sendOnOtherChannel switches to the remembered recipient of the other channel and asks for a code
 // there. If the code there is valid and another must wait, it only switches and shows no refusal.
-func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) session {
+func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) session {
 	if s.Other.To == "" {
-		s.Note = note{Kind: stale}
+		s.Note = note{Kind: noteStaleForm}
 		return s
 	}
 	s = s.onOtherChannel()
@@ -210,15 +210,15 @@ func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p posted) sess
 	return u.requestCode(ctx, s, p)
 }
 
-// requestCode asks for a code for the session's recipient, a resend if there is a verification, and
-// returns the session with the result.
-func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
+// requestCode asks for a code for the session's recipient, or for a resend if the session has a
+// verification, and returns the session with the result.
+func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session {
 	ask := verification.Request{
 		Caller: p.caller, Channel: string(s.channel()), To: s.To, Purpose: u.purpose.Name, Languages: p.locale,
 		Resend: s.ID, Key: p.key, Known: p.known,
 	}
 	a, err := u.sendOnce(ctx, ask)
-	if errors.Is(err, fault.NotFound) { // erased since: ask as if for the first time
+	if errors.Is(err, fault.NotFound) { // the verification was erased: open a new one
 		s.ID, ask.Resend = "", ""
 		a, err = u.sendOnce(ctx, ask)
 	}
@@ -246,25 +246,24 @@ func (u *Page) requestCode(ctx context.Context, s session, p posted) session {
 }
 
 const (
-	twinStep  = 100 * time.Millisecond // a click waits for the answer to its twin, in steps
-	twinSteps = 50
-	// how long an equal post, or an equal code in it, counts as the same click; a later one acts
-	// again
-	sameClick = 10 * time.Second
+	duplicateWait  = 100 * time.Millisecond // between two tries, while the first post of a double click is handled
+	duplicateTries = 50
+	// a post that repeats an earlier one within this time counts as the same click
+	duplicateWindow = 10 * time.Second
 )
 
-// sendOnce asks for a code, once for a double click: a browser posts it twice and drops the first
-// answer with its cookie. While the twin is handled, also by another replica, sendOnce waits and
-// tries again, so that both show the same result.
+// sendOnce asks for one code for a double click. The browser posts the form twice, and drops the
+// first answer with its cookie. While the first post is handled, perhaps by another replica,
+// sendOnce waits and tries again, so that both posts get the same result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	again := time.NewTicker(twinStep)
+	again := time.NewTicker(duplicateWait)
 	defer again.Stop()
-	for range twinSteps {
+	for range duplicateTries {
 		a, err := u.Codes.Send(ctx, ask)
 		switch {
 		case errors.Is(err, verification.ErrBusy):
 			<-again.C
-		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= sameClick:
+		case err == nil && a.Replayed && a.View.Now.Sub(a.View.Send.At) >= duplicateWindow:
 			ask.Key = ""
 		default:
 			return a, err
@@ -273,31 +272,32 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verifica
 	return verification.Answer{}, fault.Unavailable
 }
 
-// sessionAfterError returns the session with what the next page shows for this error.
+// sessionAfterError returns the session with the note about this error for the next page.
 func (u *Page) sessionAfterError(ctx context.Context, s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
-		s.Note = note{Kind: tooMany}
+		s.Note = note{Kind: noteTooManyChecks}
 		return s
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		switch bad.Field {
 		case "to":
-			s.Note = note{Kind: badAddress, Reason: bad.Reason}
+			s.Note = note{Kind: noteBadAddress, Reason: bad.Reason}
 			return s
 		case "channel": // it was taken out of the configuration
-			s.channelState, s.Note = channelState{}, note{Kind: stale}
+			s.channelState, s.Note = channelState{}, note{Kind: noteStaleForm}
 			return s
 		}
 		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason,
 			runbook.Configuration.See())
 	}
 	server.LogFailure(ctx, u.Logger, err)
-	s.Note = note{Kind: away, At: u.Now()}
+	s.Note = note{Kind: noteAway, At: u.Now()}
 	return s
 }
 
-// useSuggestion puts the suggested address into the field. The person has to send it.
-func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
+// useSuggestion puts the suggested address into the field. It sends nothing: the person submits the
+// field.
+func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session {
 	doubted := s.Draft
 	if !p.draft && s.channel() == recipient.Email {
 		doubted = s.To
@@ -306,41 +306,42 @@ func (u *Page) useSuggestion(_ context.Context, s session, p posted) session {
 	if better, ok := recipient.SuggestDomain(doubted); ok {
 		p.to = better
 	}
-	return s.withDraft(p, note{Kind: taken})
+	return s.withDraft(p, note{Kind: noteSuggestionTaken})
 }
 
-// checkOnce is check, once for all posts of a double click: each try counts, and a browser keeps
-// the cookie of the last answer alone.
-func (u *Page) checkOnce(ctx context.Context, s session, p posted) session {
-	return onceAClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
+// checkOnce calls check once for all posts of a double click: each check counts as a try, and the
+// browser keeps only the cookie of the last answer.
+func (u *Page) checkOnce(ctx context.Context, s session, p postedForm) session {
+	return oncePerClick(u.clicks, p.key, p.code, func() session { return u.check(ctx, s, p) })
 }
 
-// click names a click whose result is a T: a hash of the form's key and of the text that it brings,
-// which is not kept.
-type click[T any] [sha256.Size]byte
+// clickID identifies a click whose result is a T. It is a hash of the form's key and of the typed
+// text, which must not be stored.
+type clickID[T any] [sha256.Size]byte
 
-// onceAClick calls do once for all posts of a double click in this process, and gives each its
-// result. Posts without a key each call do, since another browser may post the same form.
-func onceAClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
+// oncePerClick calls do once for all posts of a double click in this process, and returns its
+// result to each. It calls do for each post without a key, since another browser may post the same
+// form.
+func oncePerClick[T any](clicks *sync.Map, key, brought string, do func() T) T {
 	if key == "" {
 		return do()
 	}
-	this := click[T](sha256.Sum256([]byte(key + "\x00" + brought)))
+	this := clickID[T](sha256.Sum256([]byte(key + "\x00" + brought)))
 	first, known := clicks.LoadOrStore(this, sync.OnceValue(do))
 	if !known {
-		time.AfterFunc(sameClick, func() { clicks.Delete(this) })
+		time.AfterFunc(duplicateWindow, func() { clicks.Delete(this) })
 	}
 	return first.(func() T)()
 }
 
 // check tries the typed code with the session's verification and, if it is wrong there, with the
-// one before. A text that can't be a code costs no try.
-func (u *Page) check(ctx context.Context, s session, p posted) session {
+// verification before. A text that cannot be a code costs no try.
+func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 	if s.ID == "" {
 		return s
 	}
 	checked, err := u.Codes.Check(ctx, p.caller, s.ID, p.code)
-	if err == nil && !checked.Valid && s.Before != "" { // each counts the try
+	if err == nil && !checked.Valid && s.Before != "" { // the try counts for both
 		if before, err := u.Codes.Check(ctx, p.caller, s.Before, p.code); err == nil &&
 			(before.Valid || before.State == verification.Approved) {
 			checked, s.ID = before, s.Before
@@ -351,18 +352,18 @@ func (u *Page) check(ctx context.Context, s session, p posted) session {
 	case errors.Is(err, fault.NotFound):
 		s.channelState = channelState{Channel: s.Channel, To: s.To}
 	case foreign:
-		s.Note = note{Kind: badCode, Reason: bad.Reason}
+		s.Note = note{Kind: noteBadCode, Reason: bad.Reason}
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
-	case checked.Valid, checked.State == verification.Approved: // or by the first post of a double click
-		// the address has served
+	case checked.Valid, checked.State == verification.Approved: // Approved: the first post of a double click was right
+		// the address is no longer needed
 		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known}
 	case checked.State == verification.Pending:
-		s.Note = note{Kind: wrongCode}
+		s.Note = note{Kind: noteWrongCode}
 	}
 	return s
 }
 
-// awayWait is the wait told while a part is away: as long as the server's own Retry-After, with
-// time to read.
-const awayWait = 5 * time.Second
+// awayRetryWait is the wait that the page tells while a part of the service is away. It is longer
+// than the server's Retry-After of a 503, so that the person can read the card.
+const awayRetryWait = 5 * time.Second

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// offeredChannels returns the page's channels in its order, without paused ones unless all are
-// paused.
+// offeredChannels returns the channels that the page offers, in its order. It leaves out paused
+// channels, unless all are paused.
 func (u *Page) offeredChannels() []verification.ChannelInfo {
 	all, _ := u.Codes.Channels(u.purpose.Name) // a purpose that was just removed has none
 	rank := func(o verification.ChannelInfo) int { return slices.Index(u.Channels, o.Channel) }
@@ -25,8 +25,8 @@ func (u *Page) offeredChannels() []verification.ChannelInfo {
 	return all
 }
 
-// channelOrFirst returns the named channel if the page offers it, else the first one that it
-// offers; mail if it offers none.
+// channelOrFirst returns the named channel if the page offers it, else the first offered one, or
+// mail if it offers none.
 func (u *Page) channelOrFirst(named string) recipient.Channel {
 	offers := u.offeredChannels()
 	if len(offers) == 0 {
@@ -36,8 +36,8 @@ func (u *Page) channelOrFirst(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-// askCard returns the card that asks for the address or the number, with the field of a channel, or
-// of the first one if the page does not have that.
+// askCard returns the card that asks for the recipient. The field of the channel on is chosen or,
+// if the page does not offer it, the first one.
 func (l *visit) askCard(on recipient.Channel) *card {
 	on = l.channelOrFirst(string(on))
 	t, offers := l.t.forChannel(on), l.offeredChannels()
@@ -47,16 +47,16 @@ func (l *visit) askCard(on recipient.Channel) *card {
 		k.Heading = t.fill("AskHeadingApp", "app", l.Title)
 	}
 	if l.purpose.Title != nil {
-		k.Heading += t.andTitle(l.purpose.Title(t["Lang"]))
+		k.Heading += t.purposeTitleSuffix(l.purpose.Title(t["Lang"]))
 	}
-	k.Ask = &askForm{Channel: on, Back: (l.view == viewChange || l.view == viewInstead) && l.session.ID != ""}
+	k.Ask = &askForm{Channel: on, Back: (l.view == viewChangeRecipient || l.view == viewOtherChannelField) && l.session.ID != ""}
 	lead := "AskLead"
 	for _, o := range offers {
 		if len(offers) > 1 {
 			lead = "AskLeadEither"
-			k.Ask.Choices = append(k.Ask.Choices, choice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
+			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
 		}
-		f := entry{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
+		f := textField{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
 			Value: l.fieldText(o.Channel),
 			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
@@ -67,24 +67,24 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	}
 	k.Lead = escapeHTML(t[lead])
 	if l.purpose.Code.Length > 0 {
-		k.Lead = escapeHTML(t.aboutCodes(l.purpose.Code, lead+"Digits"))
+		k.Lead = escapeHTML(t.codeShapeText(l.purpose.Code, lead+"Digits"))
 	}
 	l.addAskNote(k, t)
 	return k
 }
 
-// fieldName is what the field of each channel is called in the form; channelNames are the keys of
-// their texts.
+// fieldName is the name of the form field for the recipient of each channel; channelNames are the
+// keys of the channels' names in package texts.
 var (
 	fieldName    = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
 	channelNames = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
 )
 
-// fieldText returns what stands in the field of a channel: what was typed last, or the recipient.
+// fieldText returns the text in the field of a channel: what was typed last, else the recipient.
 func (l *visit) fieldText(ch recipient.Channel) string {
 	s := l.session
 	switch {
-	case l.view == viewNew:
+	case l.view == viewEmptyField:
 		return ""
 	case s.DraftOn == ch && s.Draft != "":
 		return s.Draft
@@ -94,8 +94,8 @@ func (l *visit) fieldText(ch recipient.Channel) string {
 	return s.Other.displayedRecipient()
 }
 
-// addAskNote adds the message about the last post to the field that it concerns. The texts are
-// those of the field's channel.
+// addAskNote adds the message about the last post to the field that it concerns. t are the texts of
+// the field's channel.
 func (l *visit) addAskNote(k *card, t words) {
 	f := k.Ask.field()
 	if f == nil {
@@ -103,16 +103,16 @@ func (l *visit) addAskNote(k *card, t words) {
 	}
 	n := l.session.Note
 	switch n.Kind {
-	case badAddress:
+	case noteBadAddress:
 		f.Error = cmp.Or(t["BadAddress."+n.Reason], t["BadAddressElse"])
 		if len(k.Ask.Choices) > 1 && slices.Contains([]string{"country_not_served", "voip", "number_not_allowed"},
 			n.Reason) {
 			f.Error += t["Separator"] + t["MailInstead"]
 		}
 		k.Say = f.Error
-	case stale:
+	case noteStaleForm:
 		k.Note = &notice{"warn", t["Stale"]}
-	case tooMany:
+	case noteTooManyChecks:
 		k.Note = &notice{"bad", t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
@@ -120,15 +120,15 @@ func (l *visit) addAskNote(k *card, t words) {
 		k.Typo = l.suggestionFor(k.Ask.Channel, f.Value, l.session.DraftOn == k.Ask.Channel)
 	}
 	f.Doubt = k.Typo
-	if k.Typo != nil && (n.Kind == typo || n.Kind == landline) {
+	if k.Typo != nil && (n.Kind == noteTypo || n.Kind == noteLandline) {
 		k.Say = k.Typo.Question
 	}
 }
 
 // field returns the field of the chosen channel; nil if the page has none.
-func (f *askForm) field() *entry {
+func (f *askForm) field() *textField {
 	if f.Channel == recipient.SMS && f.Phone != nil {
-		return &f.Phone.entry
+		return &f.Phone.textField
 	}
 	return f.Mail
 }
@@ -139,12 +139,12 @@ func (l *visit) suggestionForSent() *suggestion {
 	return l.suggestionFor(l.session.channel(), l.session.To, false)
 }
 
-// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's;
-// else nil. draft: the text stands in the field and was not sent to.
+// suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's,
+// else nil. draft: no code was sent to the text yet.
 func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {
-		if l.session.Note.Kind != landline {
+		if l.session.Note.Kind != noteLandline {
 			return nil
 		}
 		return &suggestion{Question: t["Landline"], AsIs: t["Separator"] + t["LandlineAsIs"], Sure: text, Draft: true}

@@ -12,13 +12,13 @@ import (
 	"sendcode/internal/verification"
 )
 
-// references names an approved verification to the app's back end. Implementation:
+// referenceIssuer names an approved verification to the app's back end. Implementation:
 // redemption.Service.
-type references interface {
+type referenceIssuer interface {
 	NewReference(app, id string) (string, error)
 }
 
-// maxReturn is the longest address to return to, in bytes: the cookie that carries it holds 4096.
+// maxReturn is the longest return_url, in bytes: the cookie that carries it has at most 4096.
 const maxReturn = 1024
 
 // acceptReturnURL handles a visit from an app with a return_url. It stores that address in the
@@ -31,7 +31,7 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 	s := u.loadSession(c)
 	if a, err := u.Codes.Get(c.Request().Context(), u.callerOf(c), s.ID); err == nil &&
 		a.View.State == verification.Approved {
-		s = session{} // of an earlier visit, perhaps of another person
+		s = session{} // that verification was of an earlier visit, perhaps of another person
 	}
 	s.Return = to
 	if err := u.saveSession(c, s); err != nil {
@@ -40,14 +40,15 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, u.viewURL(""))
 }
 
-// ambiguousPath matches decoded paths that servers take for different ones: with a percent sign,
-// which some decode again, a backslash, a control character, or a parameter after dots ("/..;/"),
-// which some cut off before they go up.
+// ambiguousPath matches decoded paths that servers may resolve to different ones: paths with a
+// percent sign, which some servers decode again, with a backslash, with a control character, or
+// with a parameter after two dots ("/..;/"), which some servers remove before they resolve the
+// dots.
 var ambiguousPath = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
-// refuseLink answers a visit whose purpose or return_url is not among those of the app, or that
-// comes with a return_url from an app that has no page. The person can do nothing about that; the
-// log line names the app, the purpose and the origin.
+// refuseLink answers a visit by a wrong link: the app does not have its purpose or does not allow
+// its return_url, or there is no page for the app. The person cannot mend the link, so a log line
+// names the app, the purpose and the origin.
 func (u *Page) refuseLink(c echo.Context) error {
 	origin := ""
 	if to, err := url.Parse(c.QueryParam("return_url")); err == nil {
@@ -62,8 +63,8 @@ func (u *Page) refuseLink(c echo.Context) error {
 	return l.writeCard(c, k)
 }
 
-// allowedReturnURL returns the address normalized, and true if it is one of the allowed origins and
-// paths, or below one. Its query is kept, but for the parameter reference.
+// allowedReturnURL returns the address normalized; true if it equals an allowed origin and path, or
+// is below one. It keeps the query but for the parameter reference.
 func allowedReturnURL(allowed []string, text string) (string, bool) {
 	to, err := url.Parse(text)
 	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" ||
@@ -94,8 +95,8 @@ func allowedReturnURL(allowed []string, text string) (string, bool) {
 	return "", false
 }
 
-// returnLink returns the address that the button of the approved card leads to, with a reference to
-// the verification; "" if the person is not returned to an app.
+// returnLink returns the address of the button that returns an approved person to the app, with a
+// reference to the verification; "" if no app sent the person.
 func (l *visit) returnLink(id string) string {
 	to, err := url.Parse(l.session.Return)
 	if err != nil || l.session.Return == "" {

@@ -10,39 +10,40 @@ import (
 	"sendcode/web"
 )
 
-// card is one state of the page. A field that a kind does not show is empty.
+// card is one state of the page, as its templates show it. Fields that a kind does not use are
+// empty.
 type card struct {
 	Kind      string // ask, code, enough, failed, ended, away or approved: the name of its template
 	T         words
 	Page      *Page
 	Heading   string
 	Lead      template.HTML
-	Say       string        // what a screen reader is told when the card comes
+	Say       string        // text for screen readers when the card appears
 	Poll      bool          // the mail is under way
 	Follow    bool          // the script asks again soon
-	Next      int64         // ms until the state changes by time alone; 0: it does not
-	Away      bool          // a part of the service does not answer: 503
-	Crowded   time.Duration // too many requests came from the network: the wait of a 429; 0: they did not
-	Rev       string        // equal for cards that differ in nothing but time
-	Of        string        // mark of the verification that the forms are about
-	Intent    string        // names this rendering, so that a double click sends or checks once
+	Next      int64         // ms until time alone changes the state; 0: never
+	Away      bool          // a part of the service does not answer: status 503
+	Crowded   time.Duration // the network made too many requests: the wait of a 429; 0: it did not
+	Rev       string        // hash of what the card shows but for times; see contentHash
+	Of        string        // mark of the verification that the forms belong to; see verificationMark
+	Intent    string        // random ID of this rendering, so that a double click sends or checks once
 	Note      *notice
 	Known     bool        // offer to forget this device
-	Support   string      // names the send to support; empty: there is none, or no need
+	Support   string      // sentence with the reference of the send for support; empty: not shown
 	Typo      *suggestion // about the recipient; nil: none
 	Again     resendButton
 	Rows      []web.Pips
-	RulesOpen bool              // the rows are shown before they are asked for
+	RulesOpen bool              // the rows are not folded
 	Instead   *otherChannelLink // nil: there is no other channel
 
 	Ask    *askForm
 	Code   *codeForm
-	Since  moment        // enough: which rule is spent, and since when
-	Last   *moment       // enough: the last code still works
+	Since  relativeTime  // enough: which rule is spent, and since when
+	Last   *relativeTime // enough: the last code still works
 	Kept   template.HTML // away: the address that need not be typed again
-	Reload bool          // away: the button only loads the page again
-	GoOn   string        // approved: what to do where Back is empty
-	Back   string        // approved: address of the app that sent the person; empty: none
+	Reload bool          // away: the button reloads the page instead of repeating a post
+	GoOn   string        // approved: what to do if Back is empty
+	Back   string        // approved: address to return to the app; empty: no app sent the person
 }
 
 // Link returns the address of a view of the page.
@@ -62,25 +63,24 @@ type notice struct {
 	Text string
 }
 
-// askForm asks for the address or the number. If the page has both channels, it also asks which
-// one.
+// askForm asks for the recipient, and for the channel if the page offers both.
 type askForm struct {
-	Channel recipient.Channel // that is chosen
-	Choices []choice          // none: there is one channel
-	Mail    *entry            // nil: there is no mail
+	Channel recipient.Channel // the chosen one
+	Choices []channelChoice   // none: there is one channel
+	Mail    *textField        // nil: there is no mail
 	Phone   *phoneField       // nil: there are no text messages
 	Back    bool              // there is a code to go back to
-	Nonce   string            // that the browser's token must answer; empty: no token is taken
+	Nonce   string            // nonce that the browser's token must contain; empty: no token is accepted
 }
 
-type choice struct {
+type channelChoice struct {
 	Channel recipient.Channel
 	Label   string
 	Chosen  bool
 }
 
-// entry has what the fields for an address and for a number have in common.
-type entry struct {
+// textField has what the fields for an address and for a number have in common.
+type textField struct {
 	Name                string // of the field
 	Label, Value, Error string
 	Hint                string
@@ -89,7 +89,7 @@ type entry struct {
 }
 
 // DescribedBy returns the IDs of the elements that describe the field, for aria-describedby.
-func (e entry) DescribedBy() string {
+func (e textField) DescribedBy() string {
 	var ids []string
 	if e.Error != "" {
 		ids = append(ids, e.Name+"-error")
@@ -104,70 +104,71 @@ func (e entry) DescribedBy() string {
 }
 
 type phoneField struct {
-	entry
-	Pattern   string    // of the hint, where it changes with the country
-	Country   country   // that numbers are dialled in, where it cannot be chosen
-	Countries []country // to choose from; none: there is one
+	textField
+	Pattern   string    // pattern of the hint, if the hint changes with the country
+	Country   country   // of the numbers, if there is only one
+	Countries []country // to choose from; nil: at most one
 }
 
-// suggestion points out a likely slip in a domain, or a number that gets no text messages.
+// suggestion asks about a domain that looks mistyped, or a number that probably gets no text
+// messages.
 type suggestion struct {
 	Question string
-	AsIs     string // what to do if it is right, to stand after the question
-	Use      string // empty: there is nothing better to use
-	Sure     string // the domain or number that sending once more confirms
+	AsIs     string // after the question: what to do if the recipient is right
+	Use      string // label of the button that takes the suggestion; empty: there is none
+	Sure     string // the domain or number that is confirmed by sending again
 	Draft    bool   // it is about the address in the field
 }
 
-// otherChannelLink is the way to the other channel.
+// otherChannelLink is the button or link to the other channel.
 type otherChannelLink struct {
 	Label string
-	Known bool     // the browser knows the recipient there, so one press sends
-	To    string   // masked, with Known
-	Wait  web.Wait // until a code can be asked for there; MS 0: now
-	Now   string   // what stands for the wait
-	Enter string   // text of the link to the code that was sent there; empty: none was
-	Back  bool     // only that link is shown, if there is one
+	Known bool              // the session has the recipient there, so one press sends
+	To    string            // the masked recipient there, if Known
+	Wait  web.PageCountdown // until a code can be asked for there; MS 0: now
+	Now   string            // text of the wait until the script runs
+	Enter string            // text of the link to the code that was sent there; empty: none was
+	Back  bool              // show only the link Enter
 }
 
-// codeForm waits for the code.
+// codeForm is the form with the field for the code.
 type codeForm struct {
 	Error   string
 	Length  int // characters
 	Letters bool
 	Hint    string
-	SMS     bool // it comes by text message
+	SMS     bool // the code comes by text message
 	Keep    bool // the typed text was no code, and stays in the field
 	Wrong   bool // a code was compared, and is wrong
-	Expiry  moment
-	Help    *help
+	Expiry  relativeTime
+	Help    *deliveryHelp
 }
 
-// Places returns a dash for each character of the code, to stand in the empty field; a space where
-// their number is not known.
-func (f codeForm) Places() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
+// Placeholder returns a dash for each character of the code, for the empty field; a space if the
+// length is not known.
+func (f codeForm) Placeholder() string { return cmp.Or(strings.Repeat("–", f.Length), " ") }
 
-// help is the advice for a mail that does not arrive.
-type help struct {
+// deliveryHelp is the advice for a mail that does not arrive.
+type deliveryHelp struct {
 	Open   bool
 	OpenIn int64 // ms until it opens by itself; 0: never
-	Facts  []moment
+	Facts  []relativeTime
 	Spam   template.HTML
 	Wrong  string // text of the link to the field for the recipient
 }
 
-// resendButton is the button that asks for another code, and says when it can be pressed.
+// resendButton is the button that asks for another code, with the time at which it can be pressed.
 type resendButton struct {
-	Label       string   // while it waits
-	Ready       string   // when it can be pressed
-	Over        string   // what a screen reader is told then
-	Wait        web.Wait // of what stands after the label; MS 0: it can be pressed now
-	Now         string   // what stands there
-	Spoken      web.Wait // the same for screen readers
+	Label       string            // until it can be pressed
+	Ready       string            // from then on
+	Over        string            // text for screen readers at that time
+	Wait        web.PageCountdown // of the text after the label; MS 0: it can be pressed now
+	Now         string            // that text until the script runs
+	Spoken      web.PageCountdown // the same for screen readers
 	Reason      string
-	Described   web.Wait // the same to the minute, as the button's description
+	Described   web.PageCountdown // the same to the minute, as the button's description
 	Description string
-	Total       int64   // ms: the whole wait, for the bar
-	Share       float64 // of the whole that is left, in percent
+	Total       int64   // ms, the whole wait, for the bar
+	Share       float64 // percent of the whole wait that is left
 	Quiet       bool    // it is not the main button of the card
 }

@@ -10,21 +10,20 @@ import (
 	"sendcode/internal/verification"
 )
 
-// helpAfter is how long a person waits for a mail before the page offers help, from the end of the
-// sending on.
+// helpAfter is how long after the end of the sending the page offers help.
 const helpAfter = 15 * time.Second
 
 // codeCard returns the card with the field for the code.
 func (l *visit) codeCard(v verification.View) *card {
 	heading, sentTo := progressTextKeys(v.Send)
 	k := l.newCard("code", l.t[heading])
-	k.Lead, k.Again = l.t.html(sentTo, "to", v.To)+escapeHTML(l.t.andTitle(v.PurposeTitle)), l.resendButton("SendAgain")
+	k.Lead, k.Again = l.t.fillHTML(sentTo, "to", v.To)+escapeHTML(l.t.purposeTitleSuffix(v.PurposeTitle)), l.resendButton("SendAgain")
 	l.addRules(k)
 	k.Poll, k.Follow = inFlight(v.Send.Status), !v.Send.Final
 	switch wait := l.answer.Quota.RetryAfter(); {
 	case k.Poll:
 	case wait > 0:
-		k.Say += l.t["Stop"] + l.t.fill("TimerIn", "d", l.t.durationUp(wait))
+		k.Say += l.t["Stop"] + l.t.fill("TimerIn", "d", l.t.durationRoundedUp(wait))
 	default:
 		k.Say += l.t["Stop"] + l.t["AvailableNow"]
 	}
@@ -35,8 +34,8 @@ func (l *visit) codeCard(v verification.View) *card {
 	}
 	k.Code = &codeForm{
 		Length: v.Code.Length, Letters: v.Code.Alphabet == code.Unambiguous, SMS: v.Channel == recipient.SMS,
-		Hint: l.t.aboutCodes(v.Code, "CodeHint"), Help: l.helpFor(v),
-		Expiry: momentIn(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationDown(left))),
+		Hint: l.t.codeShapeText(v.Code, "CodeHint"), Help: l.helpFor(v),
+		Expiry: relativeTimeIn(left, l.t["WorksUntil"], l.t.fill("WorksElse", "d", l.t.durationRoundedDown(left))),
 	}
 	l.addCodeNote(k, v)
 	return k
@@ -44,8 +43,8 @@ func (l *visit) codeCard(v verification.View) *card {
 
 func inFlight(s store.Status) bool { return s == store.Queued || s == store.Sending }
 
-// progressTextKeys returns the keys of the heading and of the sentence about how far the mail has
-// come.
+// progressTextKeys returns the keys of the heading and of the sentence that say how far the message
+// has come.
 func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 	switch {
 	case inFlight(s.Status):
@@ -63,15 +62,15 @@ func progressTextKeys(s verification.SendView) (heading, sentTo string) {
 // addCodeNote adds the message about the last post to the code card.
 func (l *visit) addCodeNote(k *card, v verification.View) {
 	switch n := l.session.Note; n.Kind {
-	case wrongCode:
+	case noteWrongCode:
 		k.Code.Error, k.Code.Wrong = l.t.plural("WrongCode", v.AttemptsRemaining), true
-	case tooMany:
+	case noteTooManyChecks:
 		k.Code.Error = l.t["TooManyChecks"]
-	case badCode:
+	case noteBadCode:
 		k.Code.Error, k.Code.Keep = l.t.invalidCodeText(n.Reason, v.Code), true
-	case stale:
+	case noteStaleForm:
 		k.Note = &notice{"warn", l.t["Stale"]}
-	case away:
+	case noteAway:
 		k.Note = &notice{"bad", l.t["AwayCode"]}
 	}
 	switch {
@@ -92,21 +91,21 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 	}
 }
 
-// invalidCodeText returns the explanation why a text is no code.
+// invalidCodeText returns the text that explains why a typed text cannot be a code.
 func (t words) invalidCodeText(reason string, shape code.Shape) string {
 	switch reason {
 	case "required":
 		return t["CodeRequired"]
 	case "not_digits", "not_in_alphabet":
-		return t.aboutCodes(shape, "CodeNotDigits")
+		return t.codeShapeText(shape, "CodeNotDigits")
 	}
-	return t.aboutCodes(shape, "CodeLength")
+	return t.codeShapeText(shape, "CodeLength")
 }
 
-// helpFor returns the advice for a mail that does not arrive: the state of its delivery, where to
-// look, when to ask for another; nil if the send failed, or while it is too early. Failure reasons
-// are not shown.
-func (l *visit) helpFor(v verification.View) *help {
+// helpFor returns the advice for a message that does not arrive: the state of its delivery, where
+// to look, and when to ask for another. It returns nil if the send failed, or while it is too
+// early. It does not show why a send failed.
+func (l *visit) helpFor(v verification.View) *deliveryHelp {
 	since := v.Now.Sub(v.Send.At)
 	if !v.Send.FinishedAt.IsZero() {
 		since = v.Now.Sub(v.Send.FinishedAt)
@@ -115,16 +114,16 @@ func (l *visit) helpFor(v verification.View) *help {
 	if lost || inFlight(v.Send.Status) && since < helpAfter {
 		return nil
 	}
-	h := &help{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}
+	h := &deliveryHelp{Open: since >= helpAfter, OpenIn: max(0, (helpAfter - since).Milliseconds())}
 	if v.Send.Status == store.Unknown {
 		h.Open, h.OpenIn = true, 0
 	}
 	h.Spam, h.Wrong = l.spamAdvice(), l.t["WrongAddress"]
-	h.Facts = []moment{l.t.serverAnswer(v.Send.Status, since), l.nextMailText(v)}
+	h.Facts = []relativeTime{l.t.serverAnswerText(v.Send.Status, since), l.nextMailText(v)}
 	return h
 }
 
-// spamAdvice returns the advice to look where messages from strangers are; "" if the sender is not
+// spamAdvice returns the advice to look into the spam folder; "" if the sender of the mails is not
 // known.
 func (l *visit) spamAdvice() template.HTML {
 	subject := ""
@@ -133,31 +132,31 @@ func (l *visit) spamAdvice() template.HTML {
 	}
 	switch {
 	case l.session.channel() == recipient.SMS:
-		return l.t.html("LookInSpamElse")
+		return l.t.fillHTML("LookInSpamElse")
 	case l.Sender == "":
 		return ""
 	case subject == "":
-		return l.t.html("LookInSpam", "sender", l.Sender)
+		return l.t.fillHTML("LookInSpam", "sender", l.Sender)
 	}
-	return l.t.html("LookInSpamFor", "sender", l.Sender, "subject", subject)
+	return l.t.fillHTML("LookInSpamFor", "sender", l.Sender, "subject", subject)
 }
 
-// serverAnswer returns the sentence about what the mail server answered.
-func (t words) serverAnswer(status store.Status, since time.Duration) moment {
+// serverAnswerText returns the sentence about what the mail server answered.
+func (t words) serverAnswerText(status store.Status, since time.Duration) relativeTime {
 	switch status {
 	case store.Delivered:
-		return moment{Else: t["HasArrived"]}
+		return relativeTime{Else: t["HasArrived"]}
 	case store.Sent, store.Undelivered:
-		return momentIn(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationDown(since)))
+		return relativeTimeIn(-since, t["AcceptedAt"], t.fill("AcceptedElse", "d", t.durationRoundedDown(since)))
 	case store.Unknown:
-		return moment{Else: t["AcceptedHow"]}
+		return relativeTime{Else: t["AcceptedHow"]}
 	}
-	return moment{Else: t["NotAcceptedYet"]}
+	return relativeTime{Else: t["NotAcceptedYet"]}
 }
 
-// nextMailText returns the sentence about when the next mail can be asked for and whether it has
-// the same code.
-func (l *visit) nextMailText(v verification.View) moment {
+// nextMailText returns the sentence that says when the next mail can be requested, and whether it
+// will have the same code.
+func (l *visit) nextMailText(v verification.View) relativeTime {
 	t, wait := l.t, l.answer.Quota.RetryAfter()
 	which := t["SameCode"]
 	if v.ExpiresAt.Sub(v.Now)-wait < verification.MinResendLife(v.ExpiresAt.Sub(v.CreatedAt)) {
@@ -166,11 +165,11 @@ func (l *visit) nextMailText(v verification.View) moment {
 	which += t["Separator"]
 	switch {
 	case wait <= 0:
-		return moment{Else: which + t["AnotherNow"]}
-	case wait < clockFrom:
-		return moment{Else: which}
+		return relativeTime{Else: which + t["AnotherNow"]}
+	case wait < minWaitShownAsClock:
+		return relativeTime{Else: which}
 	}
-	m := momentIn(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationUp(wait)))
+	m := relativeTimeIn(wait, which+t["AnotherAt"], which+t.fill("AnotherElse", "d", t.durationRoundedUp(wait)))
 	m.Round = "up"
 	return m
 }

@@ -25,11 +25,11 @@ func (l *visit) refusedSendCard(v verification.View) *card {
 	return k
 }
 
-// addLastCode adds to a card without a field that the last code still works, and the way to its
-// field.
+// addLastCode adds the sentence that the last code still works, with a link to its field, to a card
+// without the field.
 func (l *visit) addLastCode(k *card, v verification.View) {
 	if left := v.ExpiresAt.Sub(v.Now); left > 0 {
-		k.Last = new(momentIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationDown(left))))
+		k.Last = new(relativeTimeIn(left, l.t["LastCodeUntil"], l.t.fill("LastCodeElse", "d", l.t.durationRoundedDown(left))))
 		k.Next = left.Milliseconds() + 1
 	}
 }
@@ -46,9 +46,11 @@ var spentHeadings = map[string]string{
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
 }
 
-// ruleExplanation returns the heading and the line that explain the rule that refuses longest.
-func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail moment) {
-	lead := func(key string) (string, moment) { return t[key], moment{Else: t.fill(key+"Lead", "to", to)} }
+// ruleExplanation returns the heading and the sentence about worst, the rule with the longest wait.
+func (t words) ruleExplanation(worst quota.State, to string) (heading string, detail relativeTime) {
+	lead := func(key string) (string, relativeTime) {
+		return t[key], relativeTime{Else: t.fill(key+"Lead", "to", to)}
+	}
 	switch worst.Scope {
 	case quota.Recipient, policy.SpellingsScope:
 		if worst.Name == verification.CarrierRuleName {
@@ -65,22 +67,22 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	}
 	heading = t[cmp.Or(spentHeadings[timeSpanKey(worst.Rule)], "Enough")]
 	if worst.Calendar() {
-		return heading, moment{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
+		return heading, relativeTime{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	if worst.Window >= verification.MinRoundedWindow { // no time of a send follows from a rounded wait
-		return heading, moment{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
+		return heading, relativeTime{Else: fill(t.plural("AtMost", worst.Limit), "to", to, "when", t.ruleName(worst.Rule))}
 	}
 	age := worst.Window - worst.ResetAfter // the oldest counted send leaves when it is as old as the window
-	return heading, momentIn(-age,
+	return heading, relativeTimeIn(-age,
 		fill(t.plural("SentSince", worst.Used), "to", to),
-		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationUp(max(age, time.Second))))
+		fill(t.plural("SentElse", worst.Used), "to", to, "d", t.durationRoundedUp(max(age, time.Second))))
 }
 
 // failedCard returns the card of a verification whose first message was refused at once, or came
-// back. It does not say why.
+// back. The card does not say why.
 func (l *visit) failedCard(v verification.View) *card {
 	k := l.newCard("failed", l.t["NotDelivered"])
-	k.Lead, k.Typo, k.Instead = l.t.html("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
+	k.Lead, k.Typo, k.Instead = l.t.fillHTML("NotDeliveredLead", "to", v.To), l.suggestionForSent(), l.otherChannelLink()
 	switch {
 	case v.Send.Status == store.Undelivered:
 		k.Heading, k.Say, k.Lead = l.t["NotArrived"], l.t["NotArrived"], escapeHTML(l.t["NotArrivedLead"])
@@ -100,12 +102,12 @@ func (l *visit) failedCard(v verification.View) *card {
 	return k
 }
 
-// addEndNote adds the message why no other code was sent.
+// addEndNote adds the message that says why the last request sent no other code.
 func (l *visit) addEndNote(k *card) {
 	switch l.session.Note.Kind {
-	case away:
+	case noteAway:
 		k.Note = &notice{"bad", l.t["AwayCode"]}
-	case tooMany:
+	case noteTooManyChecks:
 		k.Note = &notice{"bad", l.t["TooManyChecks"]}
 		k.Say = k.Note.Text
 	}
@@ -117,8 +119,8 @@ func (l *visit) endedCard(v verification.View) *card {
 		verification.Canceled: "Canceled"}[v.State]
 	key = cmp.Or(key, "Expired")
 	k := l.newCard("ended", l.t[key])
-	lead := l.t.fill(key+"Lead", "d", l.t.durationUp(v.ExpiresAt.Sub(v.CreatedAt)))
-	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.html("GoesTo", "to", v.To)
+	lead := l.t.fill(key+"Lead", "d", l.t.durationRoundedUp(v.ExpiresAt.Sub(v.CreatedAt)))
+	k.Lead = escapeHTML(lead+l.t["Separator"]) + l.t.fillHTML("GoesTo", "to", v.To)
 	k.Instead, k.Again = l.otherChannelLink(), l.resendButton("NewCode")
 	l.addRules(k)
 	k.Say += l.t["Stop"] + k.Again.Reason
@@ -126,33 +128,33 @@ func (l *visit) endedCard(v verification.View) *card {
 	return k
 }
 
-// awayCard returns the card for an error of the service. With onlyReload, the state could not be
-// read and the card only offers to reload; else a post failed, and it can be repeated.
+// awayCard returns the card for an error of the service. If the state could not be read, onlyReload
+// is true and the button reloads the page. Else a post failed, and the button repeats it.
 func (l *visit) awayCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
-	k.Lead, k.Away, k.Reload = l.t.html("AwayLead"), true, onlyReload
-	wait := awayWait
+	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
+	wait := awayRetryWait
 	if !onlyReload {
-		wait = l.session.Note.At.Add(awayWait).Sub(l.Now())
+		wait = l.session.Note.At.Add(awayRetryWait).Sub(l.Now())
 	}
 	if l.session.To != "" {
-		k.Kept = l.t.html("AwayKept", "to", l.session.displayedRecipient())
+		k.Kept = l.t.fillHTML("AwayKept", "to", l.session.displayedRecipient())
 	}
-	l.addRetryButton(k, wait, awayWait)
+	l.addRetryButton(k, wait, awayRetryWait)
 	return k
 }
 
-// tooManyRequestsCard returns the card shown after too many requests of a network. Like the card of
-// a failure it only offers to reload.
+// tooManyRequestsCard returns the card for a network that made too many requests. Its button
+// reloads the page.
 func (l *visit) tooManyRequestsCard(wait time.Duration) *card {
 	k := l.newCard("away", l.t["Crowded"])
-	k.Lead, k.Crowded, k.Reload = l.t.html("CrowdedLead"), wait, true
+	k.Lead, k.Crowded, k.Reload = l.t.fillHTML("CrowdedLead"), wait, true
 	k.Say += l.t["Stop"] + l.t["CrowdedLead"]
 	l.addRetryButton(k, wait, wait)
 	return k
 }
 
-// addRetryButton gives a card the button that tries again; it counts down wait, of whole.
+// addRetryButton adds the button that tries again. It counts down wait, the rest of whole.
 func (l *visit) addRetryButton(k *card, wait, whole time.Duration) {
 	k.Again = l.countdownButton("TryAgain", wait, whole)
 	k.Again.Spoken, k.Again.Reason, k.Again.Over = k.Again.Wait, k.Again.Now, k.Again.Ready
@@ -161,7 +163,7 @@ func (l *visit) addRetryButton(k *card, wait, whole time.Duration) {
 // approvedCard returns the card of a code that was right.
 func (l *visit) approvedCard(v verification.View) *card {
 	k := l.newCard("approved", l.t["Approved"])
-	k.Lead, k.GoOn, k.Back = l.t.html("ApprovedLead", "to", v.To), l.t["ClosePage"], l.returnLink(v.ID)
+	k.Lead, k.GoOn, k.Back = l.t.fillHTML("ApprovedLead", "to", v.To), l.t["ClosePage"], l.returnLink(v.ID)
 	if k.Back == "" && l.Brand.Home != "" {
 		k.GoOn = l.t.fill("GoOnApp", "app", l.Title)
 	}

@@ -60,7 +60,7 @@ var windows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour,
 
 // told answers as the use cases do.
 type told struct {
-	codes
+	codeService
 	answer verification.Answer
 }
 
@@ -111,9 +111,9 @@ func (c cardCase) tries() int { return cmp.Or(c.State.Tries, 5) }
 
 // notes are the words of the table in those of a cookie.
 var notes = map[string]note{
-	"wrong": {Kind: wrongCode}, "many": {Kind: tooMany}, "away": {Kind: away},
-	"required": {Kind: badCode, Reason: "required"}, "foreign": {Kind: badCode, Reason: "not_digits"},
-	"length": {Kind: badCode, Reason: "too_long"},
+	"wrong": {Kind: noteWrongCode}, "many": {Kind: noteTooManyChecks}, "away": {Kind: noteAway},
+	"required": {Kind: noteBadCode, Reason: "required"}, "foreign": {Kind: noteBadCode, Reason: "not_digits"},
+	"length": {Kind: noteBadCode, Reason: "too_long"},
 }
 
 // text is a text by its key, or several by theirs, filled as a card of the case fills it.

@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// otherChannelLink returns the link to the other channel; nil if the page does not have one. It
-// shows a wait or a pending code there only if this browser asked for a code there, since an
-// address must not reveal its owner's other one.
+// otherChannelLink returns the link to the other channel; nil if the page does not offer it. It
+// shows a wait or a pending code there only if this browser asked for that code: to know a person's
+// address must not be enough to learn of the number, or the reverse.
 func (l *visit) otherChannelLink() *otherChannelLink {
 	other := otherChannel(l.session.channel())
 	if l.channelOrFirst(string(other)) != other {
@@ -49,10 +49,10 @@ func (l *visit) otherChannelWait(s channelState) (wait time.Duration, codePendin
 	return a.Quota.RetryAfter(), a.View.State == verification.Pending
 }
 
-// mayStillArrive reports whether the message may still arrive within the usual time, so that the
-// other channel is not offered yet.
+// mayStillArrive reports whether the message may still arrive within the usual time. Until then the
+// page does not offer the other channel.
 func (l *visit) mayStillArrive(v verification.View) bool {
 	wait := l.answer.Quota.RetryAfter()
 	return inFlight(v.Send.Status) || (v.Send.Status == store.Sent || v.Send.Status == store.Delivered) && 0 < wait &&
-		wait <= shortWait
+		wait <= maxUnexplainedWait
 }

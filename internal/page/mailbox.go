@@ -10,23 +10,23 @@ import (
 	"sendcode/internal/server"
 )
 
-// Mailbox holds mails to look at. Implementation: *mailbox.Mailbox.
+// Mailbox holds the mails that a developer's server sent. Implementation: *mailbox.Mailbox.
 type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged. mailPolicy puts each in a frame without scripts, origin and
-// network; mailboxPolicy allows the page such frames.
+// The mailbox shows mails unchanged. mailCSP denies a mail in its frame scripts, an origin and the
+// network; mailboxCSP allows the page to have such frames.
 const (
-	mailboxPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"
-	mailPolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+	mailCSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'self'"
 )
 
-// RegisterMailbox adds the developer's mailbox, which shows codes. Call it only without a real mail
-// server and on loopback. It answers only requests that come straight from this machine. Call
-// RegisterStatic too.
+// RegisterMailbox adds the routes of the developer's mailbox, which shows codes. It answers only
+// requests that come straight from this machine. Call it only if the server listens on loopback and
+// has no real mail server. Call RegisterStatic too.
 func RegisterMailbox(e *echo.Echo, box Mailbox) {
 	pages := parseTemplates("mailbox/*.html")
 	g := e.Group("/mailbox", server.RequireLocal)
@@ -35,14 +35,14 @@ func RegisterMailbox(e *echo.Echo, box Mailbox) {
 		if err := pages.ExecuteTemplate(&page, "mailbox", box.Messages()); err != nil {
 			return err
 		}
-		c.Response().Header().Set("Content-Security-Policy", mailboxPolicy)
+		c.Response().Header().Set("Content-Security-Policy", mailboxCSP)
 		return c.HTMLBlob(http.StatusOK, page.Bytes())
 	})
 	g.GET("/messages", func(c echo.Context) error { return c.JSON(http.StatusOK, box.Messages()) })
 	g.GET("/html", func(c echo.Context) error {
 		for _, m := range box.Messages() {
 			if m.ID == c.QueryParam("id") && m.HTML != "" {
-				c.Response().Header().Set("Content-Security-Policy", mailPolicy)
+				c.Response().Header().Set("Content-Security-Policy", mailCSP)
 				return c.HTML(http.StatusOK, m.HTML)
 			}
 		}

@@ -1,11 +1,11 @@
-// Package page is the page that people see: ask for a code, watch the cooldown count down, enter
-// the code; and, on a developer's machine, the mailbox that the codes arrive in.
+// Package page serves the page on which people ask for a code, watch the countdown to the next one,
+// and enter the code. On a developer's machine it also serves the mailbox with the mails.
 //
-// It stands at the edge, beside package api: it calls the use cases of package verification and
-// knows nothing of Redis, Postgres or SMTP. Only the server knows the state: each answer is one
-// card, rendered from what the use cases return. A sealed cookie remembers which verification a
-// browser is at. Forms are plain posts that end in a redirect to the page; static/page.js only
-// makes that smoother, and counts down.
+// Like package api, it calls the use cases of package verification and knows nothing of Redis,
+// Postgres or SMTP. Only the server has the state: each answer is one card, rendered from what the
+// use cases return. A sealed cookie has the ID of the browser's verification. Forms are plain
+// posts, answered with a redirect to the page; static/page.js sends them without leaving the page,
+// and counts waits down.
 //
 //	GET /   cookie ─▶ Codes.Get ─▶ card ─▶ HTML
 //	POST /  form ─▶ Codes.Send or Codes.Check ─▶ cookie ─▶ 303 /
@@ -36,8 +36,8 @@ import (
 	"sendcode/web"
 )
 
-// codes are the use cases that the page needs. Implementation: *verification.Service.
-type codes interface {
+// codeService has the use cases that the page needs. Implementation: *verification.Service.
+type codeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Check(ctx context.Context, c verification.Caller, id, code string) (verification.CheckResult, error)
@@ -45,19 +45,18 @@ type codes interface {
 	Prove(ctx context.Context, ask verification.Request, p verification.AddressEvidence) (verification.CheckResult, error)
 }
 
-// AppPage is the part of the configuration that each app has of its own.
+// AppPage has the settings of the page of one app.
 type AppPage struct {
 	App        string // its name
 	Title      string // its name for people
 	Brand      brand.Brand
 	Sender     string   // address that the mails come from, shown as a hint where to look
 	ReturnURLs []string // origins and paths that a person may be returned to once the code was right
-	EVP        bool     // a token of the browser serves instead of a code; see Config.Tokens
+	EVP        bool     // a token of the browser may prove the address instead of a code; see Config.Tokens
 	Purposes   []Purpose
 }
 
-// Purpose is what the codes of a page are for. The first one of an app is for visits that name
-// none.
+// Purpose is a purpose of an app's page. The first one is for visits that name none.
 type Purpose struct {
 	Name    string
 	Code    code.Shape               // of new codes; each verification has its own
@@ -65,46 +64,47 @@ type Purpose struct {
 	Subject func(lang string) string // of the mails, to look for; nil, or "" for a language: only the sender is named
 }
 
-// Config is what a page is made of. App, Codes, Cookies and Logger are required.
+// Config has the settings and services of a page. App, Codes, Cookies and Logger are required.
 type Config struct {
 	AppPage // for visits that name no app
-	// Channels are those that the page offers, in this order, as far as the service has them;
+	// Channels are the channels that the page offers, in this order, if the service has them;
 	// empty: all, mail first.
 	Channels []recipient.Channel
 	Country  string // country of phone numbers if the browser names none that is served; empty: none
-	Codes    codes
+	Codes    codeService
 	Cookies  *keys.Ring       // seals what cookies hold
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
-	Requests requests // nil: no limit
-	// References makes the references with which people return to an app. Required where an app has
-	// ReturnURLs.
-	References references
-	// Tokens verifies the tokens by which browsers prove addresses, and Origin is the page's own,
-	// which they must name. Both are required where an app has EVP.
-	Tokens tokens
+	Requests requestLimiter // nil: no limit
+	// References makes the references by which an app learns which verification a returning person
+	// has. Required if an app has ReturnURLs.
+	References referenceIssuer
+	// Tokens verifies the tokens by which browsers prove addresses. Origin is the origin of this
+	// page, which a token must name. Both are required if an app has EVP.
+	Tokens tokenVerifier
 	Origin string
 }
 
-// tokens verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
-type tokens interface {
+// tokenVerifier verifies tokens of the Email Verification Protocol. Implementation: *evp.Verifier.
+type tokenVerifier interface {
 	Verify(ctx context.Context, token string, want evp.Expected) (issuer string, err error)
 }
 
-// requests bounds the requests of a network. Implementation: *server.RequestLimiter.
-type requests interface {
+// requestLimiter bounds the requests of a network. Implementation: *server.RequestLimiter.
+type requestLimiter interface {
 	Admit(ip netip.Addr) (wait time.Duration, ok bool)
 }
 
-// Page is the page. Safe for concurrent use.
+// Page serves the page. It is safe for concurrent use.
 type Page struct {
 	Config
 	purpose Purpose
-	// the app is in the page's address, since it is not the one of visits that name none
+	// inURL: the page's address names the app, since the app is not the one for visits that name
+	// none
 	inURL        bool
 	purposeInURL bool                       // the same of the purpose
 	current      *atomic.Pointer[[]AppPage] // the first one is for visits that name no app
-	clicks       *sync.Map                  // of onceAClick: functions by click
+	clicks       *sync.Map                  // of oncePerClick: functions by click
 }
 
 // New returns the page.
@@ -117,15 +117,16 @@ func New(c Config) *Page {
 	return u
 }
 
-// Configure sets the apps that have a page from now on, of which the first is for visits that name
-// none. Requests under way keep the old ones.
+// Configure replaces the apps that have a page. The first one is for visits that name none.
+// Requests under way keep the old ones.
 func (u *Page) Configure(apps ...AppPage) { u.current.Store(&apps) }
 
 // errNoPurpose is the error of a request that names a purpose which the app's page does not have.
 var errNoPurpose = &server.Problem{Kind: server.NotFound, Detail: "The page has no purpose of this name."}
 
 // forRequest returns a copy of the page for the app and the purpose that the request names; later
-// calls of Configure do not change it. It fails if there is no such app, and with errNoPurpose.
+// calls of Configure do not change it. It returns errNoPurpose for an unknown purpose, and another
+// error for an unknown app.
 func (u *Page) forRequest(c echo.Context) (*Page, error) {
 	now, name, purpose := *u, c.QueryParam("app"), c.QueryParam("purpose")
 	apps := *u.current.Load()
@@ -176,7 +177,7 @@ func (u *Page) viewURL(v requestedView) string {
 	return "/?" + query.Encode()
 }
 
-// stylePath is where the colours of brands are; the app is in the query.
+// stylePath is the path of the style sheets with brand colours; the query names the app.
 const stylePath = "/brand.css"
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
@@ -206,8 +207,8 @@ func parseTemplates(pattern string) *template.Template {
 }
 
 // handlerFor returns a handler that calls f with the page of the app and the purpose that the
-// request names. If the client's network made too many requests, the answer is only a card with the
-// wait.
+// request names. If the client's network made too many requests, it answers with a card that tells
+// the wait, and does not call f.
 func (u *Page) handlerFor(f func(*Page, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		now, err := u.forRequest(c)

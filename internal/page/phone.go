@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// country is a country in the list from which people choose where their number belongs.
+// country is one choice in the list of countries for phone numbers.
 type country struct {
 	Code   string // ISO 3166-1 alpha-2
 	Name   string // in the page's language
@@ -21,7 +21,8 @@ type country struct {
 	Chosen bool
 }
 
-// countries are all countries with phone numbers, by language of the page: named and sorted in it.
+// countries are all countries with phone numbers, by language of the page: with names in that
+// language, and sorted by them.
 var countries = sync.OnceValue(func() map[string][]country {
 	all := map[string][]country{}
 	for lang := range languages() {
@@ -47,10 +48,10 @@ func knownCountry(named string) string {
 	return named
 }
 
-// newPhoneField returns the field for a number with the served countries. A number without a plus
-// or 00 belongs to the chosen country.
-func (l *visit) newPhoneField(served []string, e entry) *phoneField {
-	f := &phoneField{entry: e}
+// newPhoneField returns the field for a number, with the served countries. A number without "+" or
+// "00" belongs to the chosen country.
+func (l *visit) newPhoneField(served []string, e textField) *phoneField {
+	f := &phoneField{textField: e}
 	here := l.likelyCountry(served)
 	for _, c := range countries()[l.t["Lang"]] {
 		if slices.Contains(served, c.Code) {
@@ -77,8 +78,8 @@ func (l *visit) newPhoneField(served []string, e entry) *phoneField {
 	return f
 }
 
-// likelyCountry returns the country to offer first: the first served one of the country chosen
-// before, the likely regions, and all others in their order; "" if none is served.
+// likelyCountry returns the served country to offer first: the one chosen before, else of the
+// likeliest region, else the first by name; "" if none is served.
 func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {
@@ -90,8 +91,9 @@ func (l *visit) likelyCountry(served []string) string {
 	return ""
 }
 
-// likelyRegions returns where a reader may be, likeliest first: regions that the languages name,
-// the configured one, then regions that the languages suggest; without either the page's language.
+// likelyRegions returns the regions where a reader may be, likeliest first: those that
+// Accept-Language names, the configured one, and those where its languages are mostly spoken. If
+// Accept-Language gives no region, the page's language does.
 func likelyRegions(r *http.Request, configured string) []string {
 	var named, suggested []string
 	languages := r.Header.Get("Accept-Language")

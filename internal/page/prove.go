@@ -14,11 +14,11 @@ import (
 	"sendcode/internal/verification"
 )
 
-// tokenField is the hidden field that a browser fills with a token when the form is sent.
+// tokenField is the hidden field into which the browser puts a token when the form is submitted.
 const tokenField = "evt"
 
-// nonce returns the nonce of the browser's cookie, and sets the cookie if it has none. A nonce
-// stays until it has proven an address: two tabs share a cookie.
+// nonce returns the nonce in the browser's cookie, and sets the cookie if it has none. A nonce
+// stays valid until it has proven an address, since two tabs share a cookie.
 func (u *Page) nonce(c echo.Context) (string, error) {
 	s := u.loadSession(c)
 	if s.Nonce == "" {
@@ -30,24 +30,24 @@ func (u *Page) nonce(c echo.Context) (string, error) {
 	return s.Nonce, nil
 }
 
-// proven is the session after a token was read, and true if the token proved the address.
-type proven struct {
+// proveResult is a session after a token was read; ok if the token proved the address.
+type proveResult struct {
 	session
 	ok bool
 }
 
-// proveOnce is prove, once for all posts of a double click, since a nonce serves once.
-func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient, p posted) (session, bool) {
+// proveOnce calls prove once for all posts of a double click, since a nonce can be used once.
+func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient, p postedForm) (session, bool) {
 	if p.token == "" || s.Nonce == "" || !u.EVP || to.Channel() != recipient.Email {
 		return s, false
 	}
-	after := onceAClick(u.clicks, p.key, p.token, func() proven { return u.prove(ctx, s, to, p) })
+	after := oncePerClick(u.clicks, p.key, p.token, func() proveResult { return u.prove(ctx, s, to, p) })
 	return after.session, after.ok
 }
 
-// prove opens an approved verification if the token proves the address. Whatever speaks against the
-// token, the person gets a code, and is told nothing of it.
-func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p posted) proven {
+// prove opens an approved verification if the token proves the address. Otherwise it logs why, and
+// the person gets a code without a word about the token.
+func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p postedForm) proveResult {
 	issuer, err := u.Tokens.Verify(ctx, p.token, evp.Expected{Origin: u.Origin, Nonce: s.Nonce, Address: to})
 	if err == nil {
 		ask := verification.Request{
@@ -58,10 +58,10 @@ func (u *Page) prove(ctx context.Context, s session, to recipient.Recipient, p p
 		if result, err = u.Codes.Prove(ctx, ask,
 			verification.AddressEvidence{Issuer: issuer, Nonce: s.Nonce, NonceAt: s.NonceAt}); err == nil {
 			requestid.AddLogAttrs(ctx, slog.String("app", p.caller.App), slog.String("method", string(result.Method)))
-			return proven{session{channelState: channelState{Channel: to.Channel(), ID: result.ID}, Return: s.Return,
+			return proveResult{session{channelState: channelState{Channel: to.Channel(), ID: result.ID}, Return: s.Return,
 				known: result.Known}, true}
 		}
 	}
 	u.Logger.InfoContext(ctx, "token does not prove the address: a code is asked for", "app", u.App, "error", err)
-	return proven{s, false}
+	return proveResult{s, false}
 }

@@ -10,17 +10,18 @@ import (
 	"sendcode/internal/texts"
 )
 
-// wordsFor returns the words of the language that the browser prefers, as they speak of mails.
+// wordsFor returns the words in the language that the browser prefers, for mails.
 func wordsFor(r *http.Request) words {
 	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
 }
 
-// fragmentHeader is how the script asks for the card alone. A custom header also keeps other sites
-// from asking: theirs would need a CORS preflight, which is not answered.
+// fragmentHeader is the request header by which the script asks for the card without the page.
+// Other sites cannot ask for it: a custom header needs a CORS preflight, which the server does not
+// answer.
 const fragmentHeader = "X-Fragment"
 
-// maxForm bounds a post in bytes. The largest honest one, an address in percent-encoding, is a
-// tenth of it.
+// maxForm is the largest accepted form, in bytes. The largest honest one, with an address in
+// percent-encoding, has a tenth of it.
 const maxForm = 16 << 10
 
 // readForm reads a posted form from the body only, never from the URL.

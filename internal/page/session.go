@@ -16,41 +16,41 @@ import (
 	"sendcode/quota"
 )
 
-// session is what a browser's cookie remembers, sealed: which verification it is at, and what was
-// typed, so that it need not be typed again. It never holds a code.
+// session is the content of a browser's sealed cookie: its verification, and what was typed, so
+// that it need not be typed again. It never has a code.
 type session struct {
 	channelState
 	Other   channelState      `json:"o,omitzero"`  // the state on the channel that was used before
 	Draft   string            `json:"d,omitempty"` // text in the field that was not sent yet
-	DraftOn recipient.Channel `json:"w,omitempty"` // which field; empty: nothing waits there
-	Country string            `json:"c,omitempty"` // where phone numbers are dialled, as it was chosen
+	DraftOn recipient.Channel `json:"w,omitempty"` // the channel of that field; empty: no text waits
+	Country string            `json:"c,omitempty"` // the country chosen for phone numbers
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
-	Nonce   string            `json:"v,omitempty"` // that a token of this browser must answer
-	NonceAt time.Time         `json:"va,omitzero"` // when it was made
+	Nonce   string            `json:"v,omitempty"` // that a token of this browser must contain
+	NonceAt time.Time         `json:"va,omitzero"` // when the nonce was made
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 
-	known string // the token that a right code has just given, for the cookie of known browsers
+	known string // token that a right code has just given, for the cookie of known browsers; not stored here
 }
 
 // channelState is a browser's state on one channel.
 type channelState struct {
 	Channel recipient.Channel `json:"h,omitempty"` // empty: mail
 	ID      string            `json:"i,omitempty"` // verification; empty before the first admitted send
-	// verification in whose place a resend near its end has opened ID; its code may still come
+	// the verification that ID replaced, by a resend near its end; its code may still arrive
 	Before string `json:"p,omitempty"`
 	// address as typed, or the number in E.164 form, that codes were asked for
 	To      string     `json:"t,omitempty"`
 	Expires time.Time  `json:"e,omitzero"`  // end of the code
 	Refused bool       `json:"r,omitempty"` // the last request for a code was refused
-	Until   time.Time  `json:"u,omitzero"`  // end of that refusal, as told
-	By      quota.Rule `json:"b,omitzero"`  // that refused, where no verification is at hand
+	Until   time.Time  `json:"u,omitzero"`  // end of that refusal, as the browser was told
+	By      quota.Rule `json:"b,omitzero"`  // the rule that refused, if there is no verification
 }
 
 // channel returns the channel of the recipient; mail if there is none.
 func (l channelState) channel() recipient.Channel { return cmp.Or(l.Channel, recipient.Email) }
 
-// usedChannel returns the channel that the person has used; "" if none yet.
+// usedChannel returns the channel of the state; "" if the state is empty.
 func (l channelState) usedChannel() recipient.Channel {
 	if l == (channelState{}) {
 		return ""
@@ -66,7 +66,7 @@ func (l channelState) displayedRecipient() string {
 	return l.To
 }
 
-// maskedRecipient returns the recipient masked, for pages on which it is not typed; "" if there is
+// maskedRecipient returns the recipient masked, for pages that are not its field; "" if there is
 // none.
 func (l channelState) maskedRecipient() string {
 	r, err := recipient.Parse(l.channel(), l.To)
@@ -76,7 +76,7 @@ func (l channelState) maskedRecipient() string {
 	return r.Masked()
 }
 
-// onOtherChannel returns the session with the other channel chosen.
+// onOtherChannel returns the session with both channels swapped, so that the other one is current.
 func (s session) onOtherChannel() session {
 	other := s.Other
 	other.Channel = otherChannel(s.channel())
@@ -91,7 +91,7 @@ func otherChannel(ch recipient.Channel) recipient.Channel {
 	return recipient.SMS
 }
 
-// note is a message of the last post to the next page.
+// note tells the next page the result of the last post.
 type note struct {
 	Kind   noteKind  `json:"k,omitempty"`
 	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError
@@ -101,34 +101,36 @@ type note struct {
 type noteKind string
 
 const (
-	badAddress noteKind = "address" // Reason says why
-	typo       noteKind = "typo"    // the domain looks like a slip: asked back before anything is sent
-	landline   noteKind = "line"    // the number looks like one that gets no text messages: asked back as well
-	taken      noteKind = "taken"   // the suggested address was taken into the field
-	badCode    noteKind = "code"    // no code could look like this; no try was spent
-	tooMany    noteKind = "many"    // over the limit of failed checks; no try was spent, or nothing was sent
-	wrongCode  noteKind = "wrong"   // a try was spent
-	away       noteKind = "away"    // a part that decides did not answer
-	stale      noteKind = "stale"   // the form belonged to another verification than the browser is at
+	noteBadAddress      noteKind = "address" // Reason says why
+	noteTypo            noteKind = "typo"    // the domain looks mistyped: the page asks before it sends
+	noteLandline        noteKind = "line"    // the number probably gets no text messages: the page asks before it sends
+	noteSuggestionTaken noteKind = "taken"   // the suggested address was taken into the field
+	noteBadCode         noteKind = "code"    // the text cannot be a code; no try was spent
+	noteTooManyChecks   noteKind = "many"    // too many failed checks: no try was spent, and nothing was sent
+	noteWrongCode       noteKind = "wrong"   // a try was spent
+	noteAway            noteKind = "away"    // the limiter or the database did not answer
+	noteStaleForm       noteKind = "stale"   // the form was not of the session's verification
 )
 
-// A cookie lives for an hour, or for as long as a code or a refusal lasts, at most a day: the next
-// person at this computer should not find an address here.
+// A cookie lives for an hour, or longer while a code or a refusal lasts, but at most a day: the
+// next person at this computer should not find an address.
 const (
 	sessionLife    = time.Hour
 	maxSessionLife = 24 * time.Hour
 )
 
-// The beginnings of the cookie's name. With securePrefix a browser takes it only over https, for
-// this host alone, so that no neighbouring host can plant one (RFC 6265bis section 4.1.3.2).
+// cookieName is the beginning of the cookie's name, and securePrefix stands before it over https: a
+// browser then accepts the cookie only over https and from this host, so that no neighbouring host
+// can set it (RFC 6265bis section 4.1.3.2). cookieLabel is the label under which
+// the keys seal it.
 const (
 	cookieName   = "sendcode"
 	securePrefix = "__Host-"
 	cookieLabel  = "cookie"
 )
 
-// cookieNameFor returns the cookie's name, one for each app and purpose, so that they do not
-// overwrite each other's.
+// cookieNameFor returns the cookie's name. Each app and purpose has its own, so that they do not
+// overwrite each other's cookies.
 func (u *Page) cookieNameFor(c echo.Context) string {
 	name := u.appCookieName(c, cookieName)
 	if purpose := u.PurposeInURL(); purpose != "" {
@@ -137,7 +139,7 @@ func (u *Page) cookieNameFor(c echo.Context) string {
 	return name
 }
 
-// appCookieName returns the name of a cookie of the app's.
+// appCookieName returns the name of a cookie of this app that begins with name.
 func (u *Page) appCookieName(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
 		name = securePrefix + name
@@ -148,7 +150,8 @@ func (u *Page) appCookieName(c echo.Context, name string) string {
 	return name
 }
 
-// loadSession opens the cookie. If it is missing, old, damaged or forged, the session is empty.
+// loadSession returns the session in the cookie; an empty one if the cookie is missing, expired,
+// damaged or forged.
 func (u *Page) loadSession(c echo.Context) session {
 	cookie, err := c.Cookie(u.cookieNameFor(c))
 	if err != nil {
@@ -163,15 +166,15 @@ func (u *Page) loadSession(c echo.Context) session {
 	return s
 }
 
-// cookieBinding returns what the cookie is sealed with, so that a cookie of the console, of another
-// app or purpose is not accepted.
+// cookieBinding returns the associated data that the cookie is sealed with. A cookie of the
+// console, or of another app or purpose, has other data and is rejected.
 func (u *Page) cookieBinding() []byte { return []byte("page\x00" + u.App + "\x00" + u.PurposeInURL()) }
 
 // saveSession writes the cookie; the zero session removes it.
 //
-// SameSite is Lax, not Strict: a person who comes back by a link, from the shop or from a mail,
-// must find the true state and not an empty form that refuses them. A foreign site's post carries
-// no Lax cookie either, and a GET changes nothing.
+// SameSite is Lax, not Strict: a person who follows a link to the page, from a shop or a mail, must
+// find the true state and not an empty form that then refuses to send. A post by another site
+// carries no Lax cookie either, and a GET changes nothing.
 func (u *Page) saveSession(c echo.Context, s session) error {
 	cookie := &http.Cookie{
 		Name: u.cookieNameFor(c), Path: "/", MaxAge: -1,
@@ -197,18 +200,18 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 	return nil
 }
 
-// knownCookie is the beginning of the name of the cookie with a known browser's tokens, joined by
-// dots, the newest first; see verification.CheckResult.Known.
-const knownCookie = "known_"
+// knownTokensCookiePrefix begins the name of the cookie with a known browser's tokens. They are
+// joined by dots, the newest first; see verification.CheckResult.Known.
+const knownTokensCookiePrefix = "known_"
 
-// knownCookieName returns the name of the cookie of known browsers, which all purposes share.
-func (u *Page) knownCookieName(c echo.Context) string {
-	return u.appCookieName(c, knownCookie+cookieName)
+// knownTokensCookieName returns the name of the cookie of known browsers, which all purposes share.
+func (u *Page) knownTokensCookieName(c echo.Context) string {
+	return u.appCookieName(c, knownTokensCookiePrefix+cookieName)
 }
 
-// loadKnown returns the tokens of a known browser.
-func (u *Page) loadKnown(c echo.Context) []string {
-	cookie, err := c.Cookie(u.knownCookieName(c))
+// loadKnownTokens returns the tokens of a known browser.
+func (u *Page) loadKnownTokens(c echo.Context) []string {
+	cookie, err := c.Cookie(u.knownTokensCookieName(c))
 	if err != nil || cookie.Value == "" {
 		return nil
 	}
@@ -216,11 +219,11 @@ func (u *Page) loadKnown(c echo.Context) []string {
 	return tokens[:min(len(tokens), verification.MaxKnownTokens)]
 }
 
-// saveKnown writes the cookie of known browsers, with at most verification.MaxKnown tokens; none
-// removes it.
-func (u *Page) saveKnown(c echo.Context, tokens ...string) {
+// saveKnownTokens writes the cookie with at most verification.MaxKnown tokens; without tokens it
+// removes the cookie.
+func (u *Page) saveKnownTokens(c echo.Context, tokens ...string) {
 	cookie := &http.Cookie{
-		Name: u.knownCookieName(c), Path: "/", MaxAge: -1,
+		Name: u.knownTokensCookieName(c), Path: "/", MaxAge: -1,
 		Secure: c.Scheme() == "https", HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	}
 	if len(tokens) > 0 {
@@ -230,12 +233,12 @@ func (u *Page) saveKnown(c echo.Context, tokens ...string) {
 	c.SetCookie(cookie)
 }
 
-// formMark names the verification that a form was rendered for, without giving its ID away: two
-// tabs share a cookie, and a code typed in one must not be tried on the other's verification,
-// unless that took the place of the first.
-func (l channelState) formMark() string { return formMarkOf(l.ID) }
+// verificationMark returns a hash that identifies the verification of a rendered form without
+// revealing its ID. Two tabs share a cookie: a code typed in one must not be tried on the other's
+// verification, unless that replaced the first.
+func (l channelState) verificationMark() string { return verificationMarkOf(l.ID) }
 
-func formMarkOf(id string) string {
+func verificationMarkOf(id string) string {
 	if id == "" {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// showCard renders the card of the present state, alone for the script, else within the page.
+// showCard answers with the card of the present state.
 func (u *Page) showCard(c echo.Context) error {
 	if c.QueryParams().Has("return_url") {
 		return u.acceptReturnURL(c)
@@ -23,9 +23,9 @@ func (u *Page) showCard(c echo.Context) error {
 	return l.writeCard(c, l.card())
 }
 
-// writeCard answers with a card: alone for the script, else within the page.
+// writeCard answers with a card: without the page if the script asks for it, else within the page.
 func (l *visit) writeCard(c echo.Context, k *card) error {
-	k.Of, k.Intent = l.session.formMark(), rand.Text()
+	k.Of, k.Intent = l.session.verificationMark(), rand.Text()
 	if k.Ask != nil && k.Ask.Mail != nil && l.EVP {
 		var err error
 		if k.Ask.Nonce, err = l.nonce(c); err != nil {
@@ -42,7 +42,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 	if l.Brand.Logo != "" {
 		server.AllowSource(c, "img-src", l.Brand.Logo)
 	}
-	h.Set("Cache-Control", "no-store") // also where no middleware says so: the card is one person's, and for now
+	h.Set("Cache-Control", "no-store") // the card is of one person and one moment
 	status := http.StatusOK
 	switch {
 	case k.Crowded > 0:
@@ -52,12 +52,12 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 		status = http.StatusUnprocessableEntity
 	case k.Away:
 		status = http.StatusServiceUnavailable
-		h.Set("Retry-After", strconv.Itoa(int(awayWait.Seconds())))
+		h.Set("Retry-After", strconv.Itoa(int(awayRetryWait.Seconds())))
 	}
 	return c.HTMLBlob(status, body)
 }
 
-// render returns the HTML of a card, alone or within the page.
+// render returns the HTML of a card; if alone, without the page around it.
 func render(k *card, alone bool) ([]byte, error) {
 	name := "page"
 	if alone {
@@ -68,7 +68,8 @@ func render(k *card, alone bool) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// StyleSheetURL returns the URL of the brand's colours; "" if it has none.
+// StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has
+// none.
 func (u *Page) StyleSheetURL() string {
 	if u.Brand.Light == (brand.Tone{}) {
 		return ""
@@ -76,14 +77,14 @@ func (u *Page) StyleSheetURL() string {
 	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()
 }
 
-// serveStyle answers with the brand's colours.
+// serveStyle answers with the style sheet of the brand's colours.
 func (u *Page) serveStyle(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }
 
-// Header returns what stands above the card; nil for the app of visits that name none, unless it
-// has a brand.
+// Header returns the app to name above the card. It is nil for an app without a brand whose visits
+// need not name it.
 func (u *Page) Header() *AppPage {
 	if u.Brand == (brand.Brand{}) && !u.inURL {
 		return nil

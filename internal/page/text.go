@@ -15,20 +15,19 @@ import (
 	"sendcode/internal/texts"
 )
 
-// words are the page's texts in one language, as they speak of mails or of text messages, by their
-// keys in internal/texts. {t}, {c} and {d} in them stand for a time left (0:42), a time of the day
-// (14:32) and a duration (28 min), and are also filled in by static/page.js. Where a text has a
-// twin with Else, the twin serves readers whose time zone the server cannot know: those without
-// scripts.
+// words are the page's texts in one language and for one channel, by their keys in package texts.
+// {t}, {c} and {d} in them stand for a time left (0:42), a time of the day (14:32) and a duration
+// (28 min); static/page.js fills them in too. A text with {c} has a variant, whose key ends in
+// Else, for readers without scripts, whose time zone the server does not know.
 type words map[string]string
 
-// languages are the words by language and channel.
+// languages has the words by language and channel.
 var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 	all := map[string]map[recipient.Channel]words{}
 	for _, w := range texts.PageLanguages() {
-		mails, phones := words(w.Section(texts.Page)), words(w.Section(texts.Phone))
+		mails, phones := words(w.Section(texts.PageSection)), words(w.Section(texts.PhoneSection))
 		for key, text := range mails {
-			if _, own := phones[key]; !own && !strings.HasPrefix(key, "BadAddress.") { // a number's reasons are its own
+			if _, own := phones[key]; !own && !strings.HasPrefix(key, "BadAddress.") { // an address and a number are invalid for different reasons
 				phones[key] = text
 			}
 		}
@@ -40,14 +39,14 @@ var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 // forChannel returns the words of the same language for a channel.
 func (t words) forChannel(ch recipient.Channel) words { return languages()[t["Lang"]][ch] }
 
-// scripted are the keys of the texts that the script says by itself.
-var scripted = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
+// scriptTextKeys are the keys of the texts that the page's script shows.
+var scriptTextKeys = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",
 	"OneMoment", "Trouble"}
 
-// Scripted returns these texts as JSON.
-func (k *card) Scripted() (string, error) {
+// ScriptTexts returns the texts for the script as JSON.
+func (k *card) ScriptTexts() (string, error) {
 	own := map[string]string{}
-	for _, key := range scripted {
+	for _, key := range scriptTextKeys {
 		own[key] = k.T[key]
 	}
 	text, err := json.Marshal(own)
@@ -62,22 +61,23 @@ func (t words) plural(key string, n int) string {
 	return t.fill(key+"."+texts.PluralForm(language.Make(t["Lang"]), n), "n", strconv.Itoa(n))
 }
 
-// afterHyphen matches, in HTML, hyphens and the character that follows. Lines break between them.
-var afterHyphen = regexp.MustCompile(`-+(?:&[#\w]+;|.)?`)
+// hyphensAndNext matches, in HTML, hyphens and the character after them. A line may break between
+// the two.
+var hyphensAndNext = regexp.MustCompile(`-+(?:&[#\w]+;|.)?`)
 
-// html is fill for HTML: values are set in bold, and everything is escaped. No line breaks at the
-// hyphens of a value, which may be an address.
-func (t words) html(key string, pairs ...string) template.HTML {
+// fillHTML returns a text as HTML with names replaced by values. It escapes everything, sets values
+// in bold, and prevents line breaks at their hyphens: a value may be an address.
+func (t words) fillHTML(key string, pairs ...string) template.HTML {
 	for i := 1; i < len(pairs); i += 2 {
-		value := afterHyphen.ReplaceAllString(string(escapeHTML(pairs[i])), `<span class="joined">$0</span>`)
+		value := hyphensAndNext.ReplaceAllString(string(escapeHTML(pairs[i])), `<span class="joined">$0</span>`)
 		pairs[i] = `<strong dir="auto">` + value + "</strong>"
 	}
 	return template.HTML(fill(string(escapeHTML(t[key])), pairs...))
 }
 
-// andTitle returns a purpose's title, to stand at the end of a sentence about its code; "" if there
-// is none.
-func (t words) andTitle(title string) string {
+// purposeTitleSuffix returns the end of a sentence about a code, with the purpose's title; ""
+// without a title.
+func (t words) purposeTitleSuffix(title string) string {
 	if title == "" {
 		return ""
 	}
@@ -87,9 +87,9 @@ func (t words) andTitle(title string) string {
 // escapeHTML returns a text as HTML.
 func escapeHTML(text string) template.HTML { return template.HTML(template.HTMLEscapeString(text)) }
 
-// aboutCodes returns the text of key, with the length of codes as n. For codes of letters the key
-// ends in Characters: in place of Digits if it ends so, else appended.
-func (t words) aboutCodes(shape code.Shape, key string) string {
+// codeShapeText returns a text about codes, with their length as {n}. For codes of letters it takes
+// another text, whose key ends in Characters: instead of Digits, or appended.
+func (t words) codeShapeText(shape code.Shape, key string) string {
 	if shape.Alphabet == code.Unambiguous {
 		key = strings.TrimSuffix(key, "Digits") + "Characters"
 	}

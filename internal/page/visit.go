@@ -19,68 +19,69 @@ import (
 	"sendcode/quota"
 )
 
-// requestedView says what a person wants to see instead of the card for the present state. The
-// page's address has it, and nothing else.
+// requestedView is the view that the person asked for instead of the card of the present state. It
+// is a parameter of the page's address.
 type requestedView string
 
 const (
-	viewChange  requestedView = "change"  // another address or number
-	viewCode    requestedView = "code"    // the code, although a rule is spent
-	viewNew     requestedView = "new"     // an empty field
-	viewInstead requestedView = "instead" // the other channel, where nothing is known of whom to send to
-	viewOther   requestedView = "other"   // the code that was sent over the other channel
+	viewChangeRecipient   requestedView = "change"  // the field, to change the recipient
+	viewCodeField         requestedView = "code"    // the field for the code, although a rule is spent
+	viewEmptyField        requestedView = "new"     // an empty field
+	viewOtherChannelField requestedView = "instead" // the field for the recipient on the other channel
+	viewOtherChannelCode  requestedView = "other"   // the code that was sent over the other channel
 )
 
-// visit is one request for the page: it finds the card that is true now.
+// visit is one request for the page. It chooses the card of the present state.
 type visit struct {
 	*Page
 	ctx     context.Context
 	caller  verification.Caller
 	session session
 	view    requestedView
-	t       words // as they speak of the channel at hand
-	regions []string
+	t       words               // for the channel of the session
+	regions []string            // where the reader may be, likeliest first
 	known   bool                // the browser has tokens of earlier codes
 	answer  verification.Answer // about the browser's verification; zero: it has none
 }
 
-// newVisit returns the visit of a request, with what the browser's cookie remembers.
+// newVisit returns the visit of a request, with the session of the browser's cookie.
 func (u *Page) newVisit(c echo.Context) *visit {
 	s, v := u.loadSession(c), requestedView(c.QueryParam("view"))
-	if v == viewOther && s.Other.ID != "" {
+	if v == viewOtherChannelCode && s.Other.ID != "" {
 		s, v = s.onOtherChannel(), ""
 	}
 	return &visit{
 		Page: u, ctx: c.Request().Context(), caller: u.callerOf(c), session: s, view: v,
 		t: wordsFor(c.Request()).forChannel(s.channel()), regions: likelyRegions(c.Request(), u.Country),
-		known: len(u.loadKnown(c)) > 0,
+		known: len(u.loadKnownTokens(c)) > 0,
 	}
 }
 
-// shortWait is the longest wait that only the waiting button of the code card shows. For a longer
-// wait, a refused request gets a card that explains it.
-const shortWait = time.Minute
+// maxUnexplainedWait is the longest wait after a refusal for which the code card stays, with only
+// its button counting down. After a longer wait was told, the page shows the card that explains the
+// rule.
+const maxUnexplainedWait = time.Minute
 
 // card returns the card for the present state of the browser's verification.
 func (l *visit) card() *card {
 	k := l.chooseCard()
 	k.Known = l.known && (k.Ask != nil || k.Kind == "approved")
-	k.Rev = l.revision(k)
+	k.Rev = l.contentHash(k)
 	return k
 }
 
 func (l *visit) chooseCard() *card {
 	typedOn := cmp.Or(l.session.DraftOn, l.session.usedChannel())
 	switch {
-	case l.view == viewNew:
+	case l.view == viewEmptyField:
 		return l.askCard(l.session.usedChannel())
-	case l.view == viewChange:
+	case l.view == viewChangeRecipient:
 		return l.askCard(typedOn)
-	case l.view == viewInstead:
+	case l.view == viewOtherChannelField:
 		return l.askCard(otherChannel(l.session.channel()))
 	case l.session.ID != "":
 		return l.verificationCard()
-	case l.session.Note.Kind == away:
+	case l.session.Note.Kind == noteAway:
 		return l.awayCard(false)
 	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
 		return l.rememberedRefusalCard()
@@ -113,7 +114,7 @@ func (l *visit) verificationCard() *card {
 
 // cardFor returns the card for the state of a verification.
 func (l *visit) cardFor(v verification.View) *card {
-	refused := l.session.Refused && l.answer.Quota.RetryAfter() > shortWait
+	refused := l.session.Refused && l.answer.Quota.RetryAfter() > maxUnexplainedWait
 	if worst, blocked := l.answer.Quota.Blocking(); blocked && worst.Name == verification.CarrierRuleName &&
 		firstSendFailed(v) {
 		refused = true // by the carrier, which told its reason and its wait
@@ -121,7 +122,7 @@ func (l *visit) cardFor(v verification.View) *card {
 	switch {
 	case v.State == verification.Approved:
 		return l.approvedCard(v)
-	case refused && l.view != viewCode:
+	case refused && l.view != viewCodeField:
 		return l.refusedSendCard(v)
 	case v.State != verification.Pending:
 		return l.endedCard(v)
@@ -131,16 +132,16 @@ func (l *visit) cardFor(v verification.View) *card {
 	return l.codeCard(v)
 }
 
-// showsBounce reports whether the first message came back, and the person neither asks for the
-// field nor has just typed a code.
+// showsBounce reports whether to show that the first message came back: unless the person asks for
+// the field, or has just typed a code.
 func (l *visit) showsBounce(v verification.View) bool {
-	typed := slices.Contains([]noteKind{wrongCode, badCode, tooMany}, l.session.Note.Kind)
-	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCode && !typed
+	typed := slices.Contains([]noteKind{noteWrongCode, noteBadCode, noteTooManyChecks}, l.session.Note.Kind)
+	return v.Send.Status == store.Undelivered && v.Send.Number <= 1 && l.view != viewCodeField && !typed
 }
 
-// rememberedRefusalCard returns the card of a browser that was refused without a verification, as
-// its cookie recorded it. The limiter is not asked again: its answers would reveal what happens to
-// the address meanwhile.
+// rememberedRefusalCard returns the card of a refusal that only the cookie records, as there is no
+// verification. It does not ask the limiter again, whose answers would reveal later sends to the
+// address.
 func (l *visit) rememberedRefusalCard() *card {
 	left := l.session.Until.Sub(l.Now())
 	spent := quota.State{Rule: l.session.By, Used: l.session.By.Limit, ResetAfter: left, RetryAfter: left}
@@ -153,22 +154,22 @@ func (l *visit) newCard(kind, heading string) *card {
 	return &card{Kind: kind, T: l.t, Page: l.Page, Heading: heading, Say: heading}
 }
 
-// resendButton returns the button for the next code, which waits as long as the rules now say.
-// ready is the key of its text.
+// resendButton returns the button for the next code, which waits as long as the rules say now.
+// ready is the key of its label.
 func (l *visit) resendButton(ready string) resendButton {
 	worst, _ := l.answer.Quota.Blocking()
 	return l.countdownButton(ready, worst.RetryAfter, worst.Window)
 }
 
-// countdownButton returns the button with the text of a key. It counts wait down, of whole; with no
-// wait it can be pressed.
+// countdownButton returns a button whose label has the key ready. It counts down wait, the rest of
+// whole; without a wait it can be pressed.
 func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendButton {
 	t := l.t
 	b := resendButton{Label: t[ready], Ready: t[ready], Over: t["AvailableNow"]}
 	if wait <= 0 {
 		return b
 	}
-	if wait >= clockFrom {
+	if wait >= minWaitShownAsClock {
 		b.Label = t["NextCode"]
 	}
 	b.Wait, b.Now = t.countdown("Again", wait, "")
@@ -182,9 +183,9 @@ func (l *visit) countdownButton(ready string, wait, whole time.Duration) resendB
 	return b
 }
 
-// revision hashes what a card, one state of the page, shows except for times. The script compares
-// it to see whether the card changed.
-func (l *visit) revision(k *card) string {
+// contentHash returns a hash of what a card shows except for times. The script compares it to see
+// whether the card has changed.
+func (l *visit) contentHash(k *card) string {
 	s, v := l.session, l.answer.View
 	s.Ends, s.Until, s.Other.Until, s.Nonce, s.NonceAt = time.Time{}, time.Time{}, time.Time{}, "", time.Time{}
 	h := fnv.New64a()

@@ -14,73 +14,76 @@ import (
 	"sendcode/web"
 )
 
-// clockFrom is the wait from which on the time of the day says more than a count of seconds.
-// page.js has it too.
-const clockFrom = 10 * time.Minute
+// minWaitShownAsClock is the shortest wait that is told by the time of the day at its end, and not
+// by a count of seconds. static/time.js has it too.
+const minWaitShownAsClock = 10 * time.Minute
 
-// moment is a time ahead or behind. The script writes it as a time of the reader's day, Else is for
-// all others.
-type moment struct {
-	MS      int64  // from now, negative when behind
+// relativeTime is a time, relative to the answer, in a text. The script writes it as a time of the
+// day; readers without scripts get Else.
+type relativeTime struct {
+	MS      int64  // from now; negative: in the past
 	Pattern string // with {c}, and {d} for the duration until then
-	Round   string // of the time of the day: "up" to the next minute, else down to the minute
+	Round   string // "up": the time of the day is rounded up to a minute; else down
 	Else    string
 }
 
-// Placeholder returns a text about as long as what the script will write in place of Else. The page
-// keeps room for it, so that nothing moves then.
-func (m moment) Placeholder() string {
+// Placeholder returns a text about as long as the one that the script will write. The page reserves
+// its room, so that nothing moves.
+func (m relativeTime) Placeholder() string {
 	return fill(m.Pattern, "c", "00:00 0000")
 }
 
-// momentIn returns the moment in d, or -d ago; pattern and otherwise are its Pattern and Else.
-func momentIn(d time.Duration, pattern, otherwise string) moment {
-	return moment{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
+// relativeTimeIn returns the time in d from now, or -d ago. pattern and otherwise are its Pattern
+// and Else.
+func relativeTimeIn(d time.Duration, pattern, otherwise string) relativeTime {
+	return relativeTime{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
 
-// minutesAndSeconds returns a wait as 0:42, rounded up, so that it is never 0:00 before its end.
+// minutesAndSeconds returns a wait as 0:42. It rounds up, so that 0:00 never appears before the
+// end.
 func minutesAndSeconds(d time.Duration) string {
 	s := quota.Seconds(d)
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// durationUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
-func (t words) durationUp(d time.Duration) string { return texts.RoundedUp(t, d) }
+// durationRoundedUp returns a duration in words, rounded up: 42 s, 28 min, 3 h 20 min.
+func (t words) durationRoundedUp(d time.Duration) string { return texts.DurationRoundedUp(t, d) }
 
-// durationDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
-func (t words) durationDown(d time.Duration) string {
+// durationRoundedDown returns a duration in words, rounded down: 9 min; under a minute in seconds.
+func (t words) durationRoundedDown(d time.Duration) string {
 	if d < time.Minute {
-		return t.durationUp(max(d.Truncate(time.Second), time.Second))
+		return t.durationRoundedUp(max(d.Truncate(time.Second), time.Second))
 	}
-	return t.durationUp(d.Truncate(time.Minute))
+	return t.durationRoundedUp(d.Truncate(time.Minute))
 }
 
-// countdown returns a wait that the script counts down, and what it shows before the script runs.
-// The texts' keys begin with key: In has digits or a duration, At the time of the day, from ten
-// minutes on, and Else, where In has digits, a duration in its place. done stands at the end.
-func (t words) countdown(key string, d time.Duration, done string) (wait web.Wait, now string) {
-	wait = web.Wait{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
-	if d < clockFrom {
-		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationUp(d))
+// countdown returns a wait that the script counts down, and its text until the script runs. The
+// keys of its texts begin with key. Those that end in In have the digits or the duration; those in
+// At have the time of the day, for waits of ten minutes and more; those in Else replace In for such
+// waits before the script runs. done is the text after the wait.
+func (t words) countdown(key string, d time.Duration, done string) (wait web.PageCountdown, now string) {
+	wait = web.PageCountdown{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
+	if d < minWaitShownAsClock {
+		return wait, fill(wait.Short, "t", minutesAndSeconds(d), "d", t.durationRoundedUp(d))
 	}
-	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationUp(d))
+	return wait, fill(cmp.Or(t[key+"Else"], wait.Short), "d", t.durationRoundedUp(d))
 }
 
-// waitInMinutes is countdown for a button's description, which a screen reader may say again
-// whenever it changes: it changes with the minutes alone.
-func (t words) waitInMinutes(d time.Duration) (wait web.Wait, now string) {
-	wait = web.Wait{MS: quota.Milliseconds(d), Short: t["AvailableWithin"], Long: t["AgainClock"]}
-	if d < clockFrom {
-		return wait, fill(wait.Short, "d", t.durationUp((d + time.Minute - 1).Truncate(time.Minute)))
+// waitInMinutes is countdown for a button's description. A screen reader may say the description
+// again whenever it changes, so it changes only once a minute.
+func (t words) waitInMinutes(d time.Duration) (wait web.PageCountdown, now string) {
+	wait = web.PageCountdown{MS: quota.Milliseconds(d), Short: t["AvailableWithin"], Long: t["AgainClock"]}
+	if d < minWaitShownAsClock {
+		return wait, fill(wait.Short, "d", t.durationRoundedUp((d + time.Minute - 1).Truncate(time.Minute)))
 	}
-	return wait, t.fill("AgainElse", "d", t.durationUp(d))
+	return wait, t.fill("AgainElse", "d", t.durationRoundedUp(d))
 }
 
-// few is how many places may be left of a rule before the card shows its rules unasked.
-const few = 2
+// fewPlacesLeft is the most places left of a rule at which the card shows its rules unfolded.
+const fewPlacesLeft = 2
 
-// addRules adds the rules to a card: folded while all but the shortest of the recipient's rules
-// have many places left.
+// addRules adds the rules to a card. They are folded while every rule of the recipient, except the
+// shortest, has many places left.
 func (l *visit) addRules(k *card) {
 	rules := l.answer.Quota.Rules
 	k.Rows = l.t.quotaPips(l.answer.Quota)
@@ -94,12 +97,12 @@ func (l *visit) addRules(k *card) {
 		if s.Scope != quota.Recipient {
 			return s.RetryAfter > 0 && sharedRuleKey(s.Scope) != ""
 		}
-		return s.Remaining() <= few && (s.Limit > few || s.Window > shortest)
+		return s.Remaining() <= fewPlacesLeft && (s.Limit > fewPlacesLeft || s.Window > shortest)
 	})
 }
 
-// quotaPips returns the dots that show how much of each rule is used: the recipient's rules, and a
-// rule of a network or of all only while it refuses.
+// quotaPips returns the pips of each rule of the recipient, and of a rule of a network or an app
+// only while it refuses.
 func (t words) quotaPips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
@@ -122,8 +125,8 @@ func (t words) quotaPips(d quota.Decision) []web.Pips {
 	return rows
 }
 
-// sharedRuleKey returns the key of the name of a rule that is not the recipient's; "" if it is not
-// shown.
+// sharedRuleKey returns the key of the name of a rule that counts more than one recipient's sends;
+// "" if the page does not show it.
 func sharedRuleKey(s quota.Scope) string {
 	switch s {
 	case quota.IP, quota.Network:
@@ -137,8 +140,8 @@ func sharedRuleKey(s quota.Scope) string {
 // namedWindows are the windows of the default rules, by name.
 var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// timeSpanKey returns the key of the name of a rule's time span; "" for a span without a name of
-// its own.
+// timeSpanKey returns the key of the name of a rule's time span, such as Today; "" if the span has
+// no name.
 func timeSpanKey(r quota.Rule) string {
 	switch {
 	case r.Name == verification.CarrierRuleName:
@@ -165,5 +168,5 @@ func (t words) ruleName(r quota.Rule) string {
 	case r.Window >= 2*day && r.Window%day == 0:
 		return t.fill("Within", "d", t.plural("Days", int(r.Window/day)))
 	}
-	return t.fill("Within", "d", t.durationUp(r.Window))
+	return t.fill("Within", "d", t.durationRoundedUp(r.Window))
 }

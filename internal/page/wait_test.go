@@ -24,8 +24,8 @@ func TestDurationsInWords(t *testing.T) {
 		3*time.Hour + 19*time.Minute + 1: "199:01, 3 h 20 min, in 3 h 20 min; 3 h 19 min",
 	} {
 		_, countdown := english.countdown("Again", d, "")
-		got := fmt.Sprintf("%s, %s, %s; %s", minutesAndSeconds(d), english.durationUp(d), countdown,
-			english.durationDown(d))
+		got := fmt.Sprintf("%s, %s, %s; %s", minutesAndSeconds(d), english.durationRoundedUp(d), countdown,
+			english.durationRoundedDown(d))
 		if got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}

@@ -45,7 +45,7 @@ func render(specification []byte) ([]byte, error) {
 		return nil, err
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
-		"text": renderParagraphs, "code": server.Code, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
+		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
 		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
@@ -65,7 +65,7 @@ func renderParagraphs(text string) template.HTML {
 	var b strings.Builder
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		if p != "" {
-			b.WriteString("<p>" + string(server.Code(p)) + "</p>")
+			b.WriteString("<p>" + string(server.BackticksToHTML(p)) + "</p>")
 		}
 	}
 	return template.HTML(b.String())

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptWithin bounds how long EndAccepting waits.
-const acceptWithin = time.Second
+// endAcceptingTimeout is the longest time that EndAccepting waits.
+const endAcceptingTimeout = time.Second
 
-// EndAccepting stops listening on a port at a moment when each connection that the kernel has made
-// is accepted, at most a second later. To close the port would reset the others: a proxy that asks
-// no /readyz, such as nginx, has sent its request by then, and answers 502. It goes to another
-// replica where a connection is refused. A handshake that is under way is still reset.
+// EndAccepting stops listening on a port without refusing connections that the kernel has already
+// made. It waits, at most a second, until all of them are accepted. Closing the port would reset
+// them: a proxy that does not ask /readyz, such as nginx, has already sent its request on one, and
+// would answer 502. A refused connection is harmless, since the proxy then tries another replica. A
+// handshake that is under way is still reset.
 func EndAccepting(l net.Listener) {
 	port, ok := l.(syscall.Conn)
 	if !ok {
@@ -24,7 +25,7 @@ func EndAccepting(l net.Listener) {
 	if err != nil {
 		return
 	}
-	for began, ended := time.Now(), false; !ended && time.Since(began) < acceptWithin; <-time.After(time.Millisecond) {
+	for began, ended := time.Now(), false; !ended && time.Since(began) < endAcceptingTimeout; <-time.After(time.Millisecond) {
 		_ = conn.Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 			if ended = err != nil || info.Unacked == 0; ended { // of a listening socket: how many wait to be accepted

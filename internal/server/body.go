@@ -29,18 +29,18 @@ func ReadJSON(c echo.Context, v any) error {
 	}
 	body, err := readBody(c.Request())
 	if err != nil {
-		return readProblem(err)
+		return unreadableBodyProblem(err)
 	}
 	if first := bytes.TrimLeft(body, " \t\r\n"); len(first) > 0 && first[0] != '{' && jsontext.Value(body).IsValid() {
-		return malformedJSON("The body is JSON, but not an object", body, int64(len(body)-len(first)))
+		return malformedJSONProblem("The body is JSON, but not an object", body, int64(len(body)-len(first)))
 	}
 	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return decodeProblem(err, body)
+		return jsonErrorProblem(err, body)
 	}
 	return nil
 }
 
-// readBody reads the whole body, into a buffer of the size that Content-Length tells.
+// readBody reads the whole body. The buffer has the size that Content-Length says, at most maxBody.
 func readBody(r *http.Request) ([]byte, error) {
 	size := max(0, min(r.ContentLength, maxBody))
 	b := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
@@ -48,26 +48,26 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readProblem returns the problem of a body that could not be read: echo's 413 if it is too large,
+// unreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is too large,
 // else a 400.
-func readProblem(err error) error {
+func unreadableBodyProblem(err error) error {
 	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return limit
 	}
 	return &Problem{Kind: BadRequest, Detail: "The body could not be read to its end."}
 }
 
-// malformedJSON returns the problem of a body that is no JSON object, whose reading stopped at this
-// byte. The place is added to the detail.
-func malformedJSON(detail string, body []byte, at int64) error {
+// malformedJSONProblem returns the problem of a body that is not one JSON object. Reading stopped
+// at the byte at; the detail names its line and column.
+func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
 	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
-		Extra: place(body, at, nil)}
+		Extra: positionMembers(body, at, nil)}
 }
 
-// place adds to a problem's members where in the body it is: position in bytes from 0, line and
-// column from 1, columns in characters.
-func place(body []byte, at int64, members map[string]any) map[string]any {
+// positionMembers returns these members of a problem, and the position in the body: in bytes from
+// 0, and as line and column from 1. Columns count characters.
+func positionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}
 	maps.Copy(all, members)
@@ -79,36 +79,36 @@ func lineAndColumn(body []byte, at int64) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 }
 
-// decodeProblem returns the problem for an error of json.Unmarshal.
-func decodeProblem(err error, body []byte) error {
+// jsonErrorProblem returns the problem for an error of json.Unmarshal.
+func jsonErrorProblem(err error, body []byte) error {
 	syntax, _ := errors.AsType[*jsontext.SyntacticError](err)
 	meaning, _ := errors.AsType[*json.SemanticError](err)
 	switch {
 	case len(bytes.TrimSpace(body)) == 0:
-		return malformedJSON("The body is empty", body, 0)
+		return malformedJSONProblem("The body is empty", body, 0)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return malformedJSON("The body ends before its JSON object does", body, int64(len(body)))
+		return malformedJSONProblem("The body ends before its JSON object does", body, int64(len(body)))
 	case !utf8.Valid(body):
-		return malformedJSON("The body is not valid UTF-8", body, firstInvalidByte(body))
+		return malformedJSONProblem("The body is not valid UTF-8", body, firstInvalidByte(body))
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
-			Extra: place(body, syntax.ByteOffset,
+			Extra: positionMembers(body, syntax.ByteOffset,
 				map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
 		}
 	case syntax != nil:
-		return malformedJSON("The body is not valid JSON", body, syntax.ByteOffset)
+		return malformedJSONProblem("The body is not valid JSON", body, syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
 		name := map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}
-		return &Problem{Kind: unknownField, Extra: place(body, meaning.ByteOffset, name)}
+		return &Problem{Kind: unknownField, Extra: positionMembers(body, meaning.ByteOffset, name)}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
-			Extra: place(body, meaning.ByteOffset,
+			Extra: positionMembers(body, meaning.ByteOffset,
 				map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
 		}
 	}
-	return malformedJSON("The body could not be decoded", body, 0)
+	return malformedJSONProblem("The body could not be decoded", body, 0)
 }
 
 // dottedPath returns the path of a field with dots, such as keys.user.

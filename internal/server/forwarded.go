@@ -63,14 +63,15 @@ func isTrusted(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// remindAfter is the shortest time between two warnings on forwarding headers from untrusted peers.
-const remindAfter = time.Hour
+// forwardingWarnInterval is the shortest time between two warnings about forwarding headers.
+const forwardingWarnInterval = time.Hour
 
-// warnOfForwarding is middleware that warns if a peer that is not among the proxies sends
-// forwarding headers: it may be a proxy whose address then stands for all its clients. The warning
-// names the peer only if its address is private, since a public one may be a person's.
+// warnOfForwarding is middleware that warns if a peer outside proxies sends forwarding headers. The
+// peer may be a proxy that is missing in the configuration: then all its clients count as one
+// address. The warning names the peer only if its address is private, since a public one may be a
+// person's.
 func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() time.Time) echo.MiddlewareFunc {
-	lines := logthrottle.Throttle{Every: remindAfter}
+	lines := logthrottle.Throttle{Every: forwardingWarnInterval}
 	warn := func(c echo.Context) {
 		peer, ok := parseHop(c.Request().RemoteAddr)
 		if !ok || isTrusted(proxies, peer) {
@@ -117,9 +118,9 @@ var forwardedHeaders = []string{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// isForwarded reports whether a request shows that a proxy passed it on: by a header, or by
-// HTTP/1.0, which old versions of nginx speak with what is behind them. A proxy that adds no header
-// can't be recognized.
+// isForwarded reports whether a request came through a proxy: it has a forwarding header, or is
+// HTTP/1.0, which old versions of nginx speak to the servers behind them. A proxy that adds no
+// header is not recognized.
 func isForwarded(r *http.Request) bool {
 	for name := range r.Header {
 		if strings.HasPrefix(name, forwardedPrefix) || slices.Contains(forwardedHeaders, name) {
@@ -129,9 +130,9 @@ func isForwarded(r *http.Request) bool {
 	return !r.ProtoAtLeast(1, 1)
 }
 
-// IsLocal reports whether a request came straight from a program on this machine and for this
-// machine: its peer and its Host are loopback, so that no other site's name can be pointed here,
-// and no proxy passed it on.
+// IsLocal reports whether a request came straight from a program on this machine: its peer is
+// loopback, and no proxy passed it on. Its Host must be loopback too, so that another site cannot
+// point its own name here.
 func IsLocal(r *http.Request) bool {
 	peer, ok := parseHop(r.RemoteAddr)
 	return ok && peer.IsLoopback() && loopback.IsHost((&url.URL{Host: r.Host}).Hostname()) && !isForwarded(r)

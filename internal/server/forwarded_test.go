@@ -37,7 +37,7 @@ func TestHeadersOfUntrustedPeersAreWarnedOfOnceAnHour(t *testing.T) {
 	from("10.0.0.1:1", "X-Forwarded-For")
 	from("10.0.0.1:1", "Forwarded")
 	lines(1)
-	now = now.Add(remindAfter)
+	now = now.Add(forwardingWarnInterval)
 	from("203.0.113.9:1", "Forwarded")
 	lines(2)
 	if !strings.Contains(out.String(), "10.0.0.1") || strings.Contains(out.String(), "203.0.113.9") {

@@ -14,16 +14,17 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Reason is an error of a check with a stable word. "ready." and the word is the key of its
-// sentence, which /readyz, the console and the alerts have in common; it has no paths and secrets.
+// Reason is the error of a health check. Its word is stable, and "ready."+Word is the key of its
+// sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
+// paths and no secrets.
 type Reason struct {
-	Part    string // that is not well: database, keys, redis, mail, sms or sends
+	Part    string // the part that fails: database, keys, redis, mail, sms or sends
 	Word    string
-	Values  []string // of the sentence, as names and values
-	Also    string   // word of another sentence, which follows; empty: none does
+	Values  []string // for the sentence: names and values in turn
+	Also    string   // word of a second sentence to show; empty: none
 	Unready bool     // /readyz is 503: another replica can answer better
 	Err     error
-	Since   time.Time // when Health first heard of it, without a pause; Health sets it
+	Since   time.Time // start of the present series of failures; Health sets it
 }
 
 // Text returns the sentence for a reader.
@@ -40,24 +41,24 @@ func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
 // Unwrap returns the dependency's error.
 func (r *Reason) Unwrap() error { return r.Err }
 
-// Check returns why a part is away or slow; nil if it is well. It must answer soon.
-type Check func(context.Context) *Reason
+// HealthCheck returns why a part is away or slow; nil if it is well. It must answer soon.
+type HealthCheck func(context.Context) *Reason
 
 // Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
 type Health struct {
-	checks   atomic.Pointer[[]Check] // nil: starting
+	checks   atomic.Pointer[[]HealthCheck] // nil: starting
 	stopping atomic.Bool
 
 	mu    sync.Mutex
-	since map[string]time.Time // when it was first heard of what is not well, by word
+	since map[string]time.Time // start of the present failures, by word
 }
 
-// MarkStarted ends the 503 of /readyz: from now on it runs these checks. One that fails makes it
-// "degraded", or 503 if its Reason says so.
-func (h *Health) MarkStarted(checks ...Check) { h.checks.Store(&checks) }
+// MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks: if one fails it
+// answers "degraded", or 503 if the Reason is Unready.
+func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
-// EndConnections returns a handler that, while the server stops, has every answer end its
-// connection, so that proxies do not keep it.
+// EndConnections is middleware that, while the server stops, ends the connection with each answer,
+// so that proxies do not reuse it.
 func (h *Health) EndConnections(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.stopping.Load() {
@@ -80,8 +81,7 @@ func (h *Health) Register(e *echo.Echo) {
 // requests.
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
-// Reasons runs all checks at once, and returns why parts are not well; none while the service
-// starts.
+// Reasons runs all checks at once and returns those that failed; none while the service starts.
 func (h *Health) Reasons(ctx context.Context) (all []Reason) {
 	checks := h.checks.Load()
 	if checks == nil {

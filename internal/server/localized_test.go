@@ -69,7 +69,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			p := &Problem{Kind: kind, Detail: "English.", Extra: maps.Clone(members)}
 			maps.Copy(p.Extra, more)
 			p.Variant, _ = more["variant"].(string)
-			told := p.in(w)
+			told := p.translated(w)
 			used[kind.Slug+".title"], used[name] = true, true
 			for _, text := range []string{told.Kind.Title, told.Detail} {
 				plain := machine.ReplaceAllString(text, "")
@@ -102,7 +102,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			map[string]any{"variant": "backoff"}); got == look(QuotaExceeded, "quota-exceeded", nil) {
 			t.Errorf("sends that fail for a reason of ours in %s: %s", w.Lang(), got)
 		}
-		for key := range w.Section(texts.Problems) {
+		for key := range w.Section(texts.ProblemsSection) {
 			if !used[key] {
 				t.Errorf("%s in %s is of no problem", key, w.Lang())
 			}
@@ -112,7 +112,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 
 func TestLanguageOfProblems(t *testing.T) {
 	e, _ := testServer(t)
-	refusal := RetryLater(tooManyRequests, "Try again in 42 s.", 42)
+	refusal := RetryLaterProblem(tooManyRequests, "Try again in 42 s.", 42)
 	e.GET("/v1/x", func(echo.Context) error { return refusal })
 	for header, want := range map[string][3]string{
 		"": {"en", "Too many requests", "Try again in 42 s."}, "*": {"en", "Too many requests", "Try again in 42 s."},
@@ -148,12 +148,12 @@ func TestLanguageOfProblems(t *testing.T) {
 // A long wait is told in hours and minutes, rounded up; retry_after has the seconds.
 func TestALongWaitInWords(t *testing.T) {
 	for seconds, want := range map[int]string{42: "42 s", 60: "1 min", 61: "2 min", 3600: "1 h", 83374: "23 h 10 min"} {
-		servertest.Same(t, "in English", InWords(seconds), want)
+		servertest.Same(t, "in English", SecondsInWords(seconds), want)
 	}
 	p := &Problem{Kind: QuotaExceeded, Extra: map[string]any{"retry_after": 83374, "blocked_by": "day"}}
 	for lang, want := range map[string]string{"zh-Hans": "23 小时 10 分钟后", "es": "dentro de 23 h 10 min.",
 		"ar": "بعد 23 س 10 د."} {
-		if got := p.in(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
+		if got := p.translated(texts.ForPage(lang)).Detail; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", lang, got)
 		}
 	}

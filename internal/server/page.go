@@ -13,8 +13,9 @@ import (
 // problemsPath is where the pages that explain problems are, each under its slug.
 const problemsPath = "/problems/"
 
-// problemTemplate is the HTML page of a problem: of one that happened, or of its kind.
-var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": Code}).Parse(`<!doctype html>
+// problemTemplate is the HTML page of a problem: of one that happened if it has a detail, else the
+// explanation of its kind.
+var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": BackticksToHTML}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
 <body><main class="card"><h1>{{.Title}}</h1>{{if .Detail}}<p>{{.Detail}}</p>
@@ -23,14 +24,14 @@ var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncM
 <h2>What to show a person</h2><p>{{code .Say}}</p><p class="aside"><a href="/docs#problems">All problems</a></p>{{end}}</main></body></html>
 `))
 
-// problemPage is what problemTemplate shows; without a detail it explains the kind.
+// problemPage is the data of problemTemplate.
 type problemPage struct {
 	ProblemKind
 	Detail string
 }
 
-// Code returns a text as HTML, with what stands between backticks as code.
-func Code(text string) template.HTML {
+// BackticksToHTML returns a text as escaped HTML. What stands between backticks becomes <code>.
+func BackticksToHTML(text string) template.HTML {
 	parts := strings.Split(template.HTMLEscapeString(text), "`")
 	for i := 1; i < len(parts); i += 2 {
 		parts[i] = "<code>" + parts[i] + "</code>"
@@ -38,7 +39,7 @@ func Code(text string) template.HTML {
 	return template.HTML(strings.Join(parts, ""))
 }
 
-func writePage(c echo.Context, status int, p problemPage) error {
+func writeProblemPage(c echo.Context, status int, p problemPage) error {
 	var b bytes.Buffer
 	if err := problemTemplate.Execute(&b, p); err != nil {
 		return err
@@ -53,5 +54,5 @@ func serveProblemPage(c echo.Context) error {
 	if i < 0 {
 		return echo.ErrNotFound
 	}
-	return writePage(c, http.StatusOK, problemPage{ProblemKind: kinds[i]})
+	return writeProblemPage(c, http.StatusOK, problemPage{ProblemKind: kinds[i]})
 }

@@ -35,8 +35,8 @@ type Problem struct {
 	Detail string
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
-	// Variant chooses the detail in other languages, where the kind has several; "" for that of the
-	// member reason, or of the kind.
+	// Variant chooses the detail in other languages if the kind has several: it is the part of the
+	// key after the slug. "": the member reason, or the kind alone.
 	Variant string
 
 	base    string // address of the service, with which its type begins
@@ -45,9 +45,9 @@ type Problem struct {
 
 func (p *Problem) Error() string { return "problem: " + p.Kind.Slug }
 
-// RetryLater returns the problem of a request that may be repeated after this many seconds, with
-// Retry-After and retry_after.
-func RetryLater(kind ProblemKind, detail string, seconds int) *Problem {
+// RetryLaterProblem returns a problem whose request may be repeated after this many seconds. It
+// sets the header Retry-After and the member retry_after.
+func RetryLaterProblem(kind ProblemKind, detail string, seconds int) *Problem {
 	return &Problem{
 		Kind: kind, Detail: detail,
 		Header: http.Header{"Retry-After": {strconv.Itoa(seconds)}}, Extra: map[string]any{"retry_after": seconds},
@@ -79,14 +79,15 @@ func errorHandler(logger *slog.Logger, publicURL string) echo.HTTPErrorHandler {
 		}
 		LogFailure(c.Request().Context(), logger, err)
 		p := ProblemOf(err)
-		if werr := writeProblem(c, p, cmp.Or(publicURL, requestAddress(c))); werr != nil {
+		if werr := writeProblem(c, p, cmp.Or(publicURL, requestBaseURL(c))); werr != nil {
 			logger.DebugContext(c.Request().Context(), "could not write response", "error", werr)
 		}
 	}
 }
 
-// requestAddress returns the scheme and host for which a request came.
-func requestAddress(c echo.Context) string {
+// requestBaseURL returns the scheme and host that a request was sent to, such as
+// https://codes.example.
+func requestBaseURL(c echo.Context) string {
 	host := c.Request().Host
 	// HTTP/1.0 needs no Host
 	if local, ok := c.Request().Context().Value(http.LocalAddrContextKey).(net.Addr); ok && host == "" {
@@ -103,7 +104,7 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 		h[name] = values
 	}
 	if p.Kind.Status == http.StatusServiceUnavailable && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", strconv.Itoa(retryUnavailable))
+		h.Set("Retry-After", strconv.Itoa(unavailableRetryAfter))
 	}
 	if p.Kind.Status == http.StatusUnauthorized && h.Get("WWW-Authenticate") == "" {
 		h.Set("WWW-Authenticate", `Bearer realm="sendcode"`)
@@ -111,12 +112,12 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	html := wantsHTML(c)
 	if !html {
 		words := texts.ForPage(c.Request().Header.Get("Accept-Language"))
-		p = p.in(words)
+		p = p.translated(words)
 		h.Set("Content-Language", words.Lang())
 		h.Add("Vary", "Accept-Language")
 	}
 	if html {
-		return writePage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
+		return writeProblemPage(c, p.Kind.Status, problemPage{ProblemKind: p.Kind, Detail: cmp.Or(p.Detail, p.Kind.Cause)})
 	}
 	answer := *p // p may be shared
 	answer.base, answer.request = base, requestid.FromContext(c.Request().Context())
@@ -127,9 +128,9 @@ func writeProblem(c echo.Context, p *Problem, base string) error {
 	return c.Blob(p.Kind.Status, "application/problem+json", body)
 }
 
-// in returns the problem with title and detail in a language; English stays as it is. Where English
-// has a detail of its own, other languages have that of the slug or reason.
-func (p *Problem) in(words texts.Words) *Problem {
+// translated returns the problem with title and detail in another language; it returns p itself for
+// English. A problem with its own English detail gets the translated detail of its slug or reason.
+func (p *Problem) translated(words texts.Words) *Problem {
 	reason, _ := p.Extra["reason"].(string)
 	reason = cmp.Or(p.Variant, reason)
 	if p.Extra["may_have_counted"] == true {
@@ -151,8 +152,8 @@ func (p *Problem) in(words texts.Words) *Problem {
 	return &told
 }
 
-// InWords returns a wait in seconds as English details tell it, rounded up: "42 s", "23 h 10 min".
-func InWords(seconds int) string {
+// SecondsInWords returns a wait in seconds as English details tell it, rounded up: "42 s", "23 h 10 min".
+func SecondsInWords(seconds int) string {
 	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
 }
 
@@ -160,20 +161,20 @@ func InWords(seconds int) string {
 // wait in words.
 var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
-// retryUnavailable is the Retry-After of a 503, in seconds: a failed limiter is called again after
-// one.
-const retryUnavailable = 2
+// unavailableRetryAfter is the Retry-After of a 503, in seconds: a limiter that failed is tried
+// again after one second.
+const unavailableRetryAfter = 2
 
-// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the address
-// is not of the API.
+// wantsHTML reports whether to answer with an HTML page: the client accepts HTML, and the path is
+// not under /v1/.
 func wantsHTML(c echo.Context) bool {
 	return !strings.HasPrefix(c.Request().URL.Path, "/v1/") &&
 		strings.Contains(c.Request().Header.Get("Accept"), "text/html")
 }
 
-// LogFailure logs an error of the service itself: one that is answered by a 500, or by a 503 since
-// the database or the limiter failed. It logs nothing after the client hung up, which ends what it
-// waited for, nor a bare fault.Kind, which has no cause, nor a request that was refused on purpose.
+// LogFailure logs an error of the service itself: a 500, or a 503 because the database or the
+// limiter failed. It does not log an error after the client disconnected, which cancels the
+// context; a fault.Kind without a cause; or a request that was refused on purpose.
 func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	if _, overloaded := errors.AsType[*admission.OverloadedError](err); overloaded { // thousands a second
 		return
@@ -191,12 +192,13 @@ func LogFailure(ctx context.Context, logger *slog.Logger, err error) {
 	}
 }
 
-// ProblemOf returns the problem of an error: itself, or by the table, or a 500.
+// ProblemOf returns the problem of an error: the error itself if it is one, else by errorTable,
+// else a 500.
 func ProblemOf(err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	for _, row := range table {
+	for _, row := range errorTable {
 		if p := row(err); p != nil {
 			return p
 		}

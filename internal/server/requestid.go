@@ -6,8 +6,9 @@ import (
 	"sendcode/internal/requestid"
 )
 
-// requestID is middleware that begins each request's context with its ID, which the answer has too.
-func requestID(next echo.HandlerFunc) echo.HandlerFunc {
+// assignRequestID is middleware that puts an ID into each request's context, and into the
+// response's X-Request-Id.
+func assignRequestID(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		ctx, id := requestid.NewContext(r.Context(), r.Header.Get(echo.HeaderXRequestID), r.Header.Get("Traceparent"))

@@ -37,16 +37,16 @@ type RequestLimiter struct {
 }
 
 const (
-	window      = time.Minute
-	maxNetworks = 50_000 // and the same number of wider ones
+	requestWindow = time.Minute
+	maxNetworks   = 50_000 // and the same number of wider ones
 )
 
-// NewRequestLimiter makes a limiter of so many requests of a network in a minute; 0 admits all. It
-// calls refused at each refusal.
+// NewRequestLimiter makes a limiter that admits perMinute requests of each network in a minute; 0
+// admits all. It calls refused at each refusal.
 func NewRequestLimiter(perMinute int, logger *slog.Logger, refused func(), now func() time.Time) *RequestLimiter {
 	r := &RequestLimiter{logger: logger, refused: refused, now: now, counts: map[netip.Prefix]int64{},
 		before: map[netip.Prefix]int64{},
-		lines:  logthrottle.Throttle{Every: window}, largest: maxNetworks}
+		lines:  logthrottle.Throttle{Every: requestWindow}, largest: maxNetworks}
 	r.SetLimit(perMinute)
 	return r
 }
@@ -69,7 +69,7 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 	if !fits {
 		return 0, true
 	}
-	since := time.Duration(now.UnixNano() - r.minute*int64(window))
+	since := time.Duration(now.UnixNano() - r.minute*int64(requestWindow))
 	if wait := retryAfter(r.before[id], r.counts[id], limit, since); wait > 0 {
 		r.recordRefusal(ip, now)
 		return wait, false
@@ -80,7 +80,7 @@ func (r *RequestLimiter) Admit(ip netip.Addr) (wait time.Duration, ok bool) {
 
 // rollMinute replaces the counts if a new minute has begun.
 func (r *RequestLimiter) rollMinute(now time.Time) {
-	minute := now.UnixNano() / int64(window)
+	minute := now.UnixNano() / int64(requestWindow)
 	switch {
 	case minute == r.minute:
 		return
@@ -92,8 +92,8 @@ func (r *RequestLimiter) rollMinute(now time.Time) {
 	r.minute = minute
 }
 
-// networkFor returns the network in which an address is counted: its own or, if there is no room, a
-// wider one; fits is false if that has no room either.
+// networkFor returns the network that an address is counted in: its own or, if there is no room, a
+// wider one; fits is false if neither has room.
 func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) {
 	narrow, wide := networksOf(ip)
 	if r.hasCount(narrow) || len(r.counts) < r.largest {
@@ -106,7 +106,8 @@ func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
 
-// networksOf returns the /32 or /64 of an address, and its /24 or /48; zero Prefixes for none.
+// networksOf returns the network that an address is counted in, /32 or /64, and the wider one, /24
+// or /48; zero Prefixes without an address.
 func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	ip = ip.Unmap().WithZone("")
 	bits, wideBits := 64, 48
@@ -118,36 +119,35 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	return narrow, wide
 }
 
-// retryAfter returns how long until one more request is admitted; 0: now. since is the time since
-// the current minute began, before and count are the requests of the previous and the current
-// minute.
+// retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
+// current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
 	free := func(n, room int64) time.Duration { // how far into a minute n of the one before count as no more than room
 		if n <= room {
 			return 0
 		}
-		return window - time.Duration(int64(window)/n*room)
+		return requestWindow - time.Duration(int64(requestWindow)/n*room)
 	}
 	if count < limit {
 		return max(0, free(before, limit-1-count)-since)
 	}
-	return window - since + free(count, limit-1)
+	return requestWindow - since + free(count, limit-1)
 }
 
 // recordRefusal counts a refusal, and logs the number of refusals at most once a minute.
 func (r *RequestLimiter) recordRefusal(ip netip.Addr, now time.Time) {
 	r.refused()
 	if n, due := r.lines.Add("", now); due {
-		_, network := networksOf(ip) // as the database of sends keeps it
+		_, network := networksOf(ip) // as the send log keeps it
 		r.logger.Warn("browser requests refused: too many from one network", "count", n, "network", network,
 			"limit", r.limit.Load(), runbook.Attack.See())
 	}
 }
 
-// RequestRefused returns the 429 problem of a request that RequestLimiter.Admit refused with this
+// TooManyRequestsProblem returns the 429 for a request that RequestLimiter.Admit refused with this
 // wait.
-func RequestRefused(wait time.Duration) *Problem {
+func TooManyRequestsProblem(wait time.Duration) *Problem {
 	seconds := quota.Seconds(wait)
-	return RetryLater(tooManyRequests, "Too many requests came from your network. Try again in "+InWords(seconds)+".",
+	return RetryLaterProblem(tooManyRequests, "Too many requests came from your network. Try again in "+SecondsInWords(seconds)+".",
 		seconds)
 }

@@ -57,13 +57,13 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 // not a moment before.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
-		for _, into := range []time.Duration{0, 17 * time.Second, window - 1} {
+		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {
 			r := limited(limit)
 			r.at = r.at.Add(into)
 			r.from("192.0.2.1", limit)
 			for range 3 * limit {
 				wait, ok := r.Admit(netip.MustParseAddr("192.0.2.1"))
-				if ok || wait <= 0 || wait > 2*window {
+				if ok || wait <= 0 || wait > 2*requestWindow {
 					t.Fatalf("limit %d: %v, %v", limit, wait, ok)
 				}
 				r.at = r.at.Add(wait - time.Microsecond)
@@ -85,7 +85,7 @@ func TestRequestsSlide(t *testing.T) {
 	if in += r.from("192.0.2.1", 1000); in > 310 {
 		t.Errorf("%d let in within 2 s", in)
 	}
-	r.at = r.at.Add(2 * window)
+	r.at = r.at.Add(2 * requestWindow)
 	servertest.Same(t, "let in after a pause", r.from("192.0.2.1", 1000), 300)
 	r.at = r.at.Add(-time.Hour)
 	servertest.Same(t, "let in after the clock was set back", r.from("192.0.2.1", 1000), 300)
@@ -102,7 +102,7 @@ func TestRequestsOfManyNetworks(t *testing.T) {
 	servertest.Same(t, "let in of two networks in one /24, counted together",
 		r.from(address(200), 2)+r.from(address(201), 2), 3)
 	servertest.Same(t, "let in of a network with a count of its own", r.from(address(0), 5), 2)
-	r.at = r.at.Add(window)
+	r.at = r.at.Add(requestWindow)
 	for i := range 100_000 {
 		r.from(address(i), 1)
 	}

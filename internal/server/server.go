@@ -1,8 +1,8 @@
-// Package server makes the echo instance of all handlers: with the common middleware, the client's
-// address, and the table from errors to statuses. Handlers return errors; they become problems
-// (RFC 9457) or, for a browser, a page.
+// Package server makes the echo instance that serves all routes. It has the common middleware,
+// reads the client's address, and maps errors to statuses: handlers return errors, and clients get
+// problems (RFC 9457) or, in a browser, a page.
 //
-// Package app makes one; packages api, page and console register their routes on it.
+// Package app makes the instance; packages api, page and console register their routes on it.
 package server
 
 import (
@@ -68,23 +68,23 @@ func New(c Config) *echo.Echo {
 		return "http"
 	}
 	e.HTTPErrorHandler = errorHandler(c.Logger, c.PublicURL)
-	e.Pre(requestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
+	e.Pre(assignRequestID, warnOfForwarding(c.TrustedProxies, c.Logger, time.Now))
 	e.Use(accessLog(c.Logger, c.Served), web.Compress, securityHeaders(), recoverPanics(c.Logger),
-		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnLimit}))
+		middleware.BodyLimitWithConfig(middleware.BodyLimitConfig{Limit: "16K", Skipper: hasOwnBodyLimit}))
 	e.GET(problemsPath+":slug", serveProblemPage)
 	return e
 }
 
 // Path prefixes for mail providers' events, carriers' receipts and auth servers' hooks. Package api
-// sets body limits of their own: one report has many events, and a hook all that the server knows
-// of a person.
+// sets larger body limits for them: one report has many events, and a hook carries all that the
+// auth server knows of a person.
 const (
 	EventsPath   = "/v1/events/"
 	ReceiptsPath = "/v1/receipts/"
 	HooksPath    = "/v1/hooks/"
 )
 
-func hasOwnLimit(c echo.Context) bool {
+func hasOwnBodyLimit(c echo.Context) bool {
 	path := c.Request().URL.Path
 	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
 		strings.HasPrefix(path, HooksPath)
@@ -99,15 +99,15 @@ func NewHTTPServer(h http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// accessLog logs one line for each request, with the route's template and not the path, which may
-// have secret IDs, with the client's /24 or /48, as the database of sends keeps it, and with what
-// was noted (requestid.AddLogAttrs): app, key, send. A request whose client has left goes no
-// further; see errLeft.
+// accessLog logs one line for each request: with the route's template, since the path may have
+// secret IDs; with the client's /24 or /48, as the send log keeps it; and with the attributes that
+// handlers added by requestid.AddLogAttrs (app, key, send). It stops a request whose client has
+// left; see errIfClientLeft.
 func accessLog(logger *slog.Logger, served func(route string, status int, took time.Duration)) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			start := time.Now()
-			err := errLeft(c.Request())
+			err := errIfClientLeft(c.Request())
 			if err == nil {
 				err = next(c)
 			}
@@ -137,23 +137,23 @@ func accessLog(logger *slog.Logger, served func(route string, status int, took t
 	}
 }
 
-const contentSecurityPolicy = "Content-Security-Policy"
+const cspHeader = "Content-Security-Policy"
 
-// policy is the Content-Security-Policy of all pages: nothing inline, nothing from other origins.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
+// defaultCSP is the Content-Security-Policy of all pages: nothing inline, nothing from other origins.
+const defaultCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
 
 // AllowSource adds a source to a directive of this response's Content-Security-Policy. The
 // directive must be one that allows 'self'.
 func AllowSource(c echo.Context, directive, source string) {
 	h := c.Response().Header()
-	h.Set(contentSecurityPolicy, strings.Replace(h.Get(contentSecurityPolicy), directive+" 'self'",
+	h.Set(cspHeader, strings.Replace(h.Get(cspHeader), directive+" 'self'",
 		directive+" 'self' "+source, 1))
 }
 
 func securityHeaders() echo.MiddlewareFunc {
 	headers := map[string][]string{
-		contentSecurityPolicy:        {policy},
+		cspHeader:                    {defaultCSP},
 		"X-Content-Type-Options":     {"nosniff"},
 		"Referrer-Policy":            {"no-referrer"},
 		"Cross-Origin-Opener-Policy": {"same-origin"},

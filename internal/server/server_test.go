@@ -92,7 +92,7 @@ func TestEveryKindIsExplained(t *testing.T) {
 	for _, k := range ProblemKinds() {
 		w := get(e, "/problems/"+k.Slug)
 		for _, part := range []string{k.Title, k.Cause, k.Remedy, k.Say, k.Slug, strconv.Itoa(k.Status)} {
-			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(Code(part))) ||
+			if w.Code != 200 || part == "" || !strings.Contains(w.Body.String(), string(BackticksToHTML(part))) ||
 				strings.Contains(w.Body.String(), "`") {
 				t.Errorf("%s: %d without %q: %s", k.Slug, w.Code, part, w.Body)
 			}

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Catalogue has the same in several languages: the words of pages, of the console and of replies,
-// the locales of templates, the titles of a purpose. The zero value has no language.
+// Catalogue has one value for each of several languages: the texts of the page, the locales of
+// templates, or the titles of a purpose. The zero value has no language.
 type Catalogue[T any] struct {
 	all     []T
 	matcher language.Matcher
 }
 
-// NewCatalogue returns a catalogue of what there is by the BCP 47 tag of its language. A tag that
-// is not well-formed matches no reader.
+// NewCatalogue returns a catalogue of these values by the BCP 47 tags of their languages. A tag
+// that is not well-formed matches no reader.
 func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	names := slices.Sorted(maps.Keys(byTag))
 	if i := slices.Index(names, language.English.String()); i > 0 {
@@ -29,17 +29,17 @@ func NewCatalogue[T any](byTag map[string]T) (c Catalogue[T]) {
 	return c
 }
 
-// All returns what there is in each language: English first, the others by their tags.
+// All returns the values: English first, the others in the order of their tags.
 func (c Catalogue[T]) All() []T { return slices.Clone(c.all) }
 
-// MaxList bounds what is read of an Accept-Language list, in bytes: one of 16 KiB takes
-// milliseconds.
-const MaxList = 500
+// MaxAcceptLanguage is the longest Accept-Language list that is parsed, in bytes: parsing 16 KiB
+// takes milliseconds.
+const MaxAcceptLanguage = 500
 
 // ParseAcceptLanguage returns the tags of an Accept-Language list, the most wanted first; none if
-// the list is invalid or longer than MaxList.
+// the list is invalid or longer than MaxAcceptLanguage.
 func ParseAcceptLanguage(list string) []language.Tag {
-	if len(list) > MaxList {
+	if len(list) > MaxAcceptLanguage {
 		return nil
 	}
 	wanted, _, err := language.ParseAcceptLanguage(list)
@@ -49,11 +49,11 @@ func ParseAcceptLanguage(list string) []language.Tag {
 	return wanted
 }
 
-// Choose returns what there is in the language that fits a list of tags (Accept-Language) best by
-// the rules of CLDR, and the tag that decided: the first one for which there is a language at all.
-// So readers of traditional Chinese get zh-Hans rather than the English that they name second. ok
-// is false if no tag has a language; then it returns the first of All, and the first tag, or
-// language.Und if Wanted returns none or there is nothing in any language.
+// Choose returns the value whose language fits a list of tags (Accept-Language) best by the rules
+// of CLDR, and the tag that decided: the first one with a language here. So a reader of traditional
+// Chinese gets zh-Hans rather than English, the second tag. ok is false if no tag has a language;
+// then Choose returns the first value of All, and the first tag of the list. Without a tag, or in
+// an empty catalogue, by is language.Und.
 func (c Catalogue[T]) Choose(list string) (in T, by language.Tag, ok bool) {
 	if len(c.all) == 0 { // as most purposes have no title: the list need not be parsed
 		return in, language.Und, false

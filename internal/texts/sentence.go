@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// Sentence is a text with times in it. Pages show the times in the zone of their Words; String
-// writes them in UTC.
+// Sentence is a text with times in it. Pages show the times in the time zone of the Words that made
+// it; String writes them in UTC.
 type Sentence []piece
 
 // piece is a stretch of plain text, or a time.
 type piece struct {
 	Text   string
 	Strong bool
-	At     Clock // zero: plain text
+	At     DisplayTime // zero: plain text
 }
 
-// Clock is a time as a page shows it, in its own zone.
-type Clock struct {
+// DisplayTime is a time in the time zone in which a page shows it.
+type DisplayTime struct {
 	time.Time
 	Exact bool // with milliseconds
 }
 
-// Part is the piece that takes the place of "{name}" in a pattern.
+// Part is what replaces one "{name}" of a pattern.
 type Part struct {
 	name  string
 	piece piece
@@ -34,13 +34,13 @@ func Plain(name, value string) Part { return Part{name, piece{Text: value}} }
 // Strong returns a part of emphasized text.
 func Strong(name, value string) Part { return Part{name, piece{Text: value, Strong: true}} }
 
-// At returns a part that is a time.
+// At returns a part that shows a time.
 func At(name string, t time.Time) Part {
-	return Part{name, piece{At: Clock{Time: t}}}
+	return Part{name, piece{At: DisplayTime{Time: t}}}
 }
 
-// Tell returns the console's text for a key as a sentence, with the parts in place of "{name}". A
-// name without a part is left out.
+// Tell returns the console's text for a key as a sentence, with each "{name}" replaced by its part.
+// It drops a "{name}" that has no part.
 func (w Words) Tell(key string, parts ...Part) Sentence {
 	var out Sentence
 	rest := w.texts[key]
@@ -56,15 +56,14 @@ func (w Words) Tell(key string, parts ...Part) Sentence {
 		name, rest, _ = strings.Cut(after, "}")
 		for _, p := range parts {
 			if p.name == name {
-				p.piece.At.Time = w.in(p.piece.At.Time)
+				p.piece.At.Time = w.inZone(p.piece.At.Time)
 				out = append(out, p.piece)
 			}
 		}
 	}
 }
 
-// Join returns one sentence of several, with the space that the language puts between sentences.
-// Empty ones are left out.
+// Join joins sentences, with the space that the language puts between them. It skips empty ones.
 func (w Words) Join(sentences ...Sentence) Sentence {
 	var out Sentence
 	for _, s := range sentences {
@@ -80,15 +79,15 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 }
 
 // String returns the sentence with its times in UTC.
-func (s Sentence) String() string { return s.write(Clock.String) }
+func (s Sentence) String() string { return s.write(DisplayTime.String) }
 
-// Local returns the sentence with its times in the zone of the Words that made it, without naming
-// the zone.
+// Local returns the sentence with its times in the time zone of the Words that made it. It does not
+// name the zone.
 func (s Sentence) Local() string {
-	return s.write(func(c Clock) string { return c.Date() + " " + c.Hour() })
+	return s.write(func(c DisplayTime) string { return c.Date() + " " + c.Hour() })
 }
 
-func (s Sentence) write(at func(Clock) string) string {
+func (s Sentence) write(at func(DisplayTime) string) string {
 	var b strings.Builder
 	for _, p := range s {
 		if p.At.IsZero() {
@@ -101,16 +100,16 @@ func (s Sentence) write(at func(Clock) string) string {
 }
 
 // String returns the time in UTC: 2026-01-02 15:04:05 UTC.
-func (c Clock) String() string { return c.UTC().Format("2006-01-02 15:04:05 UTC") }
+func (c DisplayTime) String() string { return c.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // ISO returns the time in UTC to the millisecond, as in ISO 8601.
-func (c Clock) ISO() string { return c.UTC().Format("2006-01-02T15:04:05.000Z") }
+func (c DisplayTime) ISO() string { return c.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // Date returns the day in the time's zone: 2026-01-02.
-func (c Clock) Date() string { return c.Format(time.DateOnly) }
+func (c DisplayTime) Date() string { return c.Format(time.DateOnly) }
 
 // Hour returns the time of the day in the time's zone: 15:04:05, with milliseconds if it is exact.
-func (c Clock) Hour() string {
+func (c DisplayTime) Hour() string {
 	if c.Exact {
 		return c.Format("15:04:05.000")
 	}

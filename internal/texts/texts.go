@@ -1,13 +1,12 @@
-// Package texts holds what people read on the page, in the widget, in the console and in replies to
-// them. Each language has one file, such as en.json. A file has sections, and a section maps keys
-// to texts. A text shows with "{name}" where a value is filled in. A text about {n} things has a
-// form for each plural category of its language in CLDR: ".one" and ".other" in English, six in
-// Arabic.
+// Package texts holds the texts of the page, the widget, the console, and replies to people. Each
+// language has one file, such as en.json. A file has sections, and a section maps keys to texts.
+// "{name}" in a text is replaced by a value. A text about {n} things has a form for each CLDR
+// plural category of its language: ".one" and ".other" in English, six in Arabic.
 //
-// All files have the sections of the page and the widget. Without the section of replies or the
-// console, a file's language is not offered there. Problems of the API have a section in each
-// language but English, whose texts are in package server. Mails and text messages are templates,
-// which package templates embeds.
+// All files have the sections of the page and the widget. A language without the section of the
+// replies or of the console is not offered there. Each language but English has a section with
+// problems of the API; the English ones are in package server. Package templates has the texts of
+// mails and text messages.
 package texts
 
 import (
@@ -33,44 +32,44 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// remarksSection has remarks on the file, such as that no native speaker has read it. It is not
-// shown.
+// remarksSection has remarks on the file for translators, such as that no native speaker has read
+// it. No reader sees them.
 const remarksSection = "about"
 
 // The sections of a file.
 const (
-	Page           = "page"
-	Phone          = "phone" // what the page says otherwise of text messages and numbers
+	PageSection    = "page"
+	PhoneSection   = "phone" // texts that replace those of the page for text messages
 	consoleSection = "console"
 	repliesSection = "replies" // for the person whose code it is
 
-	// of the API: titles by "slug.title", details by "slug" and "slug.reason"; English ones are in
-	// package server
-	Problems = "problems"
+	// problems of the API: titles by "slug.title", details by "slug" and "slug.reason"; package
+	// server has the English ones
+	ProblemsSection = "problems"
 )
 
 // Words are all texts in one language.
 type Words struct {
 	tag      language.Tag
 	sections map[string]map[string]string
-	texts    map[string]string // of the console, with the replies
-	zone     *time.Location    // of the times that a page shows; nil: UTC
+	texts    map[string]string // of the console and the replies
+	zone     *time.Location    // time zone in which a page shows times; nil: UTC
 }
 
 // PageLanguages returns the languages of the page and the widget, English first. They are read
 // once; a file that is not valid JSON panics.
-func PageLanguages() []Words { return page().All() }
+func PageLanguages() []Words { return pageCatalogue().All() }
 
 // ConsoleLanguages returns the languages that have texts for the console, English first.
-func ConsoleLanguages() []Words { return console().All() }
+func ConsoleLanguages() []Words { return consoleCatalogue().All() }
 
 var (
-	page    = sync.OnceValue(func() Catalogue[Words] { return languagesWith(Page) })
-	console = sync.OnceValue(func() Catalogue[Words] { return languagesWith(consoleSection) })
-	replies = sync.OnceValue(func() Catalogue[Words] { return languagesWith(repliesSection) })
+	pageCatalogue    = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(PageSection) })
+	consoleCatalogue = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(consoleSection) })
+	replyCatalogue   = sync.OnceValue(func() Catalogue[Words] { return catalogueWithSection(repliesSection) })
 )
 
-// allWords has the words of each file, by the tag of its name.
+// allWords has the texts of each file by its language tag.
 var allWords = sync.OnceValue(func() map[string]Words {
 	all := map[string]Words{}
 	names, _ := fs.Glob(files, "*.json") // the pattern is right
@@ -86,8 +85,8 @@ var allWords = sync.OnceValue(func() map[string]Words {
 	return all
 })
 
-// languagesWith returns the languages that have a section.
-func languagesWith(section string) Catalogue[Words] {
+// catalogueWithSection returns the languages whose file has this section.
+func catalogueWithSection(section string) Catalogue[Words] {
 	all := maps.Clone(allWords())
 	maps.DeleteFunc(all, func(_ string, w Words) bool { return w.sections[section] == nil })
 	return NewCatalogue(all)
@@ -113,14 +112,14 @@ func PluralForm(tag language.Tag, n int) string {
 	return names[plural.Cardinal.MatchPlural(tag, n, 0, 0, 0, 0)]
 }
 
-// ForConsole returns the console's language for an Accept-Language list; English if the console has
-// none of its languages.
+// ForConsole returns the console in the language that fits an Accept-Language list best; English if
+// none fits.
 func ForConsole(list string) Words {
-	w, _, _ := console().Choose(list)
+	w, _, _ := consoleCatalogue().Choose(list)
 	return w
 }
 
-// ConsoleByTag returns the console's language with this tag, as Lang returns it; false if there is
+// ConsoleByTag returns the console in the language with this tag (see Lang); false if there is
 // none.
 func ConsoleByTag(tag string) (Words, bool) {
 	i := slices.IndexFunc(ConsoleLanguages(), func(w Words) bool { return w.Lang() == tag })
@@ -130,35 +129,35 @@ func ConsoleByTag(tag string) (Words, bool) {
 	return ConsoleLanguages()[i], true
 }
 
-// ForReply returns the language of replies for a list of languages. If replies have none of them,
-// it returns otherwise.
+// ForReply returns the replies in the language that fits a list of tags best. If no tag has
+// replies, it returns otherwise.
 func ForReply(list string, otherwise Words) Words {
-	if w, _, ok := replies().Choose(list); ok {
+	if w, _, ok := replyCatalogue().Choose(list); ok {
 		return w
 	}
 	return otherwise
 }
 
-// ForPage returns the page's texts in the best language of an Accept-Language header; English if
-// the page has none of them.
+// ForPage returns the page's texts in the language that fits an Accept-Language header best;
+// English if none fits.
 func ForPage(acceptLanguage string) Words {
-	w, _, _ := page().Choose(acceptLanguage)
+	w, _, _ := pageCatalogue().Choose(acceptLanguage)
 	return w
 }
 
-// Problem returns the title of a problem of the API, and its detail: that of the reason, or of the
-// slug if the reason is empty or has none. They show "{name}" where the problem's member goes. Both
+// Problem returns the title and the detail of a problem of the API. The detail is that of the
+// reason; without one, that of the slug. "{name}" in it stands for a member of the problem. Both
 // are empty in English.
 func (w Words) Problem(slug, reason string) (title, detail string) {
-	all := w.sections[Problems]
+	all := w.sections[ProblemsSection]
 	return all[slug+".title"], cmp.Or(all[slug+"."+reason], all[slug])
 }
 
 // Section returns the texts of one section by key.
 func (w Words) Section(name string) map[string]string { return maps.Clone(w.sections[name]) }
 
-// TextsWithForms returns the texts of one section by name: a text or, where keys are a name and a
-// form after a dot, a map of texts by form.
+// TextsWithForms returns the texts of one section by name. A value is a text or, for keys with a
+// dot, a map of texts by the form after the dot.
 func (w Words) TextsWithForms(section string) map[string]any {
 	all := map[string]any{}
 	for key, text := range w.sections[section] {
@@ -178,7 +177,7 @@ func (w Words) TextsWithForms(section string) map[string]any {
 // Lang returns the language's tag, such as "zh-Hans", for a page's lang attribute.
 func (w Words) Lang() string { return w.tag.String() }
 
-// Country returns a country's name and its code, "Germany (DE)"; "" for what is no code of a
+// Country returns a country's name and code, "Germany (DE)"; "" if code is not the code of a
 // country (ISO 3166-1 alpha-2).
 func (w Words) Country(code string) string {
 	region, err := language.ParseRegion(code)
@@ -189,7 +188,7 @@ func (w Words) Country(code string) string {
 }
 
 // T is Get for templates. It returns an error if there is no text for the key, so that the page
-// fails and a test finds it.
+// fails and a test notices.
 func (w Words) T(key string, pairs ...string) (string, error) {
 	if !w.Has(key) {
 		return "", fmt.Errorf("no text %q in %s", key, w.tag)
@@ -203,8 +202,8 @@ func (w Words) Has(key string) bool {
 	return ok
 }
 
-// Get returns a text of the console or the replies, "" if there is none. Pairs are a name, which
-// stands in the text as "{name}", and the value to put there.
+// Get returns a text of the console or the replies, "" if there is none. pairs are names and values
+// in turn: each "{name}" in the text becomes the value.
 func (w Words) Get(key string, pairs ...string) string {
 	s := w.texts[key]
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -226,8 +225,8 @@ func PluralKey(key string, n int) string {
 	return key + ".other"
 }
 
-// Or returns the text of key+"."+name, or name itself if there is none: rows may hold words of a
-// later version.
+// Or returns the text of key+"."+name, or name itself if there is none, since a row in the database
+// may hold a word of a later version.
 func (w Words) Or(key, name string) string {
 	if s, ok := w.texts[key+"."+name]; ok {
 		return s
@@ -252,11 +251,12 @@ func (w Words) Wait(d time.Duration) string {
 	return w.units(h/24, "d", h%24, "h")
 }
 
-// Duration returns a duration in the words of the page; see RoundedUp.
-func (w Words) Duration(d time.Duration) string { return RoundedUp(w.sections[Page], d) }
+// Duration returns a duration in the words of the page; see DurationRoundedUp.
+func (w Words) Duration(d time.Duration) string { return DurationRoundedUp(w.sections[PageSection], d) }
 
-// RoundedUp returns a duration in words of the page, rounded up: 42 s, 28 min, 3 h 20 min.
-func RoundedUp(page map[string]string, d time.Duration) string {
+// DurationRoundedUp returns a duration in the words of the page, rounded up: 42 s, 28 min, 3 h 20
+// min.
+func DurationRoundedUp(page map[string]string, d time.Duration) string {
 	seconds := quota.Seconds(d)
 	minutes := (seconds + 59) / 60
 	key, h, m := "HoursMinutes", minutes/60, minutes%60
@@ -280,8 +280,8 @@ func (w Words) units(n int, unit string, rest int, smaller string) string {
 	return out
 }
 
-// Span returns how far off something is, as a reply says it, rounded down to minutes, hours or
-// days: "9 minutes", "2 hours ago".
+// Span returns a distance in time in the words of a reply, rounded down to minutes, hours or days:
+// "9 minutes" ahead, "2 hours ago" if d is negative.
 func (w Words) Span(d time.Duration) string {
 	m := int(d.Abs() / time.Minute)
 	unit, n := "min", m

@@ -15,7 +15,7 @@ import (
 func TestLanguagesAgree(t *testing.T) {
 	first := PageLanguages()[0]
 	first.sections = maps.Clone(first.sections)
-	first.sections[Problems] = PageLanguages()[1].sections[Problems] // English ones are in package server
+	first.sections[ProblemsSection] = PageLanguages()[1].sections[ProblemsSection] // English ones are in package server
 	for _, w := range PageLanguages() {
 		if err := whole(w); err != nil {
 			t.Error(err)
@@ -29,15 +29,15 @@ func TestLanguagesAgree(t *testing.T) {
 // whole says whether a language has all sections, or those of the page, and no text of the console
 // in two of them.
 func whole(w Words) error {
-	wanted := []string{Page, Phone}
+	wanted := []string{PageSection, PhoneSection}
 	switch {
 	case w.sections[consoleSection] != nil:
-		wanted = []string{consoleSection, Page, Phone, repliesSection}
+		wanted = []string{consoleSection, PageSection, PhoneSection, repliesSection}
 	case w.sections[repliesSection] != nil:
-		wanted = []string{Page, Phone, repliesSection}
+		wanted = []string{PageSection, PhoneSection, repliesSection}
 	}
 	if w.tag != language.English {
-		wanted = slices.Sorted(slices.Values(append(wanted, Problems)))
+		wanted = slices.Sorted(slices.Values(append(wanted, ProblemsSection)))
 	}
 	if names := slices.Sorted(maps.Keys(w.sections)); !slices.Equal(names, wanted) {
 		return fmt.Errorf("texts in %s: sections %v, want %v", w.tag, names, wanted)

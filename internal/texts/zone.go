@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// In returns the words with another time zone, in which a page shows its times.
+// In returns the same words with another time zone for the times that a page shows.
 func (w Words) In(zone *time.Location) Words {
 	w.zone = zone
 	return w
 }
 
-// Zone returns the time zone; UTC unless In set another.
+// Zone returns the time zone that In set; UTC without one.
 func (w Words) Zone() *time.Location {
 	if w.zone == nil {
 		return time.UTC
@@ -19,7 +19,7 @@ func (w Words) Zone() *time.Location {
 	return w.zone
 }
 
-// ZoneName returns the zone's distance from UTC at a time: "UTC+8", "UTC−3:30".
+// ZoneName returns the time zone's offset from UTC at a time: "UTC+8", "UTC−3:30".
 func (w Words) ZoneName(at time.Time) string {
 	_, east := at.In(w.Zone()).Zone()
 	sign, minutes := "+", east/60
@@ -36,13 +36,13 @@ func (w Words) ZoneName(at time.Time) string {
 }
 
 // Clock returns a time in the zone of the words, to be shown to the second.
-func (w Words) Clock(t time.Time) Clock { return Clock{Time: w.in(t)} }
+func (w Words) Clock(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t)} }
 
 // Exactly returns a time in the zone of the words, to be shown to the millisecond.
-func (w Words) Exactly(t time.Time) Clock { return Clock{Time: w.in(t), Exact: true} }
+func (w Words) Exactly(t time.Time) DisplayTime { return DisplayTime{Time: w.inZone(t), Exact: true} }
 
-// in returns a time in the zone; the zero time, which means none, stays zero.
-func (w Words) in(t time.Time) time.Time {
+// inZone returns a time in the time zone; the zero time, which means none, stays zero.
+func (w Words) inZone(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}

@@ -29,7 +29,7 @@ type accountsView struct {
 
 type accountView struct {
 	Name   string
-	Made   texts.Clock
+	Made   texts.DisplayTime
 	Roles  []frame.Option
 	Role   string
 	Closed bool

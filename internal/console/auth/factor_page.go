@@ -22,7 +22,7 @@ type factorView struct {
 	Demanded   bool // the settings want one of everybody with a password
 	ByProvider bool // who logs in by the provider has the provider's
 	Has        bool
-	Since      texts.Clock
+	Since      texts.DisplayTime
 	Left       string // of the recovery codes
 	Problem    string
 	Done       string

@@ -23,11 +23,11 @@ type sessionView struct {
 	ID       string // hexadecimal
 	Browser  string
 	Network  string
-	Since    texts.Clock
-	Used     texts.Clock // the database is told at most once a minute
-	Here     bool        // makes this request
-	Provider bool        // began by the provider
-	HalfIn   bool        // lacks the second factor's code
+	Since    texts.DisplayTime
+	Used     texts.DisplayTime // the database is told at most once a minute
+	Here     bool              // makes this request
+	Provider bool              // began by the provider
+	HalfIn   bool              // lacks the second factor's code
 }
 
 // listSessions returns the sessions of the account that s is of, without those that have expired.

@@ -58,7 +58,7 @@ func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
 	rule, _ := d.Blocking()
 	a.Refused("token", rule.Name)
 	a.logRefusedToken(c, "")
-	return server.RetryLater(server.TooManyAttempts, "Too many wrong admin tokens came from your network.",
+	return server.RetryLaterProblem(server.TooManyAttempts, "Too many wrong admin tokens came from your network.",
 		quota.Seconds(d.RetryAfter()))
 }
 

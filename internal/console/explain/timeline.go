@@ -17,7 +17,7 @@ import (
 
 // Entry is one line of the time line.
 type Entry struct {
-	At   texts.Clock // zero: the database does not know when
+	At   texts.DisplayTime // zero: the database does not know when
 	Tone tone
 	What texts.Sentence
 	Link string // page of the row that it speaks of; empty for the row whose page this is

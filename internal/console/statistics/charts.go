@@ -41,7 +41,7 @@ type Table struct {
 }
 
 type numbersRow struct {
-	At    texts.Clock
+	At    texts.DisplayTime
 	Link  string
 	Cells []string
 }

@@ -119,7 +119,7 @@ func measuresOf(m store.Measures, sent int) measures {
 	return out
 }
 
-func iso(t time.Time) string { return texts.Clock{Time: t}.ISO() }
+func iso(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
 // Summarize returns the statistics of q's time. now and before are the database's numbers of that
 // time and of the equally long time before it; domains are the mail domains to which most mails
