@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// Ingester records what a provider reports. Implementation: *reports.Providers.
+// Ingester records what a provider reports. Implementation: *reports.ProviderEvents.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }

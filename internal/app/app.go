@@ -60,10 +60,10 @@ type App struct {
 	redisClient redis.UniversalClient
 	clock       string // of the limiter, when it is in process
 	servers     mailserver.Servers
-	sender      outbox.Sender    // the servers
-	mailbox     *mailbox.Mailbox // nil when a real server is configured
-	carrier     outbox.Carrier   // nil without text messages
-	texts       *message.Texts   // with carrier
+	sender      outbox.Sender         // the servers
+	mailbox     *mailbox.Mailbox      // nil when a real server is configured
+	carrier     outbox.Carrier        // nil without text messages
+	texts       *message.TextRenderer // with carrier
 	keys        keys.Vault
 	core        *core.Core
 	api         *api.API

@@ -140,7 +140,7 @@ func redisReason(err error) *server.Reason {
 func (a *App) checkMailServers() server.Check {
 	waits := a.anyWaits(recipient.Email)
 	return func(ctx context.Context) *server.Reason {
-		return mailServersReason(a.servers.Health(), a.servers.Admits(), func() bool { return waits(ctx) })
+		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
 	}
 }
 

@@ -144,7 +144,7 @@ func (a *App) await(ctx context.Context, setting string, away func(error) bool,
 // runs.
 func WaitLonger(times int) {
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.TakeTimeout, &outbox.DefaultLease,
-		&outbox.StopWait,
+		&outbox.MaxStopWait,
 		&admission.SlotWait} {
 		*bound *= time.Duration(times)
 	}
@@ -212,8 +212,8 @@ func (a *App) openMailServers() error {
 		return err
 	}
 	a.onClose(servers.Close)
-	servers.Watch(a.healthLogger("mail server", "server"))
-	servers.Observe(a.deliveryObserver(recipient.Email))
+	servers.OnHealthChange(a.healthLogger("mail server", "server"))
+	servers.OnAttempt(a.deliveryObserver(recipient.Email))
 	a.servers, a.sender = servers, servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil

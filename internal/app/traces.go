@@ -18,7 +18,7 @@ import (
 
 const (
 	// exportWait bounds the export of the last spans at a stop, when requests and sends have ended.
-	// With shutdownWait and outbox.StopWait it is less than the 30 s that operators allow beside
+	// With shutdownWait and outbox.MaxStopWait it is less than the 30 s that operators allow beside
 	// Config.Drain.
 	exportWait = 5 * time.Second
 	// notExportedEvery is the time between two log lines of spans that can't be exported.

@@ -19,16 +19,16 @@ func (e *Error) BadAddress() bool {
 	case e.Code == "", slices.Contains(vagueCodes, e.Code):
 		return !namesPolicy(e.Text)
 	}
-	return strings.HasPrefix(e.Code, "5.2.") || e.Code == notInDirectory
+	return strings.HasPrefix(e.Code, "5.2.") || e.Code == codeNotInDirectory
 }
 
 // vagueCodes are enhanced status codes that say no more than 550: undefined (RFC 3463 section 2),
 // and the one that Outlook.com has for every mailbox that is unavailable.
 var vagueCodes = []string{"5.0.0", "5.5.0"}
 
-// notInDirectory is what Exchange Online says of an address that the directory of its domain does
+// codeNotInDirectory is what Exchange Online says of an address that the directory of its domain does
 // not have.
-const notInDirectory = "5.4.1"
+const codeNotInDirectory = "5.4.1"
 
 // policyWords are words of replies, as RedactReply leaves them, with which servers refuse a client,
 // a sender or a content.

@@ -11,10 +11,10 @@ import (
 
 // When a breaker opens, and for how long, before one attempt is allowed again.
 const (
-	FaultsInRow = 3
-	RateFrom    = 10 // least number of attempts within ratePeriod of which half must be faults
-	ratePeriod  = time.Minute
-	RestFor     = 5 * time.Second
+	FaultsToOpenBreaker     = 3
+	MinAttemptsForFaultRate = 10 // least number of attempts within faultRatePeriod of which half must be faults
+	faultRatePeriod         = time.Minute
+	BreakerOpenFor          = 5 * time.Second
 )
 
 // ErrNoVerdict is the verdict on an attempt that tells nothing about the server or carrier.
@@ -36,11 +36,11 @@ type Health struct {
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	mu      sync.Mutex // never held while the breaker is called, which calls moved under a lock of its own
-	current Health
-	fault   string
-	changed chan struct{} // closed and replaced at every change of the breaker's state
-	watch   func(Health)
+	mu             sync.Mutex // never held while the breaker is called, which calls moved under a lock of its own
+	current        Health
+	fault          string
+	changed        chan struct{} // closed and replaced at every change of the breaker's state
+	onHealthChange func(Health)
 }
 
 // NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if,
@@ -48,15 +48,15 @@ type Breaker struct {
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
-		Timeout:       RestFor,
-		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsInRow },
+		Timeout:       BreakerOpenFor,
+		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsToOpenBreaker },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoVerdict) },
 	}
 	if byRate {
-		settings.Interval = ratePeriod
+		settings.Interval = faultRatePeriod
 		settings.ReadyToTrip = func(n gobreaker.Counts) bool {
-			return n.ConsecutiveFailures >= FaultsInRow || n.Requests >= RateFrom && 2*n.TotalFailures >= n.Requests
+			return n.ConsecutiveFailures >= FaultsToOpenBreaker || n.Requests >= MinAttemptsForFaultRate && 2*n.TotalFailures >= n.Requests
 		}
 	}
 	b.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
@@ -95,8 +95,8 @@ func (b *Breaker) onStateChange(to gobreaker.State) {
 	}
 	if up != b.current.Up {
 		b.current.Up, b.current.Since = up, time.Now()
-		if b.watch != nil {
-			b.watch(b.current)
+		if b.onHealthChange != nil {
+			b.onHealthChange(b.current)
 		}
 	}
 }
@@ -116,15 +116,15 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// AnyNumber is what Admits returns if nothing bounds the attempts.
-const AnyNumber = math.MaxInt
+// Unlimited is what AttemptsAllowed returns if nothing bounds the attempts.
+const Unlimited = math.MaxInt
 
-// Admits returns how many attempts would be admitted now: AnyNumber while the breaker is closed;
-// while it is open, one if none is under way and RestFor is over.
-func (b *Breaker) Admits() int {
+// AttemptsAllowed returns how many attempts would be admitted now: Unlimited while the breaker is closed;
+// while it is open, one if none is under way and BreakerOpenFor is over.
+func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
-		return AnyNumber
+		return Unlimited
 	case gobreaker.StateHalfOpen:
 		n := b.breaker.Counts() // those without a verdict have ended, too
 		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))
@@ -132,10 +132,10 @@ func (b *Breaker) Admits() int {
 	return 0
 }
 
-// Watch sets a function that is called whenever Up changes. f must return soon, and must not call
+// OnHealthChange sets a function that is called whenever Up changes. f must return soon, and must not call
 // the breaker.
-func (b *Breaker) Watch(f func(Health)) {
+func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
-	b.watch = f
+	b.onHealthChange = f
 	b.mu.Unlock()
 }

@@ -11,15 +11,15 @@ import (
 
 // Lengths in octets (RFC 5321 section 4.5.3.1, with erratum 1690 to RFC 3696 for the whole).
 const (
-	maxAddress = 254
-	maxLocal   = 64
+	maxAddress   = 254
+	maxLocalPart = 64
 )
 
 // Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section
 // 4.5.3.1.6), and the longest with an encoded word (RFC 2047 section 2).
 const (
-	maxLine   = 998
-	maxFolded = 76
+	maxLine       = 998
+	maxFoldedLine = 76
 )
 
 // checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The
@@ -33,8 +33,8 @@ func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	if id, ok = normalizeAddress(m.ID); !ok || !isASCII(id) {
 		return "", "", "the Message-ID is malformed"
 	}
-	for name, value := range m.Marks {
-		if !isMarkHeader(name, value) {
+	for name, value := range m.IDHeaders {
+		if !isIDHeader(name, value) {
 			return "", "", "a header is not one of X-… with an ID"
 		}
 	}
@@ -79,7 +79,7 @@ func hasControlCharacters(s string) bool {
 // address literals.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
-	if at < 1 || at > maxLocal || !utf8.ValidString(text) {
+	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {
 		return "", false
 	}
 	local, domain := text[:at], text[at+1:]
@@ -111,9 +111,9 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// isMarkHeader reports whether a header begins with X-, so that mail servers ignore it, and has a
+// isIDHeader reports whether a header begins with X-, so that mail servers ignore it, and has a
 // value that needs no encoding.
-func isMarkHeader(name, value string) bool {
+func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Class says what is known about a message that was not accepted for certain.
-type Class string
+// ErrorClass says what is known about a message that was not accepted for certain.
+type ErrorClass string
 
 const (
 	// Rejected: refused for good. Not accepted, and another try would be refused too.
-	Rejected Class = "rejected"
+	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
-	Temporary Class = "temporary"
+	Temporary ErrorClass = "temporary"
 	// Unknown: the final dot was written and no readable answer came. It may have been accepted, so
 	// it must not be sent again by itself, refunded or called failed (RFC 1047 describes the
 	// window).
-	Unknown Class = "unknown"
+	Unknown ErrorClass = "unknown"
 )
 
 // The stages of one delivery, in order.
 const (
-	StageMessage = "message" // checking and rendering, before anything is dialled
-	StageAside   = "aside"   // every server, or carrier, is set aside after failures: none was dialled
-	StageDial    = "dial"    // waiting for a free connection, or opening one
-	StageTLS     = "tls"     // STARTTLS and the handshake, or the handshake of smtps
-	StageHello   = "hello"   // greeting and EHLO
-	StageAuth    = "auth"
-	StageMail    = "mail" // MAIL FROM, and RSET on a kept connection
-	StageRcpt    = "rcpt"
-	StageData    = "data" // the DATA command up to 354
-	StageBody    = "body" // the message, without the final dot
-	StageDot     = "dot"  // the final dot and the answer to it
+	StageMessage     = "message" // checking and rendering, before anything is dialled
+	StageAllSetAside = "aside"   // every server, or carrier, is set aside after failures: none was dialled
+	StageDial        = "dial"    // waiting for a free connection, or opening one
+	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps
+	StageHello       = "hello"   // greeting and EHLO
+	StageAuth        = "auth"
+	StageMail        = "mail" // MAIL FROM, and RSET on a kept connection
+	StageRcpt        = "rcpt"
+	StageData        = "data" // the DATA command up to 354
+	StageBody        = "body" // the message, without the final dot
+	StageDot         = "dot"  // the final dot and the answer to it
 
 	StageRequest = "request" // of a provider by HTTP: from the request's first byte to the answer
 	StageAnswer  = "answer"  // the provider has answered
@@ -47,7 +47,7 @@ const ReasonTemplate = "template"
 // holds the recipient, the credentials or the content; of the server's words, which may repeat
 // them, it has what RedactReply leaves.
 type Error struct {
-	Class Class
+	Class ErrorClass
 	Stage string
 	// Status is the server's reply code or the carrier's HTTP status, 0 where no readable reply
 	// came.

@@ -9,10 +9,10 @@ import (
 // Lengths of encoded words (RFC 2047 section 2): 75 characters at most, and fewer for the first of
 // a header, or it would not fit behind the header's name and the first line would be empty.
 const (
-	maxWord   = 75
-	firstWord = 60
-	wordStart = "=?UTF-8?Q?"
-	wordEnd   = "?="
+	maxEncodedWord      = 75
+	maxFirstEncodedWord = 60
+	encodedWordStart    = "=?UTF-8?Q?"
+	encodedWordEnd      = "?="
 )
 
 // encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other
@@ -22,16 +22,16 @@ func encodeHeader(text string) string {
 		return text
 	}
 	var words []string
-	word, room := wordStart, firstWord
+	word, room := encodedWordStart, maxFirstEncodedWord
 	for _, r := range text {
 		q := encodeRune(r)
-		if len(word)+len(q)+len(wordEnd) > room {
-			words = append(words, word+wordEnd)
-			word, room = wordStart, maxWord
+		if len(word)+len(q)+len(encodedWordEnd) > room {
+			words = append(words, word+encodedWordEnd)
+			word, room = encodedWordStart, maxEncodedWord
 		}
 		word += q
 	}
-	return strings.Join(append(words, word+wordEnd), " ")
+	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
 // formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any
@@ -44,12 +44,12 @@ func formatFrom(from *mail.Address) string {
 }
 
 // encodeRune returns a character in the encoding Q. It leaves only characters that names and
-// subjects allow alike (RFC 2047 section 5), and blanks.
+// subjects allow alike (RFC 2047 section 5), and placeholders.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
 		return "_"
-	case !notLetterDigitHyphen(r), strings.ContainsRune(blanks, r):
+	case !notLetterDigitHyphen(r), strings.ContainsRune(placeholders, r):
 		return string(r)
 	}
 	var b strings.Builder
@@ -64,11 +64,11 @@ func encodeRune(r rune) string {
 // is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
-	return len(first) <= firstWord || len(first) > maxLine
+	return len(first) <= maxFirstEncodedWord || len(first) > maxLine
 }
 
-// isPrintableASCII reports whether a text is printable ASCII and blanks.
+// isPrintableASCII reports whether a text is printable ASCII and placeholders.
 func isPrintableASCII(s string) bool {
 	return !strings.ContainsFunc(s,
-		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(blanks, r) })
+		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholders, r) })
 }

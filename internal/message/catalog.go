@@ -34,10 +34,10 @@ type catalog struct {
 // newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an
 // override replaces the file of the same path in earlier trees. The error lists all faults of all
 // files, with lines if known.
-func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
+func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[setKey]templateSet{}}, map[string]string{}
-	for _, key := range files.keys() {
+	for _, key := range files.setKeys() {
 		s, faults := k.compile(files, key)
 		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
 		c.sets[key] = s
@@ -50,14 +50,14 @@ func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 			defaultPurpose, fallbackLocale))
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
+		return nil, fmt.Errorf("message templates:\n%w", errors.Join(dropRepeatedErrors(errs)...))
 	}
 	c.locales = texts.NewCatalogue(locales)
 	return c, nil
 }
 
-// unique drops errors with equal messages, since a shared file is compiled for each purpose.
-func unique(errs []error) []error {
+// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each purpose.
+func dropRepeatedErrors(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
 		again := seen[err.Error()]
@@ -66,7 +66,7 @@ func unique(errs []error) []error {
 	})
 }
 
-func (k kind) compile(files sources, key setKey) (s templateSet, errs []error) {
+func (k messageKind) compile(files templateFiles, key setKey) (s templateSet, errs []error) {
 	for part, file := range k.files {
 		if file == "" {
 			continue
@@ -144,14 +144,14 @@ type cache[K comparable, V any] struct {
 	kept map[K]V
 }
 
-func (c *cache[K, V]) get(k K) (V, bool) {
+func (c *cache[K, V]) getCached(k K) (V, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	v, ok := c.kept[k]
 	return v, ok
 }
 
-func (c *cache[K, V]) put(k K, v V, most int) {
+func (c *cache[K, V]) putCached(k K, v V, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept == nil || len(c.kept) >= most {

@@ -21,16 +21,16 @@ import (
 	"sendcode/internal/brand"
 )
 
-// Notify says how much of a code may be read without opening the mail, for example on a locked
+// NotifyMode says how much of a code may be read without opening the mail, for example on a locked
 // screen.
-type Notify string
+type NotifyMode string
 
 const (
-	// Private keeps the code out of the subject and of the first 120 characters. It is the default.
-	Private Notify = "private"
-	// Glance puts the code into the subject and at the beginning, where notifications and logs of
+	// NotifyPrivate keeps the code out of the subject and of the first 120 characters. It is the default.
+	NotifyPrivate NotifyMode = "private"
+	// NotifyGlance puts the code into the subject and at the beginning, where notifications and logs of
 	// mail servers show it.
-	Glance Notify = "glance"
+	NotifyGlance NotifyMode = "glance"
 )
 
 // Data is what a template may print.
@@ -55,12 +55,12 @@ func AppData(name, title string, b brand.Brand, hash string) Data {
 
 // Request describes one message to render.
 type Request struct {
-	App     string // whose templates, where it has some of its own
-	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
-	Purpose string // chooses the templates; a purpose without any has those of "default"
-	Notify  Notify // empty means Private
-	Site    string // of text messages alone: the host on which the code is entered; empty: the page's
-	Titles  Titles // of the purpose: the one in the message's language is its Data.Purpose
+	App     string     // whose templates, where it has some of its own
+	Locale  string     // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
+	Purpose string     // chooses the templates; a purpose without any has those of "default"
+	Notify  NotifyMode // empty means Private
+	Site    string     // of text messages alone: the host on which the code is entered; empty: the page's
+	Titles  Titles     // of the purpose: the one in the message's language is its Data.Purpose
 	Data    Data
 }
 
@@ -77,7 +77,7 @@ type Message struct {
 type Renderer struct {
 	appRenderers[Renderer]
 	*catalog
-	rendered cache[form, struct{}] // forms of which a mail was rendered
+	rendered cache[mailForm, struct{}] // forms of which a mail was rendered
 }
 
 // New reads the templates of mails and tries them. A file in an override replaces the file of the
@@ -106,11 +106,11 @@ func (r *Renderer) Render(req Request) (Message, error) {
 	if err := checkRequest(req); err != nil {
 		return Message{}, err
 	}
-	return r.form(req).render(req.Data.Code, req.Data.Support)
+	return r.formOf(req).render(req.Data.Code, req.Data.Support)
 }
 
-// view is the data of the templates.
-type view struct {
+// templateData is the data of the templates.
+type templateData struct {
 	Data
 	Glance   bool
 	Language string
@@ -131,8 +131,8 @@ const (
 
 // The colours of mails of apps without their own, as web/static/tokens.css has them.
 const (
-	accent     = "#1f5fd1"
-	darkAccent = "#8ab4ff"
+	defaultAccent     = "#1f5fd1"
+	defaultDarkAccent = "#8ab4ff"
 )
 
 // RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
@@ -142,13 +142,13 @@ func RemainingMinutes(left time.Duration) int { return max(1, int((left+delivery
 // deliverySlack is the time that a send may take until its message is rendered.
 const deliverySlack = 2 * time.Second
 
-func newView(d Data, glance bool, locale string) view {
+func newTemplateData(d Data, glance bool, locale string) templateData {
 	groups := []string{d.Code}
 	if half := len(d.Code) / 2; half >= 3 && len(d.Code)%2 == 0 {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
-	d.Accent, d.DarkAccent = cmp.Or(d.Accent, accent), cmp.Or(d.DarkAccent, darkAccent)
-	v := view{Data: d, Glance: glance, Language: locale, Dir: direction(locale), Groups: groups,
+	d.Accent, d.DarkAccent = cmp.Or(d.Accent, defaultAccent), cmp.Or(d.DarkAccent, defaultDarkAccent)
+	v := templateData{Data: d, Glance: glance, Language: locale, Dir: textDirection(locale), Groups: groups,
 		OutlookTable: outlookTable, OutlookTableEnd: outlookTableEnd}
 	if d.Minutes >= 120 {
 		v.Hours = d.Minutes / 60
@@ -157,7 +157,7 @@ func newView(d Data, glance bool, locale string) view {
 }
 
 // renderPart renders one part and normalizes its white space.
-func renderPart(i int, t template, v view) (string, error) {
+func renderPart(i int, t template, v templateData) (string, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
 		return "", err

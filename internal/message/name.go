@@ -17,8 +17,8 @@ import (
 const maxName = 64
 
 const (
-	minCode = 4
-	maxCode = 16
+	minCodeLength = 4
+	maxCodeLength = 16
 )
 
 // CheckName returns an error for a name that could abuse our mails for other messages: more than 64
@@ -41,12 +41,12 @@ func CheckName(s string) error {
 
 // checkCode returns an error if the Notify or the code of a request is invalid.
 func checkCodeAndNotify(req Request) error {
-	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
+	if req.Notify != "" && req.Notify != NotifyPrivate && req.Notify != NotifyGlance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
-	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode ||
+	if code := req.Data.Code; len(code) < minCodeLength || len(code) > maxCodeLength ||
 		strings.ContainsFunc(code, notLetterOrDigit) {
-		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
+		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCodeLength, maxCodeLength)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
+var dottedName = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
 // containsLink reports whether a mail program might find a link in the text, also with full-width
 // letters or ideographic dots.
@@ -87,7 +87,7 @@ func containsLink(s string) bool {
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true
 	}
-	for _, name := range dotted.FindAllString(plain, -1) {
+	for _, name := range dottedName.FindAllString(plain, -1) {
 		if isDomain(name) {
 			return true
 		}

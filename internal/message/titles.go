@@ -10,8 +10,8 @@ type Titles struct{ titles texts.Catalogue[string] }
 // matches no reader.
 func NewTitles(byTag map[string]string) Titles { return Titles{texts.NewCatalogue(byTag)} }
 
-// In returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
-func (t Titles) In(locale string) string {
+// ForLocale returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
+func (t Titles) ForLocale(locale string) string {
 	if title, _, ok := t.titles.Choose(locale); ok {
 		return title
 	}

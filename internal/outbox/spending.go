@@ -41,18 +41,18 @@ type budget struct {
 	logger  *slog.Logger
 	stopped func(spendCap string)
 
-	mu   sync.Mutex
-	told map[string]bool // keys of the lines that logOnce has logged
+	mu     sync.Mutex
+	logged map[string]bool // keys of the lines that logOnce has logged
 }
 
 const (
-	alarmAt = 80 // percent of a cap
-	maxTold = 10_000
+	alarmPercent   = 80 // percent of a cap
+	maxLoggedLines = 10_000
 )
 
 // NewBudget returns a Budget; stopped is called for each message that a cap refused.
 func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
-	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
+	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
 }
 
 // Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that
@@ -77,10 +77,10 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
 			"spend cap reached: text messages not sent", refusedBy,
 			"callers", callers, runbook.TextMessages.See())
-		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
+		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
 	for _, s := range spent {
-		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {
+		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
 			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account,
 				runbook.TextMessages.See())
 		}
@@ -120,15 +120,15 @@ func (b *budget) refund(ctx context.Context, spent []store.Spent) {
 	}
 }
 
-// logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may
+// logOnce logs a line once for each key. After maxLoggedLines keys it forgets them all, so lines may
 // repeat.
 func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
-	known := b.told[key]
-	if len(b.told) >= maxTold {
-		clear(b.told)
+	known := b.logged[key]
+	if len(b.logged) >= maxLoggedLines {
+		clear(b.logged)
 	}
-	b.told[key] = true
+	b.logged[key] = true
 	b.mu.Unlock()
 	if !known {
 		b.logger.Log(context.Background(), level, what, append([]any{"cap", account}, more...)...)

@@ -23,8 +23,8 @@ const (
 	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
 	Mailgun          scheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
-	Header           scheme = "header"            // the secret itself in a header
-	basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	SecretHeader     scheme = "header"            // the secret itself in a header
+	basicAuth        scheme = "basic"             // the secret as the password of HTTP's basic authentication
 	// a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
 	SNS scheme = "sns"
 )
@@ -59,9 +59,9 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
 	case Mailgun:
 		return a.verifyMailgun(body, now)
-	case Header:
+	case SecretHeader:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
-	case basic:
+	case basicAuth:
 		_, password, ok := (&http.Request{Header: h}).BasicAuth()
 		return a.matchesSecret([]byte(password)) && ok
 	}
@@ -82,7 +82,7 @@ type mailgunSignature struct {
 
 // parseMailgunSignature returns the zero value for a body that is no JSON.
 func parseMailgunSignature(body []byte) mailgunSignature {
-	value, _ := decode(body)
+	value, _ := decodeJSON(body)
 	member := func(name string) string { return asText(Path{"signature", name}.Find(value)) }
 	return mailgunSignature{time: member("timestamp"), token: member("token"), signature: member("signature")}
 }

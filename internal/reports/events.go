@@ -6,7 +6,7 @@
 // describes both in settings, so that no provider needs code here.
 //
 // Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
-// Providers records an event, and Receipts a receipt.
+// ProviderEvents records an event, and Receipts a receipt.
 package reports
 
 import (
@@ -49,13 +49,13 @@ type Source struct {
 	Name string `yaml:"name" required:"yes" check:"name"`
 	Auth Auth   `yaml:",inline"`
 	// A header `X-…` that mails carry with the send's ID, if the provider replaces Message-ID.
-	Header string `yaml:"message_header,omitempty" check:"mail_header"`
-	Shape  Shape  `yaml:",inline"`
+	Header string      `yaml:"message_header,omitempty" check:"mail_header"`
+	Format EventFormat `yaml:",inline"`
 }
 
-// Shape has the paths of an event's parts in the JSON. Of several paths the first with a value
+// EventFormat has the paths of an event's parts in the JSON. Of several paths the first with a value
 // counts.
-type Shape struct {
+type EventFormat struct {
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or

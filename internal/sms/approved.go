@@ -10,19 +10,19 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Approved are the templates that a carrier has approved, by purpose and language: template ID by
+// ApprovedTemplates are the templates that a carrier has approved, by purpose and language: template ID by
 // BCP 47 tag. The purpose "default" serves every other one.
-type Approved map[string]map[string]string
+type ApprovedTemplates map[string]map[string]string
 
 const (
 	defaultPurpose  = "default"
 	defaultLanguage = "en"
 )
 
-// find returns the ID of a template. It takes the first that there is: in the language, for the
+// findTemplate returns the ID of a template. It takes the first that there is: in the language, for the
 // purpose and then for the default purpose; in English, in the same order; in any language, in the
 // same order. "" if there is none.
-func (a Approved) find(purpose, language string) string {
+func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
 			if id := a[p][l]; id != "" {
@@ -46,7 +46,7 @@ type Account struct {
 	// The approved signature; mainland China needs one.
 	Sign string `yaml:"sign,omitempty"`
 	// Approved template IDs by purpose and language; `default` for all other purposes.
-	Templates Approved `yaml:"templates"`
+	Templates ApprovedTemplates `yaml:"templates"`
 	// What the templates take, in order.
 	Params []string `yaml:"params" default:"[code, minutes]"`
 }
@@ -55,12 +55,12 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
-	if id = a.Templates.find(m.Purpose, m.Language); id == "" {
-		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errTemplate}
+	if id = a.Templates.findTemplate(m.Purpose, m.Language); id == "" {
+		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errNoTemplate}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMinutes}
+			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrNoMinutes}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))
@@ -93,8 +93,8 @@ func (a Account) CheckAccount() map[string]error {
 // NeedsSecret implements Settings.
 func (a Account) NeedsSecret() bool { return true }
 
-// Polled implements Settings.
-func (a Account) Polled() bool { return true }
+// CanBePolled implements Settings.
+func (a Account) CanBePolled() bool { return true }
 
 // ReportsPerAccount returns true: the address for receipts is entered in the console of the
 // account, once for all messages.

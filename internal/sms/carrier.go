@@ -20,8 +20,8 @@ type Setup struct {
 	Now func() time.Time
 }
 
-// Time returns the time that requests are signed with.
-func (s Setup) Time() time.Time {
+// CurrentTime returns the time that requests are signed with.
+func (s Setup) CurrentTime() time.Time {
 	if s.Now == nil {
 		return time.Now()
 	}
@@ -35,8 +35,8 @@ type Settings interface {
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier does nothing without its secret.
 	NeedsSecret() bool
-	// Polled reports whether the carrier is asked for receipts; false if it is no Asker.
-	Polled() bool
+	// CanBePolled reports whether the carrier is asked for receipts; false if it is no Poller.
+	CanBePolled() bool
 	// Open makes the carrier of settings that Check finds nothing in.
 	Open(s Setup) Carrier
 }
@@ -57,25 +57,25 @@ type ReportsPerAccount interface{ ReportsPerAccount() bool }
 // rest.
 type Carrier interface {
 	Name() string
-	Send(ctx context.Context, m Message) (delivery.Receipt, *delivery.Error)
+	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
 // Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which
 // the caller has checked; send is the send that the address names, or "".
 type Reporter interface {
-	// Reports reads receipts and returns them with the reply that the carrier expects. Errors:
-	// ErrForged, ErrReport.
-	Reports(in Incoming, send string) (reports []Report, reply string, err error)
+	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
+	// ErrForged, ErrUnreadableReport.
+	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
 // reporterByID is a Reporter whose reports name messages by the carrier's own ID.
 type reporterByID interface{ ReportsByID() bool }
 
-// Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
-type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is an [*delivery.Error]; asking
+// Poller is a Carrier that can be asked what became of a message that it has sent no receipt for.
+type Poller interface {
+	// PollStatus asks once. False: nothing final is known yet. The error is an [*delivery.Error]; asking
 	// again is harmless.
-	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
+	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
 }
 
 // prober is a Carrier that can be looked at without sending anything.

@@ -32,13 +32,13 @@ func (x *Client) Name() string { return x.Setup.Name }
 // message. The receipt has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (x *Client) Attempt(ctx context.Context, r exchange.Request,
-	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Receipt, *delivery.Error) {
+	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Result, *delivery.Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
-		return delivery.Receipt{}, fail
+		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))},
+	return delivery.Result{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeCode(code))},
 		fail
 }
 
@@ -67,7 +67,7 @@ func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 
 // Verdict is the meaning of a carrier's code for a message that was not accepted.
 type Verdict struct {
-	class     delivery.Class
+	class     delivery.ErrorClass
 	reason    string
 	hold      time.Duration
 	badNumber bool
@@ -87,7 +87,7 @@ var (
 // VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
 // hold is over.
 func VerdictLimited(hold time.Duration) Verdict {
-	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
+	return Verdict{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
 }
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. A

@@ -46,16 +46,16 @@ const StageBudget = "budget"
 
 // The reasons that are told apart from a plain refusal.
 const (
-	// ReasonLimit: the carrier takes no more for this recipient for a while; see Hold.
-	ReasonLimit = "carrier_limit"
+	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see Hold.
+	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person told the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"
-	// ReasonSpend: its cost would pass a cap.
-	ReasonSpend = "spend_cap"
+	// ReasonSpendCap: its cost would pass a cap.
+	ReasonSpendCap = "spend_cap"
 )
 
-const errTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
+const errNoTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
 
-// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named
+// ErrNoMinutes says that the carrier's template takes minutes, and that the caller of the code named
 // no ttl.
-const ErrMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")
+const ErrNoMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")

@@ -22,7 +22,7 @@ import (
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
-		return "", errProbe
+		return "", errNoProbe
 	}
 	host, err := connect(ctx, p.EndpointURL())
 	if err != nil {
@@ -36,13 +36,13 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 }
 
 const (
-	errProbe           = delivery.SafeText("nothing can be asked of this carrier")
-	errResolve         = delivery.SafeText("the host has no address")
-	errNoReach         = delivery.SafeText("the host takes no connection")
-	errNoTLS           = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
-	ErrLogin           = delivery.SafeText("the login or the signature is refused")
-	ErrUnknownTemplate = delivery.SafeText("the carrier does not know a template, or has not approved it")
-	ErrUndocumented    = delivery.SafeText("the carrier answers something else than is documented")
+	errNoProbe            = delivery.SafeText("nothing can be asked of this carrier")
+	errResolve            = delivery.SafeText("the host has no address")
+	errNoConnection       = delivery.SafeText("the host takes no connection")
+	errNoTLS              = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin              = delivery.SafeText("the login or the signature is refused")
+	ErrUnknownTemplate    = delivery.SafeText("the carrier does not know a template, or has not approved it")
+	ErrUndocumentedAnswer = delivery.SafeText("the carrier answers something else than is documented")
 )
 
 // connect tries a connection to the endpoint, as Send would make it, closes it, and returns the
@@ -59,7 +59,7 @@ func connect(ctx context.Context, endpoint string) (host string, err error) {
 		return host, fmt.Errorf("%s: %w", host, errResolve)
 	}
 	if err != nil {
-		return host, fmt.Errorf("%s: %w", host, errNoReach)
+		return host, fmt.Errorf("%s: %w", host, errNoConnection)
 	}
 	defer func() { _ = conn.Close() }()
 	if u.Scheme == "https" && tls.Client(conn,
@@ -75,7 +75,7 @@ func TemplatesKnownNote(ids []string) string {
 }
 
 // TemplateIDs returns the IDs, each once, sorted.
-func (a Approved) TemplateIDs() []string {
+func (a ApprovedTemplates) TemplateIDs() []string {
 	var ids []string
 	for _, languages := range a {
 		ids = slices.AppendSeq(ids, maps.Values(languages))

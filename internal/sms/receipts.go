@@ -11,8 +11,8 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// Incoming is a whole request in which a carrier says what became of messages.
-type Incoming struct {
+// IncomingRequest is a whole request in which a carrier says what became of messages.
+type IncomingRequest struct {
 	URL    string // as the carrier called it: scheme, host, path and query of our public address
 	Header http.Header
 	Body   []byte
@@ -29,8 +29,8 @@ type Report struct {
 var (
 	// ErrForged: the signature of a receipt is not the carrier's.
 	ErrForged = errors.New("sms: the signature of a receipt is wrong")
-	// ErrReport: a receipt can't be read.
-	ErrReport = errors.New("sms: a receipt can't be read")
+	// ErrUnreadableReport: a receipt can't be read.
+	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
 )
 
 // Reporter returns the carrier of a name; false if it sends no receipts.
@@ -39,8 +39,8 @@ func (c *Carriers) Reporter(name string) (Reporter, bool) {
 	return reporter, ok
 }
 
-// Inquiry names a message of which nothing final is known.
-type Inquiry struct {
+// StatusQuery names a message of which nothing final is known.
+type StatusQuery struct {
 	Send    string    // its ID, as the message had it
 	ID      string    // the carrier's for it, as the receipt of Send had it
 	To      string    // the number, E.164
@@ -48,16 +48,16 @@ type Inquiry struct {
 	At      time.Time // when it was handed over
 }
 
-// Asker returns the carrier of a name; false if it cannot be asked.
-func (c *Carriers) Asker(name string) (Asker, bool) {
+// Poller returns the carrier of a name; false if it cannot be asked.
+func (c *Carriers) Poller(name string) (Poller, bool) {
 	r := c.routeByName(name)
-	asker, ok := r.Carrier.(Asker)
-	return asker, ok && r.Polled
+	poller, ok := r.Carrier.(Poller)
+	return poller, ok && r.Polled
 }
 
-// ToldByID reports whether the carrier of a name sends receipts to us that name messages by the
+// ReportsByID reports whether the carrier of a name sends receipts to us that name messages by the
 // carrier's own IDs.
-func (c *Carriers) ToldByID(name string) bool {
+func (c *Carriers) ReportsByID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(reporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }

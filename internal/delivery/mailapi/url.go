@@ -58,7 +58,7 @@ func ParseURL(text string) (Config, error) {
 	switch {
 	case err != nil: // url.Error quotes its input
 		return Config{}, delivery.SafeText("malformed (write special characters in user and password as %XX)")
-	case !Knows(u.Scheme):
+	case !IsProviderScheme(u.Scheme):
 		return Config{}, delivery.SafeText("the scheme must be " + strings.Join(Schemes(), " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
 		return Config{}, delivery.SafeText(
@@ -111,8 +111,8 @@ func (c *Config) readParameters(u *url.URL) error {
 
 // complete fills in the defaults and returns the api of the provider. The error is the first thing
 // that is wrong; it has no credentials.
-func (c *Config) complete() (api, error) {
-	if !Knows(c.Scheme) {
+func (c *Config) complete() (providerAPI, error) {
+	if !IsProviderScheme(c.Scheme) {
 		return nil, delivery.SafeText("the provider is not known")
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)

@@ -53,12 +53,12 @@ type Mailbox struct {
 }
 
 const (
-	// keep is how many mails are held, the newest ones.
-	keep = 200
-	// maxBytes bounds one mail. A larger one is refused with 552.
-	maxBytes = 1 << 20
-	// receiverIdle is how long a client may stay silent; longer than senders keep connections.
-	receiverIdle = 5 * time.Minute
+	// maxMails is how many mails are held, the newest ones.
+	maxMails = 200
+	// maxMailBytes bounds one mail. A larger one is refused with 552.
+	maxMailBytes = 1 << 20
+	// clientIdleTimeout is how long a client may stay silent; longer than senders keep connections.
+	clientIdleTimeout = 5 * time.Minute
 )
 
 // Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives
@@ -81,8 +81,8 @@ func (m *Mailbox) newServer() *smtp.Server {
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
 	server.MaxRecipients = 100 // RFC 5321 section 4.5.3.1.8
-	server.MaxMessageBytes = maxBytes
-	server.ReadTimeout, server.WriteTimeout = receiverIdle, receiverIdle
+	server.MaxMessageBytes = maxMailBytes
+	server.ReadTimeout, server.WriteTimeout = clientIdleTimeout, clientIdleTimeout
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	return server
 }
@@ -132,7 +132,7 @@ func (m *Mailbox) add(mail Mail) {
 	}
 	mail.At = time.Now().UTC()
 	m.mails = append(m.mails, mail)
-	if over := len(m.mails) - keep; over > 0 {
+	if over := len(m.mails) - maxMails; over > 0 {
 		m.mails = slices.Delete(m.mails, 0, over)
 	}
 }

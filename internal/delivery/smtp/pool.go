@@ -49,7 +49,7 @@ const (
 // closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
-		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
+		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 	}
 	s, ok, t, fail := p.acquireOrQueue(patience)
 	if t == nil {
@@ -73,7 +73,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 			if !p.leaveQueue(t) {
 				p.release(<-t.served, true)
 			}
-			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
+			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 		}
 	}
 }

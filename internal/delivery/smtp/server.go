@@ -45,7 +45,7 @@ func (s *Server) Close() { s.pool.close() }
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
 // with fail, because ctx ended or the server is closed.
 func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
-	mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	kept, ok, fail := s.pool.acquire(ctx, patience)
 	switch {
 	case !ok:
@@ -64,7 +64,7 @@ func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.Rendered) (reply string,
+func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)

@@ -15,14 +15,14 @@ import (
 // session is one open connection to the server. One goroutine uses it at a time.
 type session struct {
 	config Config
-	wire   *wire
+	conn   *countedConn
 	guard  *tornLineRecorder
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
 	// private is what replies must not repeat into a log: the login and, of the present or last
 	// mail, recipient and texts.
-	private delivery.Private
+	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
 	// stale: a transaction was refused half-way, so RSET comes before the next one.
@@ -44,10 +44,10 @@ func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.Address())
 	if err != nil {
-		return nil, newError(ctx, delivery.StageDial, err, delivery.Private{})
+		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
 	}
-	s := &session{config: config, wire: &wire{Conn: conn}, guard: &tornLineRecorder{},
-		private: delivery.Private{Login: []string{config.Username, config.Password}}}
+	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &tornLineRecorder{},
+		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	fail := s.setUp(ctx)
 	stop()
@@ -74,9 +74,9 @@ func (s *session) setUp(ctx context.Context) *delivery.Error {
 
 // greet reads the greeting and says EHLO; with smtps, after the handshake.
 func (s *session) greet(ctx context.Context) *delivery.Error {
-	var conn net.Conn = s.wire
+	var conn net.Conn = s.conn
 	if s.config.TLS == TLSImplicit {
-		secure := tls.Client(s.wire, s.tlsConfig())
+		secure := tls.Client(s.conn, s.tlsConfig())
 		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
 		if fail != nil {
 			return fail
@@ -103,7 +103,7 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 		if s.config.TLS == TLSOpportunistic {
 			return nil
 		}
-		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errPlaintext}
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errNoSTARTTLS}
 	}
 	if fail := s.runStep(ctx, delivery.StageTLS, s.startTLS); fail != nil {
 		return fail
@@ -120,7 +120,7 @@ func (s *session) startTLS() error {
 	config := s.tlsConfig()
 	config.VerifyConnection = func(tls.ConnectionState) error {
 		if clear.R.Buffered() > 0 {
-			return errInjected
+			return errInjectedBytes
 		}
 		return nil
 	}
@@ -149,7 +149,7 @@ const (
 // and came whole.
 func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
-		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnsolicited}
 	}
 	return s.awaitStep(ctx, stage, run)
 }
@@ -160,7 +160,7 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	if stage == delivery.StageDot {
 		limit = dotTimeout
 	}
-	s.wire.startStep(limit)
+	s.conn.startStep(limit)
 	err := run()
 	if s.guard.torn != nil {
 		return newError(ctx, stage, s.guard.torn, s.private)
@@ -172,11 +172,11 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 }
 
 // closeSocket closes the socket without QUIT, so that nothing ends a mail that is half written.
-func (s *session) closeSocket() { _ = s.wire.Close() }
+func (s *session) closeSocket() { _ = s.conn.Close() }
 
 // quit says QUIT and closes. Its failure means nothing: all mails were answered.
 func (s *session) quit() {
-	s.wire.startStep(quitTimeout)
+	s.conn.startStep(quitTimeout)
 	_ = s.client.Quit()
 	s.closeSocket()
 }
