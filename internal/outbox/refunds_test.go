@@ -409,7 +409,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 // half admits two messages, since all but two servers are suspended.
 type half struct{ Sender }
 
-func (half) Admits() int { return 2 }
+func (half) AttemptsAllowed() int { return 2 }
 
 // While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
 // first. Text messages have a provider of their own.

@@ -71,7 +71,7 @@ func (p *probed) Probe(context.Context) (string, error) { return "", nil }
 
 func (p *probed) ReportsByID() bool { return p.name == "listed" }
 
-func (p *probed) Ask(context.Context, StatusQuery) (Report, bool, error) {
+func (p *probed) PollStatus(context.Context, StatusQuery) (Report, bool, error) {
 	return Report{}, false, nil
 }
 
