@@ -9,21 +9,22 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// When a breaker opens, and for how long, before one attempt is allowed again.
+// When a breaker opens, and how long it stays open before it allows one attempt.
 const (
 	FaultsToOpenBreaker     = 3
-	MinAttemptsForFaultRate = 10 // least number of attempts within faultRatePeriod of which half must be faults
+	MinAttemptsForFaultRate = 10 // fewer attempts within faultRatePeriod open no breaker by their rate of faults
 	faultRatePeriod         = time.Minute
 	BreakerOpenFor          = 5 * time.Second
 )
 
-// ErrNoVerdict is the verdict on an attempt that tells nothing about the server or carrier.
+// ErrNoVerdict is the verdict on an attempt that was neither a success nor a fault of the server or
+// carrier.
 var ErrNoVerdict = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
 type Health struct {
 	Server string // host:port of a mail server, name of a carrier
-	// Up: the breaker is closed. Otherwise one attempt is allowed every five seconds.
+	// Up is true while the breaker is closed. Otherwise one attempt is allowed every five seconds.
 	Up bool
 	// Since is when Up last changed; zero if it never did.
 	Since time.Time
@@ -116,11 +117,11 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// Unlimited is what AttemptsAllowed returns if nothing bounds the attempts.
+// Unlimited is the result of AttemptsAllowed while nothing bounds the attempts.
 const Unlimited = math.MaxInt
 
-// AttemptsAllowed returns how many attempts would be admitted now: Unlimited while the breaker is closed;
-// while it is open, one if none is under way and BreakerOpenFor is over.
+// AttemptsAllowed returns how many attempts Allow would admit now: Unlimited while the breaker is
+// closed; 0 while it is open; after BreakerOpenFor 1, unless that attempt is under way.
 func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
@@ -132,8 +133,7 @@ func (b *Breaker) AttemptsAllowed() int {
 	return 0
 }
 
-// OnHealthChange sets a function that is called whenever Up changes. f must return soon, and must not call
-// the breaker.
+// OnHealthChange has f called whenever Up changes. f must return soon, and must not call the breaker.
 func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
 	b.onHealthChange = f

@@ -15,14 +15,15 @@ import (
 	"time"
 )
 
-// mailForm renders the texts of mails of one kind, which differ only in the characters of fill: the
-// code and the support reference. Forms are compared with ==. Implementation: message.mailForm.
+// mailForm renders the texts of mails that differ only in fill: the code followed by the support
+// reference. Forms are compared with ==. Implementation: message.mailForm.
 type mailForm interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
-// Encoder writes mails as they go over the wire, and keeps the encoded parts of each form, which
-// have blanks instead of the fill. The zero Encoder is ready; safe for concurrent use.
+// Encoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in place
+// of the fill, so that most mails are only filled in. The zero Encoder is ready; safe for concurrent
+// use.
 type Encoder struct {
 	mu      sync.RWMutex
 	kept    map[partsKey]*parts // nil: mails of this kind are encoded one by one
@@ -36,10 +37,10 @@ type partsKey struct {
 	fill           int // length
 }
 
-// maxKeptParts bounds what is kept: some 7 KB each.
+// maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
 const maxKeptParts = 512
 
-// parts are what mails of one form have in common, ready for the wire.
+// parts are the encoded parts that mails of one form have in common.
 type parts struct {
 	from       string      // address of MAIL FROM
 	head       encodedPart // the fields that do not depend on the recipient
@@ -52,9 +53,8 @@ type encodedPart struct {
 	placeholders []int // where in content
 }
 
-// placeholders stand for the characters of a fill while a form is encoded: control characters, which
-// neither templates nor settings have. Those that are white space are left out, since templates
-// trim it.
+// placeholders stand for the characters of a fill while a form is encoded. They are control
+// characters, which neither templates nor settings have, without white space, which templates trim.
 const placeholders = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
@@ -79,14 +79,15 @@ func (e *Encoder) Encode(m Message) (*RenderedMail, *Error) {
 	return r, nil
 }
 
-// Release takes back a mail that nothing reads any more; nil is none.
+// Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not use
+// r afterwards.
 func (e *Encoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
 	}
 }
 
-// partsOf returns the parts of a mail: those that are kept of its form, else its own.
+// partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
 func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	key := partsKey{m.Form, m.From, m.Language, len(m.Fill)}
 	e.mu.RLock()
@@ -128,8 +129,9 @@ func (e *Encoder) keepParts(key partsKey, p *parts) {
 	e.kept[key] = p
 }
 
-// partsWithPlaceholders returns the parts of a form with placeholders. It returns nil if filling in the texts does
-// not give those of the mail: a template may escape its code, as in an address, or decide by it.
+// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling them
+// in does not give the texts of the mail: a template may escape its code, as in an address, or have a
+// condition on it.
 func partsWithPlaceholders(m, own Message, from *mail.Address) *parts {
 	fill := m.Fill
 	m.Fill = placeholders[:len(fill)]
@@ -157,7 +159,7 @@ func partsWithPlaceholders(m, own Message, from *mail.Address) *parts {
 	return p
 }
 
-// fillPlaceholders returns a text with the fill in its placeholders.
+// fillPlaceholders returns a text with the characters of fill in place of its placeholders.
 func fillPlaceholders(text, fill string) string {
 	out := []byte(text)
 	for at, b := range out {
@@ -177,7 +179,7 @@ func (e encodedPart) appendFilled(out []byte, fill string) []byte {
 	return out
 }
 
-// encodeShared encodes what does not depend on the recipient; the problem is "" if it can be sent.
+// encodeShared encodes the fields that all recipients share. The problem is "" if there is none.
 func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))

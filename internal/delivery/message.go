@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays
-// outcomes. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
+// SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as a
+// bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
 // Message is one mail, rendered completely before anything is dialled.
@@ -34,8 +34,8 @@ type Message struct {
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
 	// text.
 	Text, HTML string
-	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one
-	// form are encoded once.
+	// Form and Fill, if Form is set, give Subject, Text and HTML, and these are empty. So the mails of
+	// one form are encoded once.
 	Form mailForm
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
@@ -70,7 +70,7 @@ type Result struct {
 	Took time.Duration
 }
 
-// RenderedMail is a message that was checked and encoded, whatever kind of server takes it.
+// RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
 	// Message is what was encoded, for servers that take texts and not MIME.
 	Message Message
