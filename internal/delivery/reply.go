@@ -12,17 +12,17 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Bounds of what is kept of a reply, in bytes and characters.
+// maxReplyBytes bounds how much of a reply is read, and maxReplyRunes the redacted text.
 const (
 	maxReplyBytes = 4096
 	maxReplyRunes = 400
 )
 
-// omissionMark stands for what was left out of a reply.
+// omissionMark replaces the parts of a reply that were left out.
 const omissionMark = "…"
 
-// replyWords are the words that servers explain refusals with. Other words are left out: they may
-// be a name.
+// replyWords are the words that may be logged: those by which servers explain refusals. Any other
+// word may be a name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -85,7 +85,8 @@ var (
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token without what may be private; word: it says something.
+// redactToken returns a token, or omissionMark in place of what may be private in it. word is true if
+// a word or a URL is left of it.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURL.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)

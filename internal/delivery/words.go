@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Lengths of encoded words (RFC 2047 section 2): 75 characters at most, and fewer for the first of
-// a header, or it would not fit behind the header's name and the first line would be empty.
+// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first one of a
+// header is shorter, so that it fits on a line behind the header's name.
 const (
 	maxEncodedWord      = 75
 	maxFirstEncodedWord = 60
@@ -15,8 +15,7 @@ const (
 	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other
-// text in encoded words (RFC 2047).
+// encodeHeader returns printable ASCII unchanged, and any other text in encoded words (RFC 2047).
 func encodeHeader(text string) string {
 	if isPrintableASCII(text) && firstWordFits(text) {
 		return text
@@ -43,8 +42,8 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q. It leaves only characters that names and
-// subjects allow alike (RFC 2047 section 5), and placeholders.
+// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders and
+// the characters that may stand unencoded in names as well as in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
@@ -60,8 +59,8 @@ func encodeRune(r rune) string {
 }
 
 // firstWordFits reports whether the first line of a header has room for the first word of its text.
-// It is also true for a word that no line has room for, which is not encoded, so that the message
-// is rejected.
+// It is also true for a word that is longer than any line: that word is left as it is, and the
+// message is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	return len(first) <= maxFirstEncodedWord || len(first) > maxLine

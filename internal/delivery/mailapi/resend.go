@@ -67,7 +67,8 @@ func (r resend) readAnswer(a exchange.Response) (accepted bool, code, words stri
 	return said.ID != "", said.Name, said.Message
 }
 
-// codeMeanings are those of resend.com/docs/api-reference/errors that their status does not tell.
+// codeMeanings has the codes that mean something else than their HTTP status
+// (resend.com/docs/api-reference/errors).
 func (r resend) codeMeanings() map[string]codeMeaning {
 	return map[string]codeMeaning{
 		"invalid_from_address":           meansTemporary,
@@ -76,7 +77,8 @@ func (r resend) codeMeanings() map[string]codeMeaning {
 	}
 }
 
-// probe lists the domains. A key that may only send is told so, and is good.
+// probe lists the domains. Resend answers restricted_api_key to a key that may only send, which is a
+// good key.
 func (r resend) probe() (exchange.Request, func(int, string) bool) {
 	return r.authorizedRequest(http.MethodGet, "/domains"), func(status int, code string) bool {
 		return status == http.StatusOK || code == "restricted_api_key"

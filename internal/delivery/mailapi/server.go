@@ -12,26 +12,26 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// providerAPI is what differs between providers.
+// providerAPI is the part of a provider's API that differs from other providers.
 type providerAPI interface {
 	// request returns the request that hands over a mail.
 	request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
-	// idempotent reports whether the same request, repeated, is one mail.
+	// idempotent reports whether a repeated request sends no second mail.
 	idempotent() bool
-	// readAnswer reports whether an answer with success has what the provider names a mail by; a success
-	// without it may be a gateway's. It returns the code and the words of any other answer; empty
-	// if it has none.
+	// readAnswer reads an answer. accepted: the answer has the provider's ID of a mail. A status of
+	// success without such an ID may come from a gateway. code and words are those of a failure;
+	// empty if the answer has none.
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
-	// codeMeanings returns what codes mean.
+	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
 	codeMeanings() map[string]codeMeaning
 	// probe returns a request that does no harm, and whether its answer shows that the login is
 	// good.
 	probe() (r exchange.Request, good func(status int, code string) bool)
 }
 
-// provider is a row of providers.
+// provider is a kind of provider, in the table providers.
 type provider struct {
-	parameters []string // of its URLs, beside those of all
+	parameters []string // of its URLs, beside tls, ca and conns
 	// open checks a configuration, and fills in what depends on the provider, such as the host.
 	open func(c *Config) (providerAPI, error)
 }
@@ -48,7 +48,7 @@ func Schemes() []string { return slices.Sorted(maps.Keys(providers)) }
 // IsProviderScheme reports whether a scheme is a provider's.
 func IsProviderScheme(scheme string) bool { return providers[scheme].open != nil }
 
-// codeMeaning is what a code says of a mail that was not accepted.
+// codeMeaning is the meaning of a provider's code for a mail that was not accepted.
 type codeMeaning string
 
 const (
@@ -99,13 +99,13 @@ func (s *Server) MaxConns() int { return cap(s.slots) }
 // start; no connection is kept idle.
 func (s *Server) Conns() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
 
-// Close has later deliveries fail, Temporary. Those under way end undisturbed.
+// Close makes later deliveries fail as Temporary. Deliveries under way continue.
 func (s *Server) Close() { s.closed.Store(true) }
 
-// Deliver waits at most patience for its turn, and calls begin. If begin returns true, it offers
-// the mail and returns the answer that accepted it, as rows have it. tried is false if the mail was
-// not offered: because of begin; because its turn did not come; or, with fail, because ctx ended or
-// the server is closed.
+// Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
+// the mail and returns the status of the answer that accepted it. tried is false if the mail was not
+// offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
+// no slot became free.
 func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	ok, fail := s.acquire(ctx, patience)
@@ -149,11 +149,11 @@ func (s *Server) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	}
 }
 
-// repeatPauses are the waits before a request of unknown outcome is repeated.
+// repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
 var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail and, if its outcome is unknown and the provider knows the
-// request again, repeats it.
+// send makes the request of a mail. If its outcome is unknown and the API is idempotent, send repeats
+// the request.
 func (s *Server) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := s.api.request(mail)
 	if fail != nil {
@@ -201,8 +201,8 @@ func (s *Server) requestOnce(ctx context.Context, r exchange.Request, private de
 	return "", fail
 }
 
-// sendID returns the ID of the send, by which a provider's events name it: the Message-ID without
-// its domain.
+// sendID returns the ID of the send, the Message-ID without its domain. The provider's events name the
+// send by it.
 func sendID(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.ID, "@")
 	return id

@@ -83,8 +83,8 @@ const (
 	amzDateFormat = "20060102T150405Z"
 )
 
-// signAWS4 gives the Authorization of a request. The names of the signed headers are in lower case,
-// one of them is x-amz-date.
+// signAWS4 returns the Authorization header of a request. The names of the signed headers are in
+// lower case, and one of them is x-amz-date.
 func signAWS4(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, path, query, signed, exchange.HexSHA256(body))
@@ -112,8 +112,8 @@ func (s ses) readAnswer(a exchange.Response) (accepted bool, code, words string)
 	return said.MessageID != "", code[strings.LastIndexByte(code, '#')+1:], said.Message
 }
 
-// codeMeanings are those of API_SendEmail and CommonErrors that their status, mostly 400, does not
-// tell.
+// codeMeanings has the codes of API_SendEmail and CommonErrors that mean something else than their
+// HTTP status, mostly 400.
 func (s ses) codeMeanings() map[string]codeMeaning {
 	return map[string]codeMeaning{
 		"AccountSuspendedException":          meansTemporary,
@@ -126,8 +126,8 @@ func (s ses) codeMeanings() map[string]codeMeaning {
 	}
 }
 
-// probe asks for the account. A key that may only send is refused that after its signature was
-// found good.
+// probe reads the account's settings. SES answers AccessDeniedException to a key that may only send,
+// after it has verified the signature.
 func (s ses) probe() (exchange.Request, func(int, string) bool) {
 	return s.signedRequest(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
 		return status == http.StatusOK || code == "AccessDeniedException"

@@ -10,10 +10,9 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// A front end has states that a developer's own mails never reach. The mailbox plays them for these
-// recipients, with or without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]),
-// since each recipient has a quota of its own. No mail leaves the machine: the domain is reserved
-// (RFC 6761 section 6.2).
+// The local parts of recipients at [delivery.SimulatorDomain] for whom the mailbox simulates an
+// outcome, so that a developer sees every state of a front end. A tag, as in
+// bounce+7@simulator.test, gives another recipient, with a quota of its own.
 const (
 	simulateBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
 	simulateSlow    = "slow"    // the mail arrives after eight seconds

@@ -1,7 +1,7 @@
-// Package mailserver offers mails to mail servers in order of preference, each behind a circuit
-// breaker, so that one that is dead or slow costs a few mails their time and not all of them. It
-// knows what a mail server is, [Server], and which URLs name one, [ParseURLs]; how each kind is
-// spoken to stands in [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi].
+// Package mailserver offers mails to mail servers in order of preference. Each server has a circuit
+// breaker, so that a dead or slow server delays only a few mails. The kinds of servers are in
+// [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi]; [ParseURLs] chooses
+// between them by URL.
 package mailserver
 
 import (
@@ -32,8 +32,7 @@ type Server interface {
 	// Conns returns how many connections are in use and idle, and how many mails waited for one
 	// since the start.
 	Conns() (inUse, idle int, waits int64)
-	// Close ends idle connections. Deliveries under way end undisturbed; later ones fail,
-	// Temporary.
+	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()
 }
 
@@ -66,12 +65,12 @@ const (
 )
 
 const (
-	// slowAfter is when a mail that is still under way counts as a fault, provided another server
-	// is up: by then the recipient has waited long.
+	// slowAfter is how long a mail may be under way before it counts as a fault of the server, if
+	// another server is up.
 	slowAfter = 5 * time.Second
-	// maxConnWait is how long a mail waits for a connection to a server while another one is up.
+	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
 	maxConnWait = time.Second
-	// unlimitedWait is the patience of a mail that has no other server to go to.
+	// unlimitedWait is how long a mail waits for a connection if no other server is up.
 	unlimitedWait time.Duration = math.MaxInt64
 )
 
@@ -111,8 +110,8 @@ func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt
 // allSetAside reports whether all servers were set aside, so that none was tried.
 func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// tryEach offers the mail to one server after the other, but for those set aside, until one accepts
-// it or the failure is not Temporary.
+// tryEach offers the mail to one server after the other, except those set aside, until a server
+// accepts it or fails otherwise than Temporary.
 func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}

@@ -22,8 +22,8 @@ func (s *session) authenticate() error {
 	return s.client.Auth(mechanism)
 }
 
-// peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to
-// anything.
+// peerIsLoopback reports whether the peer's address is on loopback. It does not trust the configured
+// name, which may resolve to any address.
 func (s *session) peerIsLoopback() bool {
 	tcp, ok := s.conn.RemoteAddr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()

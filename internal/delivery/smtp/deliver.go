@@ -26,7 +26,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 }
 
 // openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused
-// half-way. Then the server waits for the content.
+// half-way. After success the server waits for the content.
 func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMail) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
@@ -69,8 +69,8 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	return accepted, nil
 }
 
-// appendDotStuffed appends the lines of a mail as DATA takes them: one that begins with a dot gets a
-// dot more (RFC 5321 section 4.5.2). A mail begins with a header.
+// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC 5321
+// section 4.5.2). The first line is a header and has none.
 func appendDotStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
@@ -82,7 +82,7 @@ func appendDotStuffed(out, content []byte) []byte {
 	}
 }
 
-// write returns when the socket has taken everything.
+// write writes lines to the socket, and returns after all of them are written.
 func (s *session) write(lines []byte) error {
 	w := s.client.Text.W
 	if _, err := w.Write(lines); err != nil {
@@ -114,7 +114,7 @@ func (s *session) openingCommands(mail *delivery.RenderedMail) [3]command {
 	if s.offers("8BITMIME") {
 		options = " BODY=8BITMIME"
 	}
-	if mail.UTF8 { // only then: a server may refuse to hand on what it was told is SMTPUTF8
+	if mail.UTF8 { // only if needed: with SMTPUTF8 a relay may be unable to pass the mail on
 		options += " SMTPUTF8"
 	}
 	return [3]command{
@@ -146,8 +146,8 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply, and fails unless codeMatches. It reads a reply of one line with the
-// expected code itself, and has net/textproto read the others.
+// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of one
+// line with the expected code is parsed here, which saves allocations; net/textproto reads others.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -158,8 +158,8 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// peekLine returns the next line and leaves it unread; false if it does not come, or not whole at
-// once.
+// peekLine returns the next line without consuming it; false if no whole line is buffered after the
+// first byte has arrived.
 func (s *session) peekLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
@@ -182,9 +182,9 @@ func codeMatches(digits []byte, expect int) bool {
 }
 
 // sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one round
-// trip in place of three. It returns the first refusal, from which later ones follow. If the server
-// waits for content after a refusal, the connection is abandoned without the final dot: the server
-// must take nothing for a mail that it refused before.
+// trip instead of three. It returns the first refusal; later ones are its consequences. If the server
+// asks for content after a refusal, the connection is abandoned without the final dot, so that the
+// server accepts no mail that it refused before.
 func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first

@@ -33,9 +33,8 @@ const (
 	errUTF8            = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err, classed by the code of the reply if
-// there was a whole reply. Of the reply's text it keeps what does not show what is private; while
-// logging in nothing.
+// newError returns the error of a step that failed with err. If there was a whole reply, its code
+// decides the class, and its text is redacted; while logging in, the text is left out.
 func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
@@ -65,7 +64,7 @@ func classOfReply(stage string, code int) delivery.ErrorClass {
 		return classWithoutReply(stage)
 	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth ||
 		isAuthRefusal(code):
-		return delivery.Temporary // no mail has been spoken of
+		return delivery.Temporary // the refusal is not about the mail
 	}
 	return delivery.Rejected
 }
@@ -113,8 +112,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any
-// other error, which may quote the server, genericCause.
+// safeCause returns the cause of err if its text has nothing private, such as a timeout. For any other
+// error, whose text may quote the server, it returns genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeText
 	var errno syscall.Errno
@@ -142,7 +141,7 @@ func safeCause(stage string, err error) error {
 	return genericCause(stage)
 }
 
-// genericCause returns words of our own for an error at a stage whose text may not be shown.
+// genericCause returns an error in our own words for a failure at a stage.
 func genericCause(stage string) error {
 	switch stage {
 	case delivery.StageDial:

@@ -36,8 +36,8 @@ func (s *Server) Conns() (inUse, idle int, waits int64) {
 	return s.pool.open - len(s.pool.idle), len(s.pool.idle), s.pool.waits
 }
 
-// Close says QUIT to idle connections, within about a second. Deliveries under way end undisturbed;
-// later ones fail, Temporary.
+// Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
+// ones fail as Temporary.
 func (s *Server) Close() { s.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
@@ -85,9 +85,9 @@ func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 	return reply, fail
 }
 
-// worthFreshConnection reports whether a kept connection failed, and not the message, before the
-// server said 354: the server cannot have accepted anything, and probably closed the connection
-// because it was idle.
+// worthFreshConnection reports whether a kept connection broke before the server asked for the
+// content. The server then has accepted nothing, and probably closed the connection because it was
+// idle.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
 	return early && !leavesSessionUsable(fail)

@@ -16,7 +16,7 @@ type countedConn struct {
 	net.Conn
 	// sent counts the bytes that the kernel has taken.
 	sent int64
-	// room is how many bytes the server may still say in this step.
+	// room is how many more bytes may be read in this step.
 	room int
 }
 
@@ -35,8 +35,8 @@ func (w *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write closes the socket when it fails: what came before must not be ended by anything after it,
-// and an answer to half a dot would be waited for in vain.
+// Write closes the socket if it fails: a later write must not complete a half-written mail, and no
+// reply would come to half of the final dot.
 func (w *countedConn) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.sent += int64(n)
