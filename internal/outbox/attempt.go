@@ -143,8 +143,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. Of sends that found all servers suspended, it logs only the
-// first, until a server is in use again.
+// logAttempt logs a failed attempt. While all servers are set aside, it logs only the first send that
+// finds them so.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
 	o.mu.Lock()

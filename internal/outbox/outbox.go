@@ -75,8 +75,8 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// suspendable is a Sender or Carrier that may be suspended. Admits returns how many messages it
-// would try now; delivery.Unlimited: as many as there are. One without this method is never
+// suspendable is a Sender or Carrier that may be suspended. AttemptsAllowed returns how many messages
+// it would try now; delivery.Unlimited: any number. A Sender or Carrier without this method is never
 // suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
@@ -93,8 +93,8 @@ type Receipts interface {
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	// Finished counts a send that ended. callers: the caller checks the code. d: the time from the
-	// row's instant to the outcome.
+	// Finished counts a send that ended. callers: the send has a caller's code. d is the time from
+	// Send.LoggedAt to the outcome.
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
@@ -120,7 +120,8 @@ type Config struct {
 	PollAfter time.Duration
 }
 
-// DefaultLease and DefaultTick: a crash is noticed after at most a lease and a tick, under 10 s.
+// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over within
+// a lease and a tick, under 10 s.
 var DefaultLease = 8 * time.Second
 
 const (

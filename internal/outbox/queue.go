@@ -33,9 +33,9 @@ type lane struct {
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
 	flights int       // all flights of this lane, queued or at a worker
 	workers int       // running workers
-	most    int       // bounds workers
+	most    int       // the bound of workers
 	behind  bool      // rows wait in the database, since memory was full: see start
-	logged  bool      // the log has a line of a send that found all servers suspended, since one was in use
+	logged  bool      // logAttempt has logged that all servers are set aside
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -64,7 +64,7 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 }
 
 // attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
-// strangers: no more than there are connections, for which the rest of the workers would wait.
+// strangers: no more than there are connections, since further workers would only wait for one.
 func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
 		return min(o.Workers, p.MaxConns())
@@ -138,8 +138,8 @@ func (o *Outbox) takeOver(ctx context.Context) {
 }
 
 // takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
-// as many as they try, and what has expired: each other row waits in the database as it is, since
-// an attempt would only change when the next one is due.
+// as many rows as they would try, and expired ones. The other rows wait unchanged in the database:
+// an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
 	if admits == delivery.Unlimited {
@@ -170,10 +170,10 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 	return n
 }
 
-// takeOverFunc is a method of Store.
+// takeOverFunc is Store.TakeOver or Store.TakeOverExpired.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo takes over at most so many rows of a lane.
+// takeOverUpTo takes over at most `most` rows of a lane.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)
@@ -201,7 +201,7 @@ func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from t
 	defer cancel()
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // not if it was reset meanwhile
+		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // a send that was reset does not count
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {

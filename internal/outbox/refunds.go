@@ -95,9 +95,9 @@ const (
 	maxPendingSyncs = 10_000
 	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
 	retryRefundFor = 24 * time.Hour
-	// repeatRecordAfter is after how long an event is recorded once more. Another replica's refund of
-	// its ID, from a request before with the same Idempotency-Key, may have run late in a stalled
-	// limiter; its tombstone, of 60 s, kept the first record out.
+	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
+	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
+	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
 	repeatRecordAfter = 65 * time.Second
 )
 
@@ -323,11 +323,11 @@ func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
 	return o.Now().Sub(x.missingSince)
 }
 
-// maxRowsPerLookup is how many rows are looked up by one statement.
+// maxRowsPerLookup bounds the rows that one statement looks up.
 const maxRowsPerLookup = 1000
 
-// writtenRows reads the rows of requests. It pings the database first: that write makes sure that a
-// transaction which SQLite did not commit cannot appear later.
+// writtenRows reads the rows of requests. It first calls Store.Ping, which writes: after that write, a
+// transaction that SQLite did not commit cannot appear any more.
 func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()

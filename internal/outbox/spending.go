@@ -31,10 +31,10 @@ type ledger interface {
 	UndoCharges(ctx context.Context, spent []store.Spent) error
 }
 
-// budget charges the cost of text messages to the database before they go to a carrier. Its
-// statement decides, so parallel sends of all replicas never exceed a cap; while the database is
+// budget charges the cost of a text message in the database before the message goes to a carrier. One
+// statement compares and charges, so replicas together never exceed a cap. While the database is
 // unavailable, no text message is sent. After a crash between charge and message, the cost stays
-// charged: a cap is reached early, never late.
+// charged.
 type budget struct {
 	ledger  ledger
 	caps    []SpendCap
@@ -50,14 +50,14 @@ const (
 	maxLoggedLines = 10_000
 )
 
-// NewBudget returns a Budget; stopped is called for each message that a cap refused.
+// NewBudget returns a budget. stopped is called for each message that a cap refused.
 func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
 	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
 }
 
-// Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that
-// refunds it. If a cap refuses the message or the database does not answer, nothing is charged: the
-// function is nil and the error says why.
+// Reserve implements sms.Options.Reserve. It charges the cost of a message, and returns a function
+// that refunds it. If a cap refuses the message or the database fails, nothing is charged, the
+// function is nil, and the error says why.
 func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -88,8 +88,8 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.refund(ctx, spent) }, nil
 }
 
-// charges returns a charge for each cap, and the caps by account. All callers share an account, and
-// strangers may use less of it.
+// charges returns a charge for each cap, and the caps by account. Strangers share an account with all
+// other callers, but have a lower limit.
 func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
 	caps := map[string]SpendCap{}

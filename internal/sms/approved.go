@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// ApprovedTemplates are the templates that a carrier has approved, by purpose and language: template ID by
-// BCP 47 tag. The purpose "default" serves every other one.
+// ApprovedTemplates are the IDs of the templates that a carrier has approved, by purpose and then by
+// BCP 47 tag. The purpose "default" serves every purpose without templates.
 type ApprovedTemplates map[string]map[string]string
 
 const (
@@ -19,9 +19,9 @@ const (
 	defaultLanguage = "en"
 )
 
-// findTemplate returns the ID of a template. It takes the first that there is: in the language, for the
-// purpose and then for the default purpose; in English, in the same order; in any language, in the
-// same order. "" if there is none.
+// findTemplate returns the ID of the first of these templates that exists: in the language, in
+// English, in any language; each time for the purpose and then for the default purpose. It returns
+// "" if none exists.
 func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
@@ -38,8 +38,8 @@ func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	return ""
 }
 
-// Account has the settings that carriers with approved templates and signed requests have in
-// common; the Config of such a carrier embeds it.
+// Account has the settings that are common to carriers with approved templates and signed requests.
+// Their Config embeds it.
 type Account struct {
 	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`
@@ -71,7 +71,7 @@ func (a Account) Template(m Message) (id string, values []string, fail *delivery
 	return id, values, nil
 }
 
-// CheckAccount returns the problem with the settings, by key; empty if nothing is.
+// CheckAccount returns the problems with the settings, by key; empty if there are none.
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {
@@ -100,7 +100,7 @@ func (a Account) CanBePolled() bool { return true }
 // account, once for all messages.
 func (a Account) ReportsPerAccount() bool { return true }
 
-// What an approved template may take, in its order.
+// The parameters of an approved template.
 const (
 	paramCode    = "code"
 	paramMinutes = "minutes"

@@ -42,8 +42,8 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 		fail
 }
 
-// URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes
-// cross no network in the clear.
+// URLProblem returns what is wrong with a URL; "" for an https URL, or an http URL of this machine:
+// codes must not cross a network in the clear.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -57,8 +57,7 @@ func URLProblem(text string) string {
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// NoteEndpointProblem sets wrong["endpoint"] to the problem with an endpoint, if one is given and
-// anything is.
+// NoteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with it.
 func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -74,7 +73,7 @@ type Verdict struct {
 	perNumber bool
 }
 
-// The verdicts of the tables.
+// The verdicts in the carriers' tables of codes; the package comment explains them.
 var (
 	VerdictRejected  = Verdict{class: delivery.Rejected}
 	VerdictBadNumber = Verdict{class: delivery.Rejected, badNumber: true}
@@ -117,6 +116,6 @@ func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
 	return e
 }
 
-// statusesOfAccount refuse all our requests, whatever their number and code.
+// statusesOfAccount are the HTTP statuses that refuse all our requests, and not one number.
 var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
 	http.StatusProxyAuthRequired, http.StatusTooManyRequests}

@@ -16,9 +16,9 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says
-// so, and, if the API has a harmless request, that it takes our signature and knows the templates.
-// It returns a sentence without secrets; "" with an error.
+// Probe tests a carrier without sending a message: whether its host answers, with TLS for an https
+// URL; and, if the API has a harmless request, whether it accepts our signature and knows the
+// templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
@@ -69,7 +69,7 @@ func connect(ctx context.Context, endpoint string) (host string, err error) {
 	return host, nil
 }
 
-// TemplatesKnownNote returns what Prober.Probe says if the carrier has approved all templates.
+// TemplatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
 func TemplatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }

@@ -15,8 +15,8 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of numbers, with their "+"; none: all
-	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where
-	// none is named.
+	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
+	// have DefaultPrice.
 	Prices map[string]int64
 	// Polled: the carrier is polled for receipts, if it is a Poller.
 	Polled       bool
@@ -52,10 +52,10 @@ type Options struct {
 	Tried func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers are routes in order of preference, each behind a circuit breaker: one that fails three
-// times in a row, or half of ten times and more within a minute, is set aside, and tried again by
-// one message every five seconds. An answer that may be about one number counts as a failure once
-// for each prefix of numbers, and not if the message is for a stranger.
+// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside if
+// three attempts in a row fail, or at least half of ten or more within a minute; it then gets one
+// message every five seconds. A failure that may be about the number alone counts once for each
+// prefix, and never for a stranger's message.
 type Carriers struct {
 	Options
 	routes []*route
@@ -70,8 +70,8 @@ type route struct {
 }
 
 const (
-	// rememberFailuresFor is longer than the minute over which a breaker counts, which so counts each
-	// prefix at most once.
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the breaker
+	// counts each prefix at most once.
 	rememberFailuresFor   = 2 * time.Minute
 	maxRememberedPrefixes = 64
 )
@@ -217,7 +217,7 @@ func (c *Carriers) Suspended() (suspended, lasts bool) {
 	return suspended, suspended && c.noneUsable(func(r *route) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// noneUsable reports whether for some numbers none of the carriers that take them is usable.
+// noneUsable reports whether there are numbers for which no carrier that takes them is usable.
 func (c *Carriers) noneUsable(usable func(*route) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes

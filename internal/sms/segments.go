@@ -5,7 +5,8 @@ import (
 	"unicode/utf16"
 )
 
-// Units of one segment alone, and of each of several: six bytes go to the header that joins them.
+// The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message: its
+// header takes six bytes.
 const (
 	singleGSM, partGSM   = 160, 153
 	singleUCS2, partUCS2 = 70, 67

@@ -1,5 +1,5 @@
-// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, asking and
-// probe.
+// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, polling
+// and probe.
 package aliyun
 
 import (
@@ -34,7 +34,7 @@ type carrier struct {
 	*sms.Client
 }
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if c.Sign == "" {
@@ -80,7 +80,7 @@ func formatNumber(number, country string) string {
 
 const acs3Algorithm = "ACS3-HMAC-SHA256"
 
-// signedRequest signs an action
+// signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
 func (c *carrier) signedRequest(action string, params map[string]string) exchange.Request {
 	query := canonicalQuery(params)
@@ -100,15 +100,15 @@ func (c *carrier) signedRequest(action string, params map[string]string) exchang
 		Header: header}
 }
 
-// signACS3 gives the Authorization of a request to / whose body's hash stands among the signed
-// headers, in lower case.
+// signACS3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case, and one of them is the hash of the body.
 func signACS3(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
 	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
 	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
-// canonicalQuery is sorted, and escaped as RFC 3986 has it.
+// canonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
 func canonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -133,7 +133,7 @@ var verdicts = map[string]sms.Verdict{
 	"isv.ACCOUNT_NOT_EXISTS":            sms.VerdictTemporary,
 	"isv.SMS_SIGNATURE_ILLEGAL":         sms.VerdictTemporary,
 	"isv.SMS_TEMPLATE_ILLEGAL":          sms.VerdictTemporary,
-	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // theirs, whatever they had done by then
+	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // their fault; they may have sent it before
 	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
 }
 

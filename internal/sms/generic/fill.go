@@ -13,7 +13,7 @@ import (
 	"sendcode/internal/sms"
 )
 
-// placeholder matches a placeholder in a description: the name of a value, in braces.
+// placeholder matches a placeholder in a template: the name of a value, in braces.
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
@@ -69,7 +69,7 @@ func escapeJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// keepPrintableASCII drops all other characters, so that nothing breaks out of a header.
+// keepPrintableASCII returns s without all other characters, so that a value cannot end its header.
 func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -1,5 +1,5 @@
-// Package generic is a carrier whose HTTP interface is described in the configuration: a gateway
-// such as Kannel, or any other.
+// Package generic is a carrier whose HTTP API is described in the settings, for example a Kannel
+// gateway.
 package generic
 
 import (
@@ -70,7 +70,7 @@ type codeMeaning string
 
 const meansAccepted codeMeaning = "accepted"
 
-// acceptsByCode reports whether codes say which answers accept.
+// acceptsByCode reports whether one of the codes means that the message was accepted.
 func (a answer) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
@@ -96,10 +96,10 @@ func (m codeMeaning) verdict() (sms.Verdict, error) {
 	return v, nil
 }
 
-// maxHold bounds for how long a carrier's limit holds a recipient back.
+// maxHold bounds a carrier's hold on a recipient.
 const maxHold = 24 * time.Hour
 
-// Check gives everything that is wrong with a description, by its key.
+// Check implements Settings.
 func (g Config) Check() map[string]error {
 	wrong := map[string]error{}
 	note := func(key string, err error) {

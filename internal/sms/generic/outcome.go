@@ -159,7 +159,7 @@ func (p poll) check(note func(string, error), id extraction) {
 	}
 }
 
-// errNoPoll says that the carrier's description does not say how to ask it.
+// errNoPoll says that the settings do not say how the carrier is polled.
 const errNoPoll = delivery.SafeText("it is not described how the carrier is asked")
 
 // PollStatus implements Poller.

@@ -1,5 +1,5 @@
-// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, asking and
-// probe.
+// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, polling
+// and probe.
 package tencent
 
 import (
@@ -41,7 +41,7 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if !appPattern.MatchString(c.App) {
@@ -86,7 +86,7 @@ const (
 	contentType = "application/json; charset=utf-8"
 )
 
-// signedRequest signs an action (cloud.tencent.com/document/api/382/52072).
+// signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
 func (c *carrier) signedRequest(action string, content map[string]any) exchange.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
 	now := c.CurrentTime().UTC()
@@ -103,8 +103,8 @@ func (c *carrier) signedRequest(action string, content map[string]any) exchange.
 	}
 }
 
-// signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower
-// case.
+// signTC3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case.
 func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
@@ -144,7 +144,7 @@ var verdicts = map[string]sms.Verdict{
 	"InternalError":                                             sms.VerdictUnknown,
 }
 
-// answer is the answer to any of the actions here, each of which fills in its own list.
+// answer is the answer to every action here. Each action fills in one of the lists.
 type answer struct {
 	Response struct {
 		Error                     struct{ Code string }

@@ -1,5 +1,5 @@
-// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, asking and
-// probe.
+// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, polling
+// and probe.
 package twilio
 
 import (
@@ -43,7 +43,7 @@ type carrier struct {
 
 var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (t Config) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
@@ -94,7 +94,7 @@ func (t *carrier) messageForm(m sms.Message) url.Values {
 	return form
 }
 
-// request is for a resource of the account. form is nil with GET.
+// request returns a request for a resource of the account. form is nil with GET.
 func (t *carrier) request(method, resource string, form url.Values) exchange.Request {
 	r := exchange.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
@@ -115,8 +115,8 @@ func (t *carrier) fetchRequest(sid string) exchange.Request {
 	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// verdicts are the codes that say more than their status (twilio.com/docs/api/errors). The vendor
-// says that more of them may come: what is not here goes by its status.
+// verdicts are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
+// code counts by its status.
 var verdicts = map[string]sms.Verdict{
 	"20003": sms.VerdictTemporary, // authentication
 	"20429": sms.VerdictTemporary, // too many requests
