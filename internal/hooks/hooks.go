@@ -1,5 +1,5 @@
-// Package hooks reads the requests by which auth servers have a code sent that they made, and makes
-// their answers. It knows a server's form and signature; package api sends.
+// Package hooks verifies and parses the requests in which auth servers ask for a code of their own to
+// be sent, and makes the bodies of the answers. Package api sends the codes.
 package hooks
 
 import (
@@ -31,17 +31,17 @@ func (s HookKind) Channel() recipient.Channel {
 	return recipient.Email
 }
 
-// Hook is the address of one hook of an auth server.
+// Hook has the settings of one hook of an auth server.
 type Hook struct {
 	Name     string // at the end of its address
 	App      string
 	Server   HookKind
-	Secrets  [][]byte          // each is enough, so that one can be replaced without a pause
-	Purposes map[string]string // purpose by action; others have the default one
-	TTL      time.Duration     // how long the server's codes are good; 0: messages do not tell
+	Secrets  [][]byte          // any one of them is enough, so that they can be replaced without an interruption
+	Purposes map[string]string // purpose by action; other actions have the default purpose
+	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
 }
 
-// MaxBody bounds a request's body, in bytes: of a person with many identities.
+// MaxBody bounds a request's body, in bytes. A person with many identities has a large one.
 const MaxBody = 256 << 10
 
 // errMalformedBody says that a body is not of the form of the hook's server.

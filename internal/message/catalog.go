@@ -24,16 +24,16 @@ type template interface {
 // not compile, or if the kind has no such part.
 type templateSet [partCount]template
 
-// catalog has the checked templates of a kind of messages, by purpose and locale.
+// catalog has the checked templates of mails or of text messages, by purpose and locale.
 type catalog struct {
 	locales texts.Catalogue[string]
 	sets    map[setKey]templateSet
 	chosen  cache[string, string] // locales by tag
 }
 
-// newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an
-// override replaces the file of the same path in earlier trees. The error lists all faults of all
-// files, with lines if known.
+// newCatalog reads and parses all templates of a kind, and renders samples with them. A file in an
+// override replaces the file with the same path in the trees before it. The error lists the faults
+// of all files, with lines if known.
 func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[setKey]templateSet{}}, map[string]string{}
@@ -110,7 +110,7 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. A purpose without any has
+// find returns the templates for a purpose and locale, and their key. A purpose without templates has
 // those of "default".
 func (c *catalog) find(purpose, locale string) (setKey, templateSet) {
 	key := setKey{purpose, c.matchLocale(locale)}

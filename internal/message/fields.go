@@ -7,7 +7,7 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields returns an error for each field in a template that its data do not have, also in
+// unknownFields returns an error for each field in a template that templateData does not have, also in
 // branches that no sample runs.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error

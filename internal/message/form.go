@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// mailForm is all of a mail but the code and the support reference, which Texts fills in. Forms are
-// compared with ==.
+// mailForm is a mail without its code and support reference, which Texts fills in. Forms are compared
+// with ==.
 type mailForm struct {
 	renderer *Renderer
 	key      setKey
@@ -15,8 +15,8 @@ type mailForm struct {
 	digits   int  // characters of the code
 }
 
-// maxForms bounds the forms that are known to render: there is one for each combination of purpose,
-// locale, app and minutes.
+// maxForms bounds the cache of forms that have been rendered without error. There is a form for each
+// combination of purpose, locale, app and minutes.
 const maxForms = 512
 
 // Prepared is a mail that is not rendered yet.
@@ -28,8 +28,8 @@ type Prepared struct {
 }
 
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
-// once, so as to return the errors of Render. Of later mails of the form it checks only Notify and
-// the code. So the caller must make the support references itself.
+// once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
+// so the support references must be the caller's own and not user input.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCodeAndNotify(req); err != nil {
 		return Prepared{}, err

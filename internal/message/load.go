@@ -42,8 +42,8 @@ type messageKind struct {
 	root   string            // the directory of its templates
 	shared string            // a file of all purposes and locales, if there is one
 	files  [partCount]string // of each purpose and locale, by part; empty: there is no such part
-	text   string            // the same in words
-	glance []bool            // the values of Glance that its templates are run with
+	text   string            // these files in words, for errors
+	glance []bool            // the values of templateData.Glance for samples
 	faults func(part int, out string, glance bool) []error
 }
 
@@ -66,7 +66,7 @@ func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFile
 	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
 		if dirMissing(tree, k.root) {
-			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // told once, of mails
+			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // one error, by the kind of mails
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue

@@ -27,7 +27,7 @@ func (c *catalog) matchLocale(locale string) string {
 // matching one costs a dozen allocations.
 const maxCachedChoices = 1024
 
-// textDirection returns in which direction a language's script is written: ltr or rtl.
+// textDirection returns the direction of a language's script: ltr or rtl.
 func textDirection(locale string) string {
 	switch script, _ := language.Make(locale).Script(); script.String() {
 	case "Adlm", "Arab", "Hebr", "Nkoo", "Rohg", "Syrc", "Thaa":
@@ -36,8 +36,8 @@ func textDirection(locale string) string {
 	return "ltr"
 }
 
-// maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a
-// language (RFC 5646, section 4.4.1).
+// maxTag is the greatest length of a stored tag, in bytes (RFC 5646 section 4.4.1: enough for language,
+// script, region and variants).
 const maxTag = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no

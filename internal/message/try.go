@@ -50,7 +50,8 @@ func (k messageKind) trySamples(s templateSet, locale string) []error {
 	return errs
 }
 
-// checkNoZeroMinutes returns an error for each template that tells a code's life although none is known.
+// checkNoZeroMinutes returns an error for each template that says "0 minutes" if the code's life is not
+// known.
 func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []error) {
 	for _, glance := range k.glance {
 		for part, t := range s {

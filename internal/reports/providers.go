@@ -42,7 +42,7 @@ var kindByOutcome = map[Outcome]store.ProviderEventKind{
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
-// appEventByKind are those of which apps are told, by kind.
+// appEventByKind has the types of the events that apps get.
 var appEventByKind = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered,
 	store.ProviderBounced: store.SendBounced}
 

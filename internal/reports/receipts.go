@@ -75,8 +75,8 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 	return changed, err
 }
 
-// RecordByCarrierID is Record by the carrier's own message ID. Error: fault.NotFound if no send
-// waits for it.
+// RecordByCarrierID is Record for a receipt that has only the carrier's message ID. Error:
+// fault.NotFound if no send waits for a receipt with that ID.
 func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
 	err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)

@@ -2,13 +2,13 @@
 // HTTPS, and confirms a subscription
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
-// A message names the certificate that its signature is verified with. So the address of the
-// certificate is pinned to SNS's host in the topic's region, and the certificate itself has to be
-// one of SNS's and lead to an authority that the system trusts.
+// A message names the certificate that verifies its signature. So the certificate's address must be
+// on SNS's host in the topic's region, and the certificate must be SNS's own and lead to an authority
+// that the system trusts.
 //
-// Signatures of version 1 are over SHA-1, of which collisions can be made, and mail servers write
-// parts of what SES reports. They are refused; a topic signs by version 2 once its attribute
-// SignatureVersion is 2.
+// Signatures of version 1 are refused. They use SHA-1, for which collisions can be made, and mail
+// servers choose parts of SES's messages. A topic whose attribute SignatureVersion is 2 signs by
+// version 2.
 package sns
 
 import (
@@ -34,10 +34,10 @@ const (
 	UnsubscribeConfirmation  messageKind = "UnsubscribeConfirmation"
 )
 
-// Message is what a verified message says.
+// Message is a verified message.
 type Message struct {
 	Kind  messageKind
-	Text  string // what was published, or a sentence of SNS
+	Text  string // the published text; of other kinds a sentence of SNS
 	token string // confirms the subscription
 }
 
@@ -109,8 +109,8 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parseMembers returns the members of a message that are texts. Only Message may have several lines: in
-// another member they could stand for members that were not signed so.
+// parseMembers returns the members of a message that are strings. Only Message may have several lines:
+// textToSign joins members by line breaks, so a line break in another one could imitate a member.
 func parseMembers(body []byte) (map[string]string, error) {
 	var members map[string]any
 	if json.Unmarshal(body, &members) != nil {

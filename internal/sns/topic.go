@@ -20,17 +20,16 @@ import (
 type Topic struct {
 	arn    string
 	host   string   // of SNS in the topic's region
-	owners []string // the names that certificates of SNS have there
+	owners []string // the host names in SNS's certificates for the region
 	http   *http.Client
 	roots  *x509.CertPool
 
-	fetching chan struct{} // bounds how many certificates are read at once: strangers can have one read
+	fetching chan struct{} // semaphore: certificates fetched at once, since anyone can cause a fetch
 	mu       sync.Mutex
 	known    map[string]*x509.Certificate // by address; verified
 }
 
-// The bounds of reading a certificate, whole, and of how many are kept. SNS changes its certificate
-// about once a year.
+// Bounds on fetching and keeping certificates. SNS changes its certificate about once a year.
 const (
 	fetchTimeout          = 5 * time.Second
 	maxAnswer             = 64 << 10 // bytes
@@ -117,8 +116,9 @@ func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 	return t.known[address]
 }
 
-// verifyCertificate returns the first certificate of a PEM file if it is one of SNS's and leads to an
-// authority. SNS's file has no other certificates, so the one that issued it is read where it says.
+// verifyCertificate returns the first certificate of a PEM file if it is SNS's own and leads to an
+// authority. If the file has only that one, the issuer's certificate is fetched from the address in
+// it.
 func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -156,8 +156,8 @@ func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Tim
 	return leaf, nil
 }
 
-// Confirm confirms the subscription that a verified message asks for. It makes the address itself,
-// of the topic's host, ARN and the message's token
+// Confirm confirms the subscription that a verified message asks for. It builds the address from the
+// topic's host and ARN and the message's token, and does not use the address in the message
 // (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
@@ -170,7 +170,7 @@ func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	return err
 }
 
-// fetch reads a small file. Errors name no address, which may hold a token.
+// fetch gets a file of at most maxAnswer bytes. Errors leave out the address, which may have a token.
 func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {

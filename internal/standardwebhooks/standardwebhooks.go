@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// HeaderPrefix is how the names of its three headers begin. Some senders use another one.
+// HeaderPrefix begins the names of the three headers. Some senders use another prefix.
 const HeaderPrefix = "webhook-"
 
-// MaxAge is how far from now a signed time may lie, before or after.
+// MaxAge is the greatest difference between a signed time and now, in either direction.
 const MaxAge = 5 * time.Minute
 
 // Sign returns the signature header of a body, with one signature for each secret, so that a

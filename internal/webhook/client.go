@@ -29,16 +29,17 @@ const (
 // maxRetryAfter bounds a Retry-After.
 const maxRetryAfter = time.Hour
 
-// client posts events. It connects to the addresses that its guard allows, keeps a few connections,
-// follows no redirect, keeps no cookie and uses no proxy, which would resolve names itself, past
-// the guard.
+// client posts events. It connects only to addresses that its guard allows, keeps a few connections,
+// follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names itself, so the
+// guard would not see the addresses.
 type client struct {
 	http.Client
 	now     func() time.Time
 	timeout time.Duration // of one attempt
 }
 
-// network is the network around a client, which tests replace. The zero world is the system's.
+// network has the root certificates and the resolver of a client. Tests replace them; the zero value
+// is the system's.
 type network struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
@@ -48,7 +49,7 @@ func newClient(g Guard, now func() time.Time, w network) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
 }
 
-// Client returns an HTTP client that connects to the addresses alone that the guard allows. It
+// Client returns an HTTP client that connects only to addresses that the guard allows. It
 // follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
 // system's. Callers bound the time of a request and what they read of its answer.
 func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {

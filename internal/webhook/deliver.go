@@ -244,8 +244,8 @@ func (d *Deliverer) retryDelay(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// deleteOldEvents deletes events that are older than they are kept, and gives up those of them that were
-// not delivered.
+// deleteOldEvents deletes events that are older than keepEventsFor. Those that were not delivered are
+// given up.
 func (d *Deliverer) deleteOldEvents(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)

@@ -14,7 +14,7 @@ import (
 // address when it is dialled, not when a name is configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
-	Plain bool           // public addresses may also be called without TLS, for what is verified otherwise
+	Plain bool           // public addresses may be called without TLS, if the caller verifies the answer otherwise
 }
 
 // errForbidden: events may not go to the address. It does not name the address, so that answers do
@@ -46,15 +46,16 @@ var nonPublicNetworks = mustParsePrefixes(
 	"3fff::/20",       // documentation
 )
 
-// routedIPv6 is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and
-// multicast lie outside.
+// routedIPv6 has all publicly routed IPv6 addresses. Loopback, mapped, private, link-local and multicast
+// addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
 // nat64Prefix carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all
 // of IPv4 is there.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadataAddresses answers every request with the machine's own secrets. No setting allows it.
+// metadataAddresses are those of clouds' metadata services, which give any caller the machine's secrets.
+// No setting allows them.
 var metadataAddresses = mustParsePrefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS

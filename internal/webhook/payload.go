@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// eventPayload is the body of an event: what the app's back end may see of it with its secret key, and
-// nothing more. No code and no full recipient can be in it, since nothing here has them.
+// eventPayload is the body of an event. It has no more than the app's back end may read with its secret
+// key, and neither a code nor a full recipient.
 type eventPayload struct {
 	Type      string    `json:"type"`
 	Timestamp string    `json:"timestamp"` // when it happened
@@ -19,7 +19,7 @@ type eventPayload struct {
 
 type eventData struct {
 	VerificationID string  `json:"verification_id"`
-	SendID         *string `json:"send_id"` // null where it is about the verification
+	SendID         *string `json:"send_id"` // null if the event is about the verification
 	App            string  `json:"app"`
 	Channel        string  `json:"channel"`
 	Purpose        string  `json:"purpose"`

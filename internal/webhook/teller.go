@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// EventMaker makes the events of which apps are told, each for the transaction of its change. Notify
-// wakes their deliverer after it.
+// EventMaker makes the events that apps get. The database writes each event in the transaction of its
+// change; after that, Notify wakes the deliverer.
 type EventMaker struct {
 	Policy *policy.InForce
 	Vault  keys.Vault

@@ -76,16 +76,16 @@ type Parts struct {
 	Transport http.RoundTripper
 }
 
-// How long things take.
+// Durations of the delivery.
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and recording its result take. After a crash an event waits
+	// lease is longer than an attempt and the recording of its result. After a crash an event waits
 	// until its lease ends.
 	lease = 30 * time.Second
 	// defaultTick is Parts.Tick unless that is set.
 	defaultTick = time.Second
-	// retryFor is how long after it happened an event is tried again; then it is given up.
+	// retryFor is the age at which an undelivered event is given up.
 	retryFor = 24 * time.Hour
 	// keepEventsFor is how long events are kept. An event that is not delivered by then is given up.
 	keepEventsFor = 7 * 24 * time.Hour

@@ -22,9 +22,12 @@
 // whose sender and headers the suite compares with the message's. All suites run over every rig: go
 // test ./internal/delivery/... ./internal/outbox. The key of a rig contains S3cret, which the
 // suites look for in failures. TestParseURL gets the default host and a URL without the key.
-// Outside of these places change docs/configuration.md, by the comment of Config.SMTPURL and go
-// test ./internal/config -run 'TestReference|TestSchema' -update, which leaves the paragraph on
-// providers to you; also docs/provider-events.md if there are events, and CHANGELOG.md.
+//
+// Outside of these places change CHANGELOG.md and docs/configuration.md: the reference by the comment
+// of Config.SMTPURL and go test ./internal/config -run 'TestReference|TestSchema' -update, and the
+// paragraph on providers by hand. If the provider reports events, add its source to
+// deploy/provider-events.yaml and docs/provider-events.md. If it signs them in a way of its own, add a
+// scheme to internal/reports/auth.go; its comment on Auth.Scheme is in the reference, too.
 //
 // # What an answer means
 //
