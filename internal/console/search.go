@@ -270,6 +270,6 @@ func splitHints(raw string) (h hints, rest string) {
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
 func (a *Console) verdictWithoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.DB.Latest(ctx, h.near, nearTime)
+	rows, err := a.DB.LatestRows(ctx, h.near, nearTime)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }
