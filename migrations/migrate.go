@@ -15,12 +15,12 @@ import (
 	"sendcode/internal/store"
 )
 
-// SchemaTable is where the applied migrations are kept, under a name of our own beside other users
-// of goose.
+// SchemaTable is the table in which goose records the applied migrations. It is not goose's default,
+// so that other programs can use goose in the same database.
 const SchemaTable = "sendcode_schema"
 
-// Wrap adds to an error that it came from a migration; nil stays nil.
-func Wrap(err error) error {
+// WrapError adds to the text of an error that it came from a migration; nil stays nil.
+func WrapError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -41,14 +41,14 @@ func WithReport(ctx context.Context, report func(file string)) context.Context {
 func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) error {
 	own, err := Fingerprints(files, dir)
 	if err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	}
 	provider, err := newProvider(dialect, db, files, dir)
 	if err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	}
 	if version, err := provider.GetDBVersion(ctx); err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	} else if version > 0 {
 		if err := compareApplied(ctx, dialect, db, own); err != nil {
 			return err
@@ -56,12 +56,12 @@ func Migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS
 	}
 	applied, err := provider.Up(ctx)
 	if err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	}
 	for version, sum := range own {
 		if _, err := db.ExecContext(ctx, fmt.Sprintf(`
 INSERT INTO schema_fingerprints (version, sha256) VALUES (%d, '%s') ON CONFLICT DO NOTHING`, version, sum)); err != nil {
-			return Wrap(err)
+			return WrapError(err)
 		}
 	}
 	if report, ok := ctx.Value(reportKey{}).(func(string)); ok {
@@ -93,29 +93,30 @@ func Fingerprints(files fs.FS, dir string) (map[int64]string, error) {
 // FingerprintsSQL reads the fingerprints of the applied migrations.
 const FingerprintsSQL = `SELECT version, sha256 FROM schema_fingerprints`
 
-// anyFingerprintsSQL counts the tables of fingerprints in a database.
-var anyFingerprintsSQL = map[goose.Dialect]string{
+// countFingerprintTablesSQL counts the tables schema_fingerprints in a database: 0 or 1.
+var countFingerprintTablesSQL = map[goose.Dialect]string{
 	goose.DialectPostgres: `SELECT count(to_regclass('schema_fingerprints'))`,
 	goose.DialectSQLite3:  `SELECT count(*) FROM sqlite_master WHERE name = 'schema_fingerprints'`,
 }
 
-// errBeginAnew is of a database that no release made: migrations change until the first one.
-var errBeginAnew = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
+// errUnreleasedSchema is the error for the schema of an early build. Migrations may change until the
+// first release.
+var errUnreleasedSchema = fmt.Errorf("%w: its schema does not fit: begin with an empty one (see UPGRADING.md)",
 	store.ErrSchema)
 
-// compareApplied is CheckFingerprints for what a database has recorded. It leaves out migrations
-// that are not applied yet.
+// compareApplied is CheckFingerprints for the fingerprints in a database. It ignores migrations that
+// are not applied yet.
 func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own map[int64]string) error {
 	var tables int
-	if err := db.QueryRowContext(ctx, anyFingerprintsSQL[dialect]).Scan(&tables); err != nil {
-		return Wrap(err)
+	if err := db.QueryRowContext(ctx, countFingerprintTablesSQL[dialect]).Scan(&tables); err != nil {
+		return WrapError(err)
 	}
 	if tables == 0 {
-		return errBeginAnew
+		return errUnreleasedSchema
 	}
 	rows, err := db.QueryContext(ctx, FingerprintsSQL)
 	if err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	}
 	defer rows.Close()
 	applied := maps.Clone(own)
@@ -123,19 +124,19 @@ func compareApplied(ctx context.Context, dialect goose.Dialect, db *sql.DB, own 
 		var version int64
 		var sum string
 		if err := rows.Scan(&version, &sum); err != nil {
-			return Wrap(err)
+			return WrapError(err)
 		}
 		applied[version] = sum
 	}
 	if err := rows.Err(); err != nil {
-		return Wrap(err)
+		return WrapError(err)
 	}
 	return CheckFingerprints(own, applied)
 }
 
-// CheckFingerprints returns an error that wraps store.ErrSchema unless applied, what the database
-// has, has all of the program's own migrations as they are. It may have later ones: migrations only
-// add.
+// CheckFingerprints compares the fingerprints of the program's own migrations with those applied to
+// the database. The error wraps store.ErrSchema if one is missing or different. The database may
+// have later migrations, since they only add to the schema.
 func CheckFingerprints(own, applied map[int64]string) error {
 	for _, version := range slices.Sorted(maps.Keys(own)) {
 		switch applied[version] {

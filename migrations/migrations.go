@@ -1,6 +1,6 @@
-// Package migrations has the schema of the database as numbered SQL files, one directory for each
-// kind of database, and applies them. They are part of the binary, and go forward only: a tool
-// never drops the tables.
+// Package migrations has the database's schema as numbered SQL files, one directory for each kind of
+// database, and applies them. The binary embeds them. There are no down migrations, so no tool can
+// drop the tables.
 package migrations
 
 import "embed"

@@ -14,23 +14,23 @@ import (
 
 // verificationJSON is a verification in API responses.
 type verificationJSON struct {
-	ID                string             `json:"id"`
-	Status            verification.State `json:"status"`
-	Method            store.Method       `json:"method,omitempty"`
-	Channel           string             `json:"channel"`
-	To                string             `json:"to"`
-	Purpose           string             `json:"purpose"`
-	PurposeTitle      string             `json:"purpose_title,omitempty"`
-	Reference         string             `json:"reference,omitempty"`
-	CreatedAt         string             `json:"created_at"`
-	ExpiresAt         string             `json:"expires_at"`
-	ExpiresIn         int                `json:"expires_in"` // whole seconds, rounded down: never promised too long
-	CodeFormat        *codeJSON          `json:"code_format,omitempty"`
-	AttemptsRemaining int                `json:"attempts_remaining"`
-	Test              bool               `json:"test,omitempty"`
-	Recipient         string             `json:"recipient,omitempty"` // to secret keys
-	Send              *sendJSON          `json:"send,omitempty"`
-	Quota             *quotahttp.Quota   `json:"quota,omitempty"`
+	ID                string               `json:"id"`
+	Status            verification.State   `json:"status"`
+	Method            store.ApprovalMethod `json:"method,omitempty"`
+	Channel           string               `json:"channel"`
+	To                string               `json:"to"`
+	Purpose           string               `json:"purpose"`
+	PurposeTitle      string               `json:"purpose_title,omitempty"`
+	Reference         string               `json:"reference,omitempty"`
+	CreatedAt         string               `json:"created_at"`
+	ExpiresAt         string               `json:"expires_at"`
+	ExpiresIn         int                  `json:"expires_in"` // whole seconds, rounded down: never promised too long
+	CodeFormat        *codeJSON            `json:"code_format,omitempty"`
+	AttemptsRemaining int                  `json:"attempts_remaining"`
+	Test              bool                 `json:"test,omitempty"`
+	Recipient         string               `json:"recipient,omitempty"` // to secret keys
+	Send              *sendJSON            `json:"send,omitempty"`
+	Quota             *quotahttp.Quota     `json:"quota,omitempty"`
 }
 
 // codeJSON is what a code looks like, for the field that it is typed into.

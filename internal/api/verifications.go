@@ -74,7 +74,7 @@ func askFromRequest(c echo.Context, who verification.Caller, body sendBody) (ver
 		Code: body.Code,
 	}
 	if body.TTL != nil {
-		if *body.TTL < 1 || *body.TTL > int(store.MaxLife/time.Second) {
+		if *body.TTL < 1 || *body.TTL > int(store.MaxCodeLife/time.Second) {
 			return ask, verification.ErrTTL
 		}
 		ask.TTL = time.Duration(*body.TTL) * time.Second

@@ -173,7 +173,7 @@ type lightParts struct {
 }
 
 // Begin implements verification.Store.
-func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, error) {
+func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswer, error) {
 	if l.stands != nil {
 		<-<-l.stands
 	}
@@ -181,7 +181,7 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.Begun, err
 	now, v, s := time.Now(), in.Verification, in.Send
 	v.CreatedAt, v.ExpiresAt, v.Sends = now, now.Add(in.TTL), 1
 	s.LoggedAt, s.Status, s.Number, s.Attempt, s.VerificationID = now, store.Sending, 1, 1, v.ID
-	return store.Begun{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now,
+	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, At: in.Send.TakenAt, Now: now,
 		NowClock: store.DatabaseClock}, err
 }
 

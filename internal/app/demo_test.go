@@ -34,7 +34,7 @@ func TestDemo(t *testing.T) {
 	}
 	seen := map[string]int{}
 	from := time.Now().Add(-demo.Week - time.Minute)
-	filter := store.Filter{From: from, Limit: store.MaxPage}
+	filter := store.Filter{From: from, Limit: store.MaxPageRows}
 	for {
 		rows, err := a.db.Sends(t.Context(), filter)
 		if err != nil {
@@ -50,7 +50,7 @@ func TestDemo(t *testing.T) {
 			break
 		}
 		last := rows[len(rows)-1]
-		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		filter.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
 	}
 	for _, what := range []string{
 		"email", "sms", "sent", "failed", "unknown", "delivered", "undelivered", "refused", "rejected", "suppressed",

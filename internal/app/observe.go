@@ -69,15 +69,15 @@ func (a *App) initAppMetrics(cfg config.Config) {
 }
 
 // pools returns the state of every pool of connections.
-func (a *App) pools() []store.Pool {
+func (a *App) pools() []store.PoolStats {
 	all := slices.Clone(a.db.Pools())
 	if a.redisClient != nil {
 		s := a.redisClient.PoolStats()
-		all = append(all, store.Pool{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
+		all = append(all, store.PoolStats{Name: "redis", InUse: int(s.TotalConns - s.IdleConns), Idle: int(s.IdleConns),
 			Waits: int64(s.Misses)})
 	}
 	for _, server := range a.servers {
-		p := store.Pool{Name: server.Address()}
+		p := store.PoolStats{Name: server.Address()}
 		p.InUse, p.Idle, p.Waits = server.Conns()
 		all = append(all, p)
 	}

@@ -229,7 +229,7 @@ func unwritableReason(err error) *server.Reason {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, store.ErrFull):
+	case errors.Is(err, store.ErrNoSpace):
 		reason.Word = "database_full"
 	case errors.Is(err, store.ErrReadOnly):
 		reason.Word = "database_read_only"

@@ -73,7 +73,7 @@ func TestReasonsOfTheDatabase(t *testing.T) {
 		for _, c := range []struct {
 			err  error
 			word string
-		}{{store.ErrFull, "database_full"}, {store.ErrReadOnly, "database_read_only"},
+		}{{store.ErrNoSpace, "database_full"}, {store.ErrReadOnly, "database_read_only"},
 			{store.ErrNoPartition, "database_no_partition"},
 			{store.ErrSchema, "database_schema!"}, {errors.New("dial /var/run"), "database_away"}} {
 			documented(t, strings.TrimSuffix(c.word, "!"))

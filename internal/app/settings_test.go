@@ -46,8 +46,8 @@ func TestTheLongestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if life := cfg.PolicySet(time.Now()).LongestLife(); life != store.MaxLife {
-		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxLife)
+	if life := cfg.PolicySet(time.Now()).LongestLife(); life != store.MaxCodeLife {
+		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxCodeLife)
 	}
 	cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
 	if w := (&App{cfg: cfg}).prefixWatch(); w.TTL != policy.MaxTextLife {

@@ -190,7 +190,7 @@ var whatRefuses = []refusal{
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
-		by: "too-many-checks/RowLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
+		by: "too-many-checks/ConsecutiveFailureLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
 		known: true, file: roomy + "]}",
 		price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {

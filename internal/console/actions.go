@@ -29,7 +29,7 @@ type sendAction struct {
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
 	ours bool   // it needs a code of ours: a caller's is not kept
-	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
+	do   func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
 // sendActions are in the order in which a page offers them.
@@ -50,19 +50,19 @@ type actionError struct {
 
 func (f *actionError) Error() string { return "console: action not done: " + f.key }
 
-func (a *Console) reset(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
+func (a *Console) reset(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) erase(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
+func (a *Console) erase(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.Erase(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
+func (a *Console) reveal(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return a.Desk.Reveal(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
+func (a *Console) cancel(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
@@ -70,7 +70,7 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 	return "", err
 }
 
-func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
+func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
 	return "", checkAdmitted(answer, err, "action.problem.limited", frame.Words(c))
 }
@@ -90,13 +90,13 @@ func checkAdmitted(answer verification.Answer, err error, limited string, w text
 	return err
 }
 
-func targetOf(s store.Row) support.Target {
+func targetOf(s store.SendOrRefusal) support.Target {
 	return support.Target{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient, To: s.To}
 }
 
 // appliesTo reports whether a page offers the action for a row. It offers none if the recipient was
 // erased or forgotten.
-func (d sendAction) appliesTo(s store.Story) bool {
+func (d sendAction) appliesTo(s store.SendDetails) bool {
 	if d.code && (s.Verification == nil || len(s.Verification.Sealed) == 0) || s.Send.Recipient.IsZero() {
 		return false
 	}
@@ -108,7 +108,7 @@ func (d sendAction) appliesTo(s store.Story) bool {
 
 // performAction does the requested action and returns what to show of its result. The audit entry
 // is written by the action, or around it.
-func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, reason string) (shown string, err error) {
+func (a *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
 	}
@@ -239,7 +239,7 @@ type note struct {
 }
 
 // actionsFor returns the actions that a send's page offers an account.
-func actionsFor(who auth.Actor, s store.Story) (list []sendAction) {
+func actionsFor(who auth.Actor, s store.SendDetails) (list []sendAction) {
 	for _, d := range sendActions {
 		if who.May(d.Name) && d.appliesTo(s) {
 			list = append(list, d)

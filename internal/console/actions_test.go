@@ -28,7 +28,7 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Store.ReadHistory(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.ReadHistory(context.Background(), gate.HistoryQuery{Bucket: bucket, Counting: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }
@@ -123,7 +123,7 @@ func TestDeedsFromAPage(t *testing.T) {
 		"admin|verification.cancel|done||"+on)
 	want(t, post("/erase"), http.StatusSeeOther)
 	rec = b.Get(page)
-	contains(t, rec, store.Erased)
+	contains(t, rec, store.ErasedMask)
 	lacks(t, rec, "a•••@", "order 7", "203.0.113", "Show the full recipient")
 	want(t, post("/reveal"), http.StatusConflict)
 	if r.free(s) {
@@ -155,7 +155,7 @@ func TestDeedsByScript(t *testing.T) {
 	post(http.StatusConflict, one+"/resend", `{"reason":"ticket 7"}`)
 	post(http.StatusNoContent, erase, fmt.Sprintf(ask, "ticket 7"))
 	post(http.StatusNotFound, one+"/reset", `{"reason":"x"}`) // there is one way to reset
-	on := store.Erased + "|ticket 7"
+	on := store.ErasedMask + "|ticket 7"
 	r.Acts("token|quota.reset|begun||"+on, "token|quota.reset|done||"+on, "token|recipient.reveal|done||"+on,
 		"token|verification.cancel|done||"+on, "token|recipient.erase|done||"+on)
 }

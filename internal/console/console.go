@@ -33,13 +33,13 @@ type database interface {
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
 	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
 	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
-	Sends(ctx context.Context, filter store.Filter) ([]store.Row, error)
-	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error)
-	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
+	Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error)
+	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
+	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
 }
 
 // Config is what a console works with.

@@ -53,14 +53,14 @@ func (a *Console) sendPage(c echo.Context) error {
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
+func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n note) error {
 	w := frame.Words(c)
 	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
 		return err
 	}
 	v := sendView{
-		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{Row: s.Send, W: w},
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{SendOrRefusal: s.Send, W: w},
 		Support: store.SupportReference(s.Send.ID),
 		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
@@ -82,7 +82,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 
 // verdictAndQuota returns the verdict on a row and what its recipient's rules say now. If the
 // limiter fails, only the quota is missing.
-func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict,
+func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
 	if away != nil && !errors.Is(away, errSeveral) {
@@ -96,14 +96,14 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Wo
 var errSeveral = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
-func (a *Console) quotaOf(ctx context.Context, s store.Row) (quota.Decision, error) {
+func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveral
 	}
 	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 }
 
-func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaView {
+func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
 	var bad *fault.InvalidError
 	switch {
 	case errors.Is(err, errSeveral):
@@ -119,7 +119,7 @@ func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaV
 
 // readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the
 // row's recipient, if away is nil.
-func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts,
+func (a *Console) readFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.Facts,
 	err error) {
 	if away == nil {
 		known.Quota = &now
@@ -151,7 +151,7 @@ func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decisi
 
 // refusingScope returns the scope of the rule that refused a row; "" if the row's purpose has that
 // rule no more.
-func (a *Console) refusingScope(s store.Row) quota.Scope {
+func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	for _, p := range a.Policies.Policies() {
 		i := slices.IndexFunc(p.Rules, func(r quota.Rule) bool { return r.Name == s.BlockedBy })
 		if i >= 0 && slices.Contains(p.Purposes, s.Purpose) {
@@ -163,7 +163,7 @@ func (a *Console) refusingScope(s store.Row) quota.Scope {
 
 // newerRequest returns the recipient's latest request for the same purpose; nil if that is the row
 // itself, or its recipient was erased.
-func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, error) {
+func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, er
 // codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone
 // out; nil if there is none, or if the refusal itself names a verification, as a browser's does and
 // a back end's does not.
-func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.Verification, error) {
+func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil
 	}

@@ -84,14 +84,14 @@ func (a *Console) exportCSV(c echo.Context) error {
 
 // recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they
 // could name a person for good.
-func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.Row) (store.AuditEntry, error) {
+func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
 		return act, err
 	}
 	act.Outcome, act.Detail = store.AuditBegun, filterForAudit(q.given)
 	if q.filter.Recipient != nil {
-		act.Recipient, act.To = *q.filter.Recipient, store.Erased
+		act.Recipient, act.To = *q.filter.Recipient, store.ErasedMask
 		if len(rows) > 0 {
 			act.To = rows[0].To
 		}
@@ -140,7 +140,7 @@ func setExportHeader(c echo.Context) {
 }
 
 // writeCSV writes the rows and those of the next pages, and returns how many.
-func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Row) (n int, err error) {
+func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal) (n int, err error) {
 	setExportHeader(c)
 	rc := http.NewResponseController(c.Response())
 	if _, err := c.Response().Write([]byte(byteOrderMark)); err != nil {
@@ -192,7 +192,7 @@ func exportAddress(given url.Values) string {
 }
 
 // exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
-func (c codes) exportRow(s store.Row) []string {
+func (c codes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
 	cells := make([]string, len(exportColumns))

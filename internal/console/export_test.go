@@ -67,7 +67,7 @@ func TestExport(t *testing.T) {
 	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
 		"outcome": "waiting", "outcome_at": ""})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
-	cursor := frame.WriteCursor(store.Mark{At: consoletest.Start})
+	cursor := frame.WriteCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
@@ -94,9 +94,9 @@ func TestExport(t *testing.T) {
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
 	const n = 5*frame.MaxLimit + 17
-	var rows []store.Row
+	var rows []store.SendOrRefusal
 	for i := range n {
-		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
 			Channel: "email"}, Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}
 	r.Must(r.Store.RecordRefusals(t.Context(), rows))
@@ -152,7 +152,7 @@ func TestOutcomes(t *testing.T) {
 	r.Must(r.Store.Cancel(t.Context(), canceled.VerificationID))
 	waiting := r.sent("wa@example.com")
 	refused := r.refused("wa@example.com", "minute", time.Minute, 1,
-		func(s *store.Row) { s.VerificationID = waiting.VerificationID })
+		func(s *store.SendOrRefusal) { s.VerificationID = waiting.VerificationID })
 	r.Clock.Add(time.Minute)
 	b := r.LoggedIn()
 	exported := map[string]map[string]string{}
@@ -189,9 +189,9 @@ func TestOutcomes(t *testing.T) {
 func TestExportKeepsNoRows(t *testing.T) {
 	r, _, base := served(t)
 	const n = 50 * frame.MaxLimit
-	var rows []store.Row
+	var rows []store.SendOrRefusal
 	for i := range n {
-		rows = append(rows, store.Row{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
 			Channel: "email", Reference: strings.Repeat("r", 64)},
 			Refusal: store.Refusal{BlockedBy: "minute", Count: 1}})
 	}

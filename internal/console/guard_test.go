@@ -121,7 +121,7 @@ func TestACallersCodeIsNotSentAgain(t *testing.T) {
 	for _, callers := range []bool{false, true} {
 		v := store.Verification{Sealed: []byte{1}, ExpiresAt: now.Add(time.Minute), MaxAttempts: 5,
 			CallerChecks: callers}
-		story := store.Story{Send: store.Row{Send: store.Send{Recipient: recipient.Hash{1}}},
+		story := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Recipient: recipient.Hash{1}}},
 			Verification: &v, Now: now}
 		var offered []string
 		for _, d := range sendActions {
@@ -153,7 +153,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := row{Row: store.Row{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
+	r := row{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -56,12 +56,12 @@ func (a *Console) answerList(c echo.Context, q query) error {
 	if err != nil {
 		return err
 	}
-	list.JSON = func(s store.Row, _ time.Time) frame.Object { return codes.rowJSON(s) }
+	list.JSON = func(s store.SendOrRefusal, _ time.Time) frame.Object { return codes.rowJSON(s) }
 	return list.WriteJSON(c, page)
 }
 
 // rowJSON returns a row of the database for scripts, without what became of its code.
-func rowJSON(s store.Row) frame.Object {
+func rowJSON(s store.SendOrRefusal) frame.Object {
 	row := frame.Object{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),
 		"channel": s.Channel, "to": s.To,
@@ -90,7 +90,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	codes, err := a.codesOf(c.Request().Context(), append([]store.Row{s.Send}, s.Related...))
+	codes, err := a.codesOf(c.Request().Context(), append([]store.SendOrRefusal{s.Send}, s.Related...))
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestRefusalShowsWhatLedToIt(t *testing.T) {
 	r.Clock.Add(25 * time.Hour)
 	sent := r.sent("ana@example.com")
 	r.sent("bo@example.com")
-	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.App = "desk" })
+	r.refused("ana@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.App = "desk" })
 	row := r.refused("ana@example.com", "minute", 50*time.Second, 1)
 	r.refused("ana@example.com", "hour", 50*time.Minute, 1)
 	b := r.LoggedIn()

@@ -21,13 +21,13 @@ import (
 )
 
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
-func (a *Console) sendList() frame.List[store.Filter, store.Row] {
-	return frame.List[store.Filter, store.Row]{
-		Name: "sends", Path: "/admin", Mark: func(r store.Row) store.Mark { return markOf(r.Send) },
+func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
+	return frame.List[store.Filter, store.SendOrRefusal]{
+		Name: "sends", Path: "/admin", Mark: func(r store.SendOrRefusal) store.Cursor { return markOf(r.Send) },
 		Place: func(f *store.Filter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
-		Read: func(ctx context.Context, f store.Filter) ([]store.Row, time.Time, error) {
+		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
 			rows, err := a.sends(ctx, f)
 			return rows, time.Time{}, err
 		},
@@ -35,9 +35,9 @@ func (a *Console) sendList() frame.List[store.Filter, store.Row] {
 }
 
 // page is one page of that list.
-type page = frame.Result[store.Filter, store.Row]
+type page = frame.Result[store.Filter, store.SendOrRefusal]
 
-func markOf(s store.Send) store.Mark { return store.Mark{At: s.LoggedAt, ID: s.ID} }
+func markOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
@@ -155,12 +155,12 @@ func (a *Console) choices() map[string][]string {
 // newest row that is shown, so that rows that come later move none off the page; a recipient's page
 // is read as it is, since its verdict is on the newest row.
 func (v *listView) addStream(q query, now time.Time) {
-	newest := store.Mark{At: now}
+	newest := store.Cursor{At: now}
 	v.Again = v.AddressWith("", "")
 	if len(v.Rows) > 0 {
 		newest = markOf(v.Rows[0].Send)
 		if q.filter.Recipient == nil {
-			v.Again = v.AddressWith("cursor", frame.WriteCursor(store.Mark{At: newest.At, ID: uuid.Max}))
+			v.Again = v.AddressWith("cursor", frame.WriteCursor(store.Cursor{At: newest.At, ID: uuid.Max}))
 		}
 	}
 	v.Stream = streamAddress(q, newest)
@@ -177,7 +177,7 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 		}
 		return nil
 	}
-	newest := v.Rows[0].Row
+	newest := v.Rows[0].SendOrRefusal
 	v.Person.Known, v.Person.FilterText = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
@@ -221,10 +221,10 @@ func listAddress(given url.Values, name, value string) string {
 
 // readStory reads one row of the database with everything that belongs to it. Errors:
 // fault.NotFound, also for an ID in another form, and the store's.
-func (a *Console) readStory(ctx context.Context, id string) (store.Story, error) {
+func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
-		return store.Story{}, fault.NotFound
+		return store.SendDetails{}, fault.NotFound
 	}
 	s, err := a.DB.Story(ctx, parsed)
 	if err == nil && s.Verification == nil {
@@ -241,9 +241,9 @@ const (
 
 // recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first:
 // those that its recipient's rules most likely counted.
-func (a *Console) recentSends(ctx context.Context, s store.Row) ([]store.Row, error) {
+func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
-		return []store.Row{s}, nil
+		return []store.SendOrRefusal{s}, nil
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),

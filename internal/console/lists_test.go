@@ -31,9 +31,9 @@ func toldApps(r *rig) (ids []string) {
 			func(s *store.Send) { s.Reference = "order-7" }).Send
 		tell := store.NewEvent{ID: r.id(), Type: "send.failed", Test: i == 2}
 		r.finish(s, store.Outcome{Status: store.Failed, Reason: "rejected", Event: tell})
-		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.Share{{App: "shop", Limit: 1}})
+		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
 		r.Must(err)
-		end.Held = store.Held{ID: due[0].ID, Attempt: due[0].Attempt}
+		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
 		r.Must(r.Store.AppEventEnded(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)

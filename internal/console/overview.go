@@ -255,8 +255,8 @@ func storageTexts(s store.StorageStatus, w texts.Words) []string {
 	} else {
 		lines = append(lines, w.Get("extent.kept", "time", w.Wait(s.Age)))
 		switch {
-		case s.Due >= store.MaxDue:
-			lines = append(lines, w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDue)))
+		case s.Due >= store.MaxDueCounted:
+			lines = append(lines, w.Get("extent.due.many", "n", strconv.Itoa(store.MaxDueCounted)))
 		case s.Due > 0:
 			lines = append(lines, w.Plural("extent.due", s.Due))
 		}

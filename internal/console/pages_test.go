@@ -27,7 +27,7 @@ import (
 var longDomain = strings.Repeat("subdomain-", 5) + "of-a-company." + strings.Repeat("quite-long.", 4) + "example.com"
 
 // busy fills the database with one of each kind, the refusal that it returns last.
-func busy(r *rig) (refusedRow store.Row) {
+func busy(r *rig) (refusedRow store.SendOrRefusal) {
 	sent := r.begin("w.zhang@qq.com", func(s *store.Send) { s.Reference, s.Locale = "order-7", "zh-CN" })
 	r.Clock.Add(96 * time.Millisecond)
 	r.finish(sent.Send, store.Outcome{
@@ -43,14 +43,14 @@ func busy(r *rig) (refusedRow store.Row) {
 		Took: 2 * time.Second})
 	queued := r.begin("q@example.com")
 	r.Must(r.Store.Postpone(r.Context(), store.Postponement{
-		Held: store.Held{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
+		AttemptID: store.AttemptID{ID: queued.Send.ID, Attempt: 1}, After: 4 * time.Second, Reason: "temporary_rcpt",
 		Provider:     "mx1.example.net",
 		ProviderCode: "421 4.7.0",
 	}))
 	ana := r.sent("ana@example.com", func(s *store.Send) { s.Locale = "zh-CN" })
 	r.Clock.Add(18 * time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 3,
-		func(s *store.Row) { s.VerificationID = ana.VerificationID })
+		func(s *store.SendOrRefusal) { s.VerificationID = ana.VerificationID })
 	r.Clock.Add(4 * time.Second)
 	return row
 }
@@ -105,7 +105,7 @@ func everyPage(r *rig) map[string]string {
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
 	r.Must(r.Store.LiftPrefix(r.Context(),
-		store.PrefixLifting{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
+		store.LiftPauseRequest{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
 	r.PutAccount(store.Account{Name: "mei", Role: "reader",
@@ -140,13 +140,13 @@ func TestPages(t *testing.T) {
 	tried := r.begin("dan@example.com",
 		func(s *store.Send) { s.Observed, s.Locale = []string{"office", "stricter"}, "*" }).Send
 	r.finish(tried, store.Outcome{Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true})
-	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.Row) {
+	several := r.refused("anna@example.com", "office", time.Hour, 90, func(s *store.SendOrRefusal) {
 		s.Recipient, s.To, s.Recipients, s.IP = recipient.Hash{}, "", 42, "192.0.2.0/24"
 	})
-	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.Row) { s.Purpose = "gone" })
+	gone := r.refused("gil@example.com", "minute", time.Minute, 1, func(s *store.SendOrRefusal) { s.Purpose = "gone" })
 	bounced := r.sent("flo@example.com")
 	r.Must(r.Store.IngestProviderEvent(r.Context(),
-		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.SuppressAs{}))
+		store.ProviderEvent{Send: bounced.ID, Kind: store.ProviderBounced, Provider: "postmark"}, store.NewSuppression{}))
 	paused := r.begin("hal@example.com", texted("+49151")).Send
 	r.finish(paused, store.Outcome{Status: store.Failed, Reason: store.ReasonPaused, Refund: true})
 	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced,
@@ -158,7 +158,7 @@ func TestPages(t *testing.T) {
 		r.Must(r.Store.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.Store.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.Row{Send: bounced}), r.act(auth.ActionReset)))
+	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.SendOrRefusal{Send: bounced}), r.act(auth.ActionReset)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

@@ -113,7 +113,7 @@ func timeOfRequest(request string) (from, to time.Time, ok bool) {
 // sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may
 // choose a request ID of another time: without rows of the ID's time, those of the last 24 h are
 // searched.
-func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Row, error) {
+func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := a.DB.Sends(ctx, f)
 	from, to, ok := timeOfRequest(f.Request)
 	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {

@@ -96,7 +96,7 @@ func (r *rig) row(to string) store.Send {
 }
 
 // begin writes a send as the use cases do: a place in the limiter, then the row.
-func (r *rig) begin(to string, changes ...func(*store.Send)) store.Begun {
+func (r *rig) begin(to string, changes ...func(*store.Send)) store.BeginAnswer {
 	r.Helper()
 	row := r.row(to)
 	for _, change := range changes {
@@ -134,7 +134,7 @@ func (r *rig) take(row store.Send) {
 
 func (r *rig) finish(s store.Send, o store.Outcome) {
 	r.Helper()
-	o.Held = store.Held{ID: s.ID, Attempt: s.Attempt}
+	o.AttemptID = store.AttemptID{ID: s.ID, Attempt: s.Attempt}
 	ok, err := r.Store.Finish(r.Context(), o)
 	r.Must(err)
 	if !ok {
@@ -153,14 +153,14 @@ func (r *rig) sent(to string, changes ...func(*store.Send)) store.Send {
 }
 
 // refused writes n refusals by the rule as one row.
-func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.Row)) store.Row {
+func (r *rig) refused(to, rule string, wait time.Duration, n int, changes ...func(*store.SendOrRefusal)) store.SendOrRefusal {
 	r.Helper()
-	row := store.Row{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
+	row := store.SendOrRefusal{Send: r.row(to), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: n}}
 	row.Status = store.Refused
 	for _, change := range changes {
 		change(&row)
 	}
-	r.Must(r.Store.RecordRefusals(r.Context(), []store.Row{row}))
+	r.Must(r.Store.RecordRefusals(r.Context(), []store.SendOrRefusal{row}))
 	return row
 }
 

@@ -21,7 +21,7 @@ import (
 
 // row is a send as lists show it.
 type row struct {
-	store.Row
+	store.SendOrRefusal
 	W     texts.Words
 	Code  explain.Label // what became of its code; empty: it has none, or it is not known
 	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
@@ -50,7 +50,7 @@ func (r row) Tag() string {
 }
 
 // RequestedLocale returns the language that was asked for; "" if any would do.
-func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
+func (r row) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
 
 // signs stand beside the words, so that a list can be read at speed without its colours.
 var signs = map[store.Status]string{
@@ -106,7 +106,7 @@ type codes struct {
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error) {
+func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (codes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -123,13 +123,13 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error)
 }
 
 // of returns the code of a send; false for refusals, and for a code that is not known any more.
-func (c codes) of(s store.Row) (store.Verification, bool) {
+func (c codes) of(s store.SendOrRefusal) (store.Verification, bool) {
 	v, found := c.by[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
 // rowJSON is rowJSON with what became of the code.
-func (c codes) rowJSON(s store.Row) frame.Object {
+func (c codes) rowJSON(s store.SendOrRefusal) frame.Object {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
 	if v, found := c.of(s); found {
@@ -141,7 +141,7 @@ func (c codes) rowJSON(s store.Row) frame.Object {
 
 // rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
 // error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.Words) ([]row, error) {
+func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]row, error) {
 	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 	quotas := a.quotasOf(ctx, sends, w)
 	var all []row
 	for _, s := range sends {
-		r := row{Row: s, W: w}
+		r := row{SendOrRefusal: s, W: w}
 		if q := quotas[targetOf(s)]; q != nil {
 			r.Quota = *q
 		}
@@ -157,7 +157,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 			state := explain.CodeStateOf(v, codes.now)
 			waits := state == store.CodeWaiting
 			// nobody had it to enter
-			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased {
+			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.ErasedMask {
 				r.Code = codeLabel(state, w)
 				if waits {
 					r.Left = v.ExpiresAt.Sub(codes.now).Milliseconds()
@@ -183,7 +183,7 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 
 // quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
 // time has an empty list; rows of forgotten or several recipients have none.
-func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Target]*[]web.Pips {
+func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTime)
 	defer cancel()
 	by := map[support.Target]*[]web.Pips{}

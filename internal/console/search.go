@@ -143,7 +143,7 @@ const requestPatience = 2 * time.Second
 // orRequest returns the address where the rows found are listed. If there are none, and the text
 // typed is the ID of a request that made sends, of the last 24 h unless the ID has its time, it
 // returns the address of these.
-func (a *Console) orRequest(ctx context.Context, typed, address string, found []store.Row, err error) (string, error) {
+func (a *Console) orRequest(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
 	}

@@ -291,7 +291,7 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	sent := r.sent("ana@example.com")
 	r.Clock.Add(time.Second)
 	row := r.refused("ana@example.com", "minute", 42*time.Second, 1)
-	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.Row) { s.Purpose = "signup" })
+	other := r.refused("ana@example.com", "minute", 42*time.Second, 1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	b := r.LoggedIn()
 	v, _, _, err := r.Store.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
@@ -316,7 +316,7 @@ func TestRefusalSaysWhomItsRuleCounts(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct{ purpose, rule, scope string }{{"login", "minute", "recipient"}, {"login", "gone", ""},
 		{"signup", "minute", ""}} {
-		if got := r.console.refusingScope(store.Row{Send: store.Send{Purpose: c.purpose},
+		if got := r.console.refusingScope(store.SendOrRefusal{Send: store.Send{Purpose: c.purpose},
 			Refusal: store.Refusal{BlockedBy: c.rule}}); string(got) != c.scope {
 			t.Errorf("%v: %q", c, got)
 		}
@@ -333,7 +333,7 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	for _, s := range []store.Send{row.Send, other} {
 		r.Must(r.Store.Suppress(t.Context(), store.Suppression{
 			ID: r.id(), Channel: s.Channel, Address: s.Recipient, Recipient: s.Recipient, To: s.To,
-			Cause: store.HardBounce, Detail: "550 5.1.1",
+			Cause: store.CauseHardBounce, Detail: "550 5.1.1",
 		}, time.Minute, nil))
 		r.erase(s)
 	}
@@ -347,6 +347,6 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 	lacks(t, page, other.ID.String(), "everything of this recipient", strings.Repeat("0", 32))
 	lacks(t, b.Get("/v1/admin/sends/"+row.ID.String()), other.ID.String())
 	page = b.Get("/admin/suppressions?state=all")
-	contains(t, page, "550 5.1.1", store.Erased)
-	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.Erased)
+	contains(t, page, "550 5.1.1", store.ErasedMask)
+	lacks(t, page, `<a href="">`, strings.Repeat("0", 32)+`">`+store.ErasedMask)
 }

@@ -23,7 +23,7 @@ func TestSuppressionsByScript(t *testing.T) {
 	_, hash := r.recipient("ana@example.com")
 	r.finish(send, store.Outcome{
 		Status: store.Failed, Reason: "rejected", ProviderCode: "550 5.1.1", Refund: true,
-		Suppress: store.SuppressAs{Cause: store.HardBounce, Address: hash, For: 720 * time.Hour},
+		Suppress: store.NewSuppression{Cause: store.CauseHardBounce, Address: hash, For: 720 * time.Hour},
 	})
 	r.Clock.Add(time.Second)
 	const ask = `{"channel":"email","to":"bo@example.com","reason":"asked"`

@@ -43,7 +43,7 @@ const (
 var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
 // parseTail parses the filters of a stream and the place where it continues.
-func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, err error) {
+func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Cursor, err error) {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return f, nil, err
@@ -67,7 +67,7 @@ func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Mark, e
 // streamAddress returns the address of the stream that tells what changes in a list: rows after
 // newest, and changes of those shortly before it. It returns "" if there is no such stream: the
 // list is not the first page, has an end, or filters by what is not in a row.
-func streamAddress(q query, newest store.Mark) string {
+func streamAddress(q query, newest store.Cursor) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
 		return ""
@@ -105,7 +105,7 @@ func (a *Console) tailStream(c echo.Context) error {
 	if a.stopping.Err() != nil {
 		return &server.Problem{Kind: server.Unavailable, Detail: "The service is stopping."}
 	}
-	t := &tail{db: a.DB, filter: f, seen: map[uuid.UUID]store.Row{}}
+	t := &tail{db: a.DB, filter: f, seen: map[uuid.UUID]store.SendOrRefusal{}}
 	past, gap, err := t.begin(c.Request().Context(), from, a.Now())
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (a *Console) follow(t *tail, e *events) {
 type events struct {
 	c    echo.Context
 	rc   *http.ResponseController
-	mark store.Mark // the newest row that was written
+	mark store.Cursor // the newest row that was written
 }
 
 // writeHeader writes a stream's header. No proxy may store or buffer the stream (X-Accel-Buffering
@@ -173,7 +173,7 @@ func (e *events) sendGoodbye(why string) {
 }
 
 // sendRows writes rows, and before them, with gap, that others were left out.
-func (e *events) sendRows(rows []store.Row, gap bool) error {
+func (e *events) sendRows(rows []store.SendOrRefusal, gap bool) error {
 	var out strings.Builder
 	if gap {
 		out.WriteString("event: gap\ndata: {}\n\n")
@@ -183,7 +183,7 @@ func (e *events) sendRows(rows []store.Row, gap bool) error {
 		if err != nil {
 			return err
 		}
-		if store.ByLogged(row, store.Row{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
+		if store.CompareLogged(row, store.SendOrRefusal{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
 			e.mark = markOf(row.Send)
 		}
 		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.WriteCursor(e.mark), text)

@@ -17,9 +17,9 @@ import (
 type tail struct {
 	db     database
 	filter store.Filter
-	newest time.Time               // when the newest row that was read was logged, on the database's clock
-	seen   map[uuid.UUID]store.Row // as they were read last: those that a look may read again
-	turn   bool                    // the last look read the rows that may change
+	newest time.Time                         // when the newest row that was read was logged, on the database's clock
+	seen   map[uuid.UUID]store.SendOrRefusal // as they were read last: those that a look may read again
+	turn   bool                              // the last look read the rows that may change
 }
 
 // Bounds of what a look reads.
@@ -35,7 +35,7 @@ const (
 // begin reads the rows that are on the page already, and returns those that the client may not
 // know, oldest first: rows after from, and those shortly before it. Without from there are none.
 // gap: rows before these were left out.
-func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows []store.Row, gap bool, err error) {
+func (t *tail) begin(ctx context.Context, from *store.Cursor, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	since := now.Add(-watchFor)
 	if from == nil {
 		_, _, err = t.readSince(ctx, since, since)
@@ -46,13 +46,13 @@ func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows
 		since = place
 	}
 	rows, gap, err = t.readSince(ctx, since, place)
-	return slices.DeleteFunc(rows, func(s store.Row) bool { return s.LoggedAt.Before(place) }), gap, err
+	return slices.DeleteFunc(rows, func(s store.SendOrRefusal) bool { return s.LoggedAt.Before(place) }), gap, err
 }
 
 // look makes one query, for the newest rows or, in turn, for those that may have changed. It
 // returns those that are new or have changed, oldest first: rows that match the filter, or did
 // before. gap: more came than a look reads, and rows before these were left out.
-func (t *tail) look(ctx context.Context, now time.Time) (rows []store.Row, gap bool, err error) {
+func (t *tail) look(ctx context.Context, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	open := t.forget()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
 		since := now.Add(-maxBehind)
@@ -68,7 +68,7 @@ func (t *tail) look(ctx context.Context, now time.Time) (rows []store.Row, gap b
 }
 
 // readSince reads the newest rows since then, as look. gap: not all rows after known were read.
-func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []store.Row, gap bool, err error) {
+func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	f := t.filter
@@ -80,8 +80,8 @@ func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []st
 }
 
 // record remembers rows and returns those to tell.
-func (t *tail) record(rows []store.Row) (told []store.Row) {
-	slices.SortFunc(rows, store.ByLogged)
+func (t *tail) record(rows []store.SendOrRefusal) (told []store.SendOrRefusal) {
+	slices.SortFunc(rows, store.CompareLogged)
 	for _, row := range rows {
 		before, known := t.seen[row.ID]
 		if (!known || differs(before, row)) && (t.filter.Matches(row) || known && t.filter.Matches(before)) {
@@ -98,10 +98,10 @@ func (t *tail) record(rows []store.Row) (told []store.Row) {
 // forget drops the rows that no look reads again, and returns the IDs of those that may change:
 // first those under way, which end for certain, then the newest.
 func (t *tail) forget() (open []uuid.UUID) {
-	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.Row) int {
+	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.SendOrRefusal) int {
 		switch underWay := a.Status.InFlight(); {
 		case underWay == b.Status.InFlight():
-			return store.ByLogged(b, a)
+			return store.CompareLogged(b, a)
 		case underWay:
 			return -1
 		}
@@ -120,13 +120,13 @@ func (t *tail) forget() (open []uuid.UUID) {
 
 // mayChange reports whether a row may still change: it is in flight, a recent refusal, or a text
 // message without a receipt.
-func mayChange(s store.Row) bool {
+func mayChange(s store.SendOrRefusal) bool {
 	return s.Status.InFlight() || s.Status == store.Refused ||
 		s.Channel == recipient.SMS && (s.Status == store.Sent || s.Status == store.Unknown ||
 			s.Status == store.Undelivered)
 }
 
-func differs(a, b store.Row) bool {
+func differs(a, b store.SendOrRefusal) bool {
 	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt ||
 		a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }

@@ -43,7 +43,7 @@ func newFollowed(t *testing.T, filter store.Filter) *followed {
 // join begins another stream in the place of the one before.
 func (f *followed) join(filter store.Filter) {
 	f.Helper()
-	f.tail = &tail{db: f.db, filter: filter, seen: map[uuid.UUID]store.Row{}}
+	f.tail = &tail{db: f.db, filter: filter, seen: map[uuid.UUID]store.SendOrRefusal{}}
 	_, _, err := f.tail.begin(f.Context(), nil, f.now)
 	f.must(nil, err)
 }
@@ -76,7 +76,7 @@ func (f *followed) must(done any, err error) {
 
 func (f *followed) finish(id uuid.UUID, status store.Status) {
 	f.Helper()
-	f.must(f.db.Finish(f.Context(), store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: status}))
+	f.must(f.db.Finish(f.Context(), store.Outcome{AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: status}))
 }
 
 func (f *followed) receive(id uuid.UUID, status store.Status) {
@@ -84,9 +84,9 @@ func (f *followed) receive(id uuid.UUID, status store.Status) {
 	f.must(f.db.RecordReceipt(f.Context(), id, status))
 }
 
-func (f *followed) refuse(row store.Row) {
+func (f *followed) refuse(row store.SendOrRefusal) {
 	f.Helper()
-	f.must(nil, f.db.RecordRefusals(f.Context(), []store.Row{row}))
+	f.must(nil, f.db.RecordRefusals(f.Context(), []store.SendOrRefusal{row}))
 }
 
 // hears looks n times, a second apart, and fails the test unless this was told: "app status", and
@@ -127,7 +127,7 @@ func TestTailTellsWhatComesAndWhatChanges(t *testing.T) {
 	quick := f.send("quick")
 	f.finish(quick, store.Sent)
 	f.hears(2, "quick sent")
-	refusal := store.Row{Send: store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email"},
+	refusal := store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{9}, App: "shop", Channel: "email"},
 		Refusal: store.Refusal{BlockedBy: "minute"}}
 	f.refuse(refusal)
 	f.hears(2, "shop refused")
@@ -201,7 +201,7 @@ func TestTailSkips(t *testing.T) {
 	f := newFollowed(t, store.Filter{App: "shop"})
 	flood := func(app string, n int) {
 		for i := range n {
-			f.refuse(store.Row{Send: store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)},
+			f.refuse(store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{8, 12: byte(f.n), 13: byte(i >> 8), 14: byte(i)},
 				App: app, Channel: "email"}})
 		}
 		f.n++

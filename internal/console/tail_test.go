@@ -217,7 +217,7 @@ func TestTailIsBounded(t *testing.T) {
 func TestTailRefuses(t *testing.T) {
 	_, b := loggedIn(t)
 	for _, query := range []string{
-		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}),
+		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Cursor{At: consoletest.Start}),
 		"last=1h", "status=lost",
 		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
@@ -268,7 +268,7 @@ func TestListNamesItsStream(t *testing.T) {
 		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent",
 		"?domain=example.org": "domain=example.org&amp;newer=",
 		"?outcome=waiting":    "", "?network=203.0.113.0/24": "", "?to=2030-01-01T00:00:00Z": "",
-		"?cursor=" + frame.WriteCursor(store.Mark{At: consoletest.Start}): "",
+		"?cursor=" + frame.WriteCursor(store.Cursor{At: consoletest.Start}): "",
 	} {
 		rec := want(t, b.Get("/admin"+query), http.StatusOK)
 		if stream == "" {

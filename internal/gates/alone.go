@@ -23,7 +23,7 @@ func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
 	}
 	history := map[quota.Scope][]quota.Event{
 		quota.Recipient: h.Sends(s.Purpose.LongestRecipientWindow(), store.DatabaseClock, h.Now),
-		quota.Failures:  h.Failures(look.Rejected),
+		quota.Failures:  h.RejectedSends(look.Rejected),
 	}
 	notInDatabase := func(r quota.Rule) bool { return !policy.CountedInDatabase(r) }
 	d := quota.Evaluate(slices.DeleteFunc(slices.Clone(rules), notInDatabase), history, h.Now)

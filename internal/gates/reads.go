@@ -61,18 +61,18 @@ func newSharedReads() sharedReads {
 }
 
 // readRows reads a history from the database. Error: of the database.
-func (g *Gates) readRows(ctx context.Context, look gate.Look) (gate.History, error) {
+func (g *Gates) readRows(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
 	asked := g.now()
 	h, err := g.db.ReadHistory(ctx, look)
 	if err == nil {
 		g.clocks.readDatabase(h.Now, asked)
-		h = h.Later(max(0, g.clocks.database().Sub(h.Now))) // the answer may be late
+		h = h.AfterDelay(max(0, g.clocks.database().Sub(h.Now))) // the answer may be late
 	}
 	return h, err
 }
 
 // readForRefusal is readRows, in a read that is shared with other refusals of the subject.
-func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate.Look) (gate.History, error) {
+func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate.HistoryQuery) (gate.History, error) {
 	key := readKey{strings.Join(bucketsInDatabase(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting,
 		look.Rejected, s.Class.IsStranger()}
 	x, first := g.reads.join(key)
@@ -111,7 +111,7 @@ func (r *sharedReads) inTurn(ctx context.Context, key readKey, read func() error
 	err := r.await(ctx, key, slots)
 	ended := r.begin(key, err == nil)
 	if err != nil {
-		return store.Unavailable(err)
+		return store.WrapUnavailable(err)
 	}
 	defer func() {
 		<-slots

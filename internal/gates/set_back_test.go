@@ -202,9 +202,9 @@ func (recordsNothing) Record(context.Context, string, time.Duration, []quota.Eve
 // knowsAll is a database that calls each send written and refunded.
 type knowsAll struct{ core.Database }
 
-func (l knowsAll) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []store.Row, err error) {
+func (l knowsAll) SendsByID(ctx context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, err error) {
 	for _, id := range ids {
-		rows = append(rows, store.Row{Send: store.Send{ID: id, Status: store.Failed}})
+		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: id, Status: store.Failed}})
 	}
 	return rows, nil
 }

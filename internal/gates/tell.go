@@ -101,7 +101,7 @@ func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Deci
 // under its lock. ago is how long before the Take was. If begun is a repetition, or the database
 // decided alone, it returns taken: the states are read again.
 func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
-	begun store.Begun) quota.Decision {
+	begun store.BeginAnswer) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
 		return taken
 	}
@@ -130,7 +130,7 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 // be changed, so the caller has to refund the send.
 func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision,
 	ago time.Duration,
-	begun store.Begun) (told Told, giveBack bool) {
+	begun store.BeginAnswer) (told Told, giveBack bool) {
 	// by the instant of Begin: the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
@@ -173,7 +173,9 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	defer cancel()
 	read := g.readRows
 	if refused {
-		read = func(ctx context.Context, look gate.Look) (gate.History, error) { return g.readForRefusal(ctx, s, look) }
+		read = func(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
+			return g.readForRefusal(ctx, s, look)
+		}
 	}
 	h, err := read(ctx, look)
 	if err != nil {
@@ -191,7 +193,7 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	}
 	if look.Rejected > 0 {
 		f.rules = append(slices.Clip(f.rules), quota.OfScope(s.Purpose.Policy.Rules, quota.Failures)...)
-		f.events[quota.Failures] = shifted(h.Failures(look.Rejected), at.Sub(h.Now))
+		f.events[quota.Failures] = shifted(h.RejectedSends(look.Rejected), at.Sub(h.Now))
 		if !refused {
 			f.failuresNoise = store.MaxClockSkew
 		}
@@ -206,15 +208,15 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Told) (
 	decided := g.now()
 	h, err := g.readRows(ctx, g.lookOf(s))
 	if err == nil {
-		h = h.Later(decided.Sub(g.now())) // at told.At
+		h = h.AfterDelay(decided.Sub(g.now())) // at told.At
 		told.History = &h
 	}
 	return told, err
 }
 
 // lookOf returns what to read of a subject's recipient: nothing that no rule counts.
-func (g *Gates) lookOf(s buckets.Subject) gate.Look {
-	look := gate.Look{Bucket: s.DatabaseBucket()}
+func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
+	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
 		look.Counting = window + Beyond + store.MaxClockSkew // on another clock a row may be younger
 	}
@@ -226,7 +228,7 @@ func (g *Gates) lookOf(s buckets.Subject) gate.Look {
 
 // factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's
 // clock at the instant of the Take, which was so long ago.
-func (g *Gates) factsOfBegin(s buckets.Subject, begun store.Begun, counted []quota.Event, taken time.Time,
+func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted []quota.Event, taken time.Time,
 	ago time.Duration) facts {
 	apart := taken.Sub(begun.At)
 	return facts{
@@ -268,7 +270,7 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 			f.events = merge(f.events, only)
 			if f.history != nil { // time has passed since the rows were read
 				took := g.now().Sub(began)
-				later := f.history.Later(took)
+				later := f.history.AfterDelay(took)
 				f.at, f.history = f.at.Add(took), &later
 			}
 		} else if !errors.Is(failed, quota.ErrUnavailable) {

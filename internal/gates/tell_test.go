@@ -138,7 +138,7 @@ type interrupted struct {
 	beforeBegin, afterBegin func()
 }
 
-func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (l *interrupted) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	if do := l.beforeBegin; do != nil {
 		l.beforeBegin = nil
 		do()
@@ -232,7 +232,7 @@ type frozen struct {
 	meanwhile func()
 }
 
-func (f *frozen) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (f *frozen) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	f.meanwhile()
 	return f.Database.Begin(context.WithoutCancel(ctx), in)
 }
@@ -644,7 +644,7 @@ type lateLook struct {
 	looks       atomic.Int32  // so far
 }
 
-func (l *lateLook) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
+func (l *lateLook) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
 	l.looks.Add(1)
 	<-time.After(l.late)
 	h, err := l.DB.ReadHistory(ctx, look)
@@ -983,7 +983,7 @@ func TestASlowDatabaseBringsNoRefundedPlaceBack(t *testing.T) {
 // silentLook is a database that answers no look.
 type silentLook struct{ *sqlitetest.DB }
 
-func (silentLook) ReadHistory(ctx context.Context, _ gate.Look) (gate.History, error) {
+func (silentLook) ReadHistory(ctx context.Context, _ gate.HistoryQuery) (gate.History, error) {
 	<-ctx.Done()
 	return gate.History{}, fault.Unavailable
 }
@@ -1005,7 +1005,7 @@ type slowRows struct {
 	late time.Duration
 }
 
-func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error) {
+func (s slowRows) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error) {
 	select {
 	case <-ctx.Done():
 		return nil, fault.Unavailable

@@ -1,5 +1,5 @@
-// Package golden compares what tests get with files that were read by a person once. A test that
-// fails prints the lines that differ.
+// Package golden compares results of tests with golden files, which a person has reviewed. A failed
+// test prints the lines that differ.
 package golden
 
 import (
@@ -27,21 +27,21 @@ func File(t testing.TB, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := changes(path, string(want), got); lines != "" {
+	if lines := diffLines(path, string(want), got); lines != "" {
 		t.Errorf("%s is not what the test gets; run it with -update if the change is meant:\n%s", path, lines)
 	}
 }
 
-// mostLines is how many lines of a difference are printed.
-const mostLines = 60
+// maxDiffLines is the most lines of a difference that are printed.
+const maxDiffLines = 60
 
-// changes returns the lines that differ, with those around them; "" if there are none.
-func changes(path, want, got string) string {
+// diffLines returns the lines that differ, with those around them; "" if there are none.
+func diffLines(path, want, got string) string {
 	text := string(diff.Diff(path, []byte(want), "now", []byte(got)))
 	_, text, _ = strings.Cut(text, "\n") // "diff path now"
 	lines := strings.SplitAfter(text, "\n")
-	if len(lines) <= mostLines {
+	if len(lines) <= maxDiffLines {
 		return text
 	}
-	return strings.Join(lines[:mostLines], "") + fmt.Sprintf("… and %d more lines\n", len(lines)-mostLines)
+	return strings.Join(lines[:maxDiffLines], "") + fmt.Sprintf("… and %d more lines\n", len(lines)-maxDiffLines)
 }

@@ -23,11 +23,11 @@ func TestChanges(t *testing.T) {
 		"one line": {strings.Replace(want, "line 350\n", "line of a change\n", 1), 12,
 			[]string{"-line 350\n", "+line of a change\n", " line 349\n"}},
 		"one line more": {want + "the end\n", 8, []string{"--- a.txt", "+the end\n", " line 699\n"}},
-		"all": {strings.ReplaceAll(want, "line", "other"), mostLines + 1,
+		"all": {strings.ReplaceAll(want, "line", "other"), maxDiffLines + 1,
 			[]string{"-line 0\n", "… and 1344 more lines\n"}},
-		"nothing": {"", mostLines + 1, []string{"-line 0\n", "… and 644 more lines\n"}},
+		"nothing": {"", maxDiffLines + 1, []string{"-line 0\n", "… and 644 more lines\n"}},
 	} {
-		got := changes("a.txt", want, c.got)
+		got := diffLines("a.txt", want, c.got)
 		if n := strings.Count(got, "\n"); n > c.lines {
 			t.Errorf("%s: %d lines, want at most %d:\n%s", name, n, c.lines, got)
 		}

@@ -140,7 +140,7 @@ func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 }
 
 // jobOf returns the name of a row of a table of jobs, "" for other nodes; fails: its Run is not one
-// of jobs.Func, which never fails.
+// of jobs.RunWithoutError, which never fails.
 func jobOf(n ast.Node) (name string, fails bool) {
 	row, ok := n.(*ast.CompositeLit)
 	if !ok {

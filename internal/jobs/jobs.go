@@ -1,8 +1,6 @@
 // Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
-// pauses of prefixes, polling of receipts, and flushes of what other packages collect in memory.
-// Each job is one row of a table, which internal/app builds.
-//
-// Sends and checks do not depend on it directly.
+// pauses of prefixes, polls for receipts, and flushes of what other packages collect in memory.
+// internal/app builds the list of jobs. No send or check waits for a job.
 package jobs
 
 import (
@@ -14,7 +12,7 @@ import (
 	"sendcode/internal/runbook"
 )
 
-// Job is one row of the table.
+// Job is one kind of periodic work.
 type Job struct {
 	Name  string
 	Every time.Duration
@@ -32,7 +30,7 @@ const DefaultTick = time.Second
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
-// it runs those with AtStop once more, one after the other. If tick is 0, it is DefaultTick.
+// it runs the jobs with AtStop once more, one after the other. 0 for tick means DefaultTick.
 // observer may be nil.
 func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer, logger *slog.Logger) {
 	if tick == 0 {
@@ -55,11 +53,11 @@ func Run(ctx context.Context, table []Job, tick time.Duration, observer Observer
 }
 
 func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, logger *slog.Logger) {
-	var failures failures
+	var failures failureLog
 	for {
 		again, err := j.Run(ctx)
 		if ctx.Err() == nil {
-			failures.report(j.Name, err, logger)
+			failures.logIfDue(j.Name, err, logger)
 			if observer != nil {
 				observer.JobRan(j.Name, err != nil)
 			}
@@ -78,24 +76,24 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// repeatAfter is the shortest time between two log lines on failures of the same job.
-const repeatAfter = 10 * time.Minute
+// failureLogInterval is the shortest time between two log lines on failures of the same job.
+const failureLogInterval = 10 * time.Minute
 
-// failures logs a job's failures at most once every repeatAfter, since all jobs fail at every tick
+// failureLog logs a job's failures at most once every failureLogInterval, since all jobs fail at every tick
 // while the database is unavailable.
-type failures struct{ logged time.Time }
+type failureLog struct{ logged time.Time }
 
-func (f *failures) report(job string, err error, logger *slog.Logger) {
+func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
 	switch {
 	case err == nil:
 		f.logged = time.Time{}
-	case time.Since(f.logged) >= repeatAfter:
+	case time.Since(f.logged) >= failureLogInterval:
 		f.logged = time.Now()
 		logger.Warn("job failed", "job", job, "error", err, runbook.Jobs.See())
 	}
 }
 
-// Func converts a function to a Job.Run that never fails and does all its work at once.
-func Func(run func(ctx context.Context)) func(context.Context) (bool, error) {
+// RunWithoutError converts a function to a Job.Run that never fails and does all its work at once.
+func RunWithoutError(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

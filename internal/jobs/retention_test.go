@@ -28,7 +28,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 		r.SendTo("bob@example.com")
 		r.Sleep(days)
 		r.SendTo("eve@example.com") // also now, and young
-		r.Sleep(store.MaxLife + jobs.RetentionEvery + 5*time.Minute)
+		r.Sleep(store.MaxCodeLife + jobs.RetentionEvery + 5*time.Minute)
 		r.Want("rows that are left", len(r.Rows()), 1)
 		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
 			t.Error("its verification is left")
@@ -52,8 +52,8 @@ func TestRowsAreKeptForEver(t *testing.T) {
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Expire")
-		r.SendMany(0, jobs.ExpireRows+100)
-		r.Sleep(days + store.MaxLife + 10*time.Minute)
+		r.SendMany(0, jobs.ExpireRowsPerRun+100)
+		r.Sleep(days + store.MaxCodeLife + 10*time.Minute)
 		r.MendStore()
 		r.Sleep(jobs.RetentionEvery)
 		var left []int
@@ -135,7 +135,7 @@ func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int
 func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
-		p.TTL = store.MaxLife
+		p.TTL = store.MaxCodeLife
 		s.Purposes["login"] = p
 	})
 	db := &lives{}

@@ -13,12 +13,12 @@ import (
 
 // Store are the database's methods for its jobs. Implementation: sqldb.DB.
 type Store interface {
-	Expire(ctx context.Context, age time.Duration, limit int) (store.Expired, error)
+	Expire(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
 	Forget(ctx context.Context) (int, error)
-	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
-		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error)
+	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
+		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
 	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
@@ -40,30 +40,30 @@ type Maintenance struct {
 	Teller   webhook.EventMaker
 	Logger   *slog.Logger
 
-	expired   int              // rows deleted since the last time that none was left
-	alarmedAt time.Time        // last alarm about partitions
-	told      store.ExpiryMark // apps were told of the codes that expired before
+	expired   int                // rows deleted since the last time that none was left
+	alarmedAt time.Time          // last alarm about partitions
+	told      store.ExpiryCursor // events of codes that expired before it are written
 }
 
-// How often the jobs are due, and how much they do at once: a little, so that nothing else waits
-// for it.
+// How often the jobs are due, and how much work they do in one run. A run is short, so that no other
+// work waits for it.
 const (
-	RetentionEvery  = 10 * time.Minute // once nothing old is left
-	rollUpEvery     = time.Minute      // once all is counted
-	partitionsEvery = 10 * time.Minute
-	erasureEvery    = time.Hour
-	expiriesEvery   = 10 * time.Second
-	WatchEvery      = time.Minute // of all replicas together
+	RetentionEvery    = 10 * time.Minute // once nothing old is left
+	rollUpEvery       = time.Minute      // once all is counted
+	partitionsEvery   = 10 * time.Minute
+	erasureEvery      = time.Hour
+	expiryEventsEvery = 10 * time.Second
+	WatchEvery        = time.Minute // of all replicas together
 
-	ExpireRows   = 2000 // of each table
-	expiryEvents = 500
-	countHours   = 4
-	weeksAhead   = 2 // fewer partitions ahead are an alarm
-	alarmEvery   = 10 * time.Minute
-	watchTimeout = 30 * time.Second
-	eraseTimeout = 90 * time.Second // a recipient may have many rows
-	watchTurn    = "watch"
-	forever      = 100 * 365 * 24 * time.Hour
+	ExpireRowsPerRun    = 2000 // of each table
+	expiryEventsPerRun  = 500
+	hoursPerRun         = 4
+	minWeeksAhead       = 2 // fewer partitions ahead are an alarm
+	partitionAlarmEvery = 10 * time.Minute
+	watchTimeout        = 30 * time.Second
+	eraseTimeout        = 90 * time.Second // a recipient may have many rows
+	watchLease          = "watch"
+	forever             = 100 * 365 * 24 * time.Hour
 )
 
 // Table returns the jobs of the database.
@@ -71,8 +71,8 @@ func (l *Maintenance) Table() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
-		{Name: "roll-up", Every: rollUpEvery, Run: l.countAhead},
-		{Name: "expiries", Every: expiriesEvery, Run: l.addExpiryEvents},
+		{Name: "roll-up", Every: rollUpEvery, Run: l.countPastHours},
+		{Name: "expiries", Every: expiryEventsEvery, Run: l.addExpiryEvents},
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 	}
 	if l.Watch.Sends > 0 {
@@ -81,7 +81,7 @@ func (l *Maintenance) Table() []Job {
 	return table
 }
 
-// expire deletes up to ExpireRows rows of each table and at most one partition that are older than
+// expire deletes up to ExpireRowsPerRun rows of each table and at most one partition that are older than
 // the retention. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
@@ -90,7 +90,7 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	gone, err := l.Store.Expire(ctx, keep, ExpireRows)
+	gone, err := l.Store.Expire(ctx, keep, ExpireRowsPerRun)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
 		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
@@ -105,8 +105,8 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// addExpiryEvents writes the events of some codes that expired, for the apps that want them. again:
-// more may be left. Every replica does, and the database keeps one event of each.
+// addExpiryEvents writes the events of some expired codes for the apps that subscribe to them. again:
+// more may be left. All replicas do so, and the database keeps one event of each code.
 func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -114,7 +114,7 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEvents,
+	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
 			return l.Teller.NewEvent(v, store.VerificationExpired)
 		})
@@ -124,12 +124,12 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	if l.told = to; read > 0 {
 		l.Teller.Notify()
 	}
-	return read == expiryEvents, nil
+	return read == expiryEventsPerRun, nil
 }
 
-// countAhead counts the rows of some past hours for statistics. again: more hours may be left. For
-// hours that are not counted yet, statistics read the rows.
-func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
+// countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
+// For hours that are not counted yet, statistics read the rows.
+func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
 	set := l.Policy.Get()
 	keep := set.Retention
 	if keep == 0 {
@@ -137,21 +137,21 @@ func (l *Maintenance) countAhead(ctx context.Context) (again bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	n, err := l.Store.CountHours(ctx, set.LongestLife(), keep, countHours)
-	return n >= countHours, err
+	n, err := l.Store.CountHours(ctx, set.LongestLife(), keep, hoursPerRun)
+	return n >= hoursPerRun, err
 }
 
-// makePartitions creates partitions for the coming weeks. If there are fewer than weeksAhead, it
+// makePartitions creates partitions for the coming weeks. If there are fewer than minWeeksAhead, it
 // logs an alarm, and tries again at every tick.
 func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	now := l.Now()
 	until, err := l.Store.EnsurePartitions(bounded)
-	if err == nil && (until.IsZero() || store.WeeksAhead(until, now) >= weeksAhead) {
+	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minWeeksAhead) {
 		return false, nil
 	}
-	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= alarmEvery {
+	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
 		l.alarmedAt = now
 		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
 			runbook.Room.See())
@@ -171,8 +171,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and of which hardly any is entered,
-// which is a sign of fraud. A lease makes sure that one replica does it for all.
+// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud. By
+// a lease, one replica does it for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -180,19 +180,19 @@ func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 	if tick == 0 {
 		tick = DefaultTick
 	}
-	mine, err := l.Store.AcquireLease(ctx, watchTurn, WatchEvery-tick)
+	mine, err := l.Store.AcquireLease(ctx, watchLease, WatchEvery-tick)
 	if err != nil || !mine {
 		return false, err
 	}
 	started, err := l.Store.PausePrefixes(ctx, l.Watch)
 	for _, p := range started {
-		l.alarm(p)
+		l.reportPause(p)
 	}
 	return false, err
 }
 
-// alarm logs and counts a new pause, so that an operator checks it.
-func (l *Maintenance) alarm(p store.PrefixPause) {
+// reportPause logs and counts a new pause, so that an operator checks it.
+func (l *Maintenance) reportPause(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",
 		p.Approved, "until", p.Until.Format(time.RFC3339),

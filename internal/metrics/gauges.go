@@ -163,7 +163,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 	due := desc("sendcode_retention_due_rows",
 		fmt.Sprintf(
 			"Rows older than the database keeps them, not yet deleted, of the table with the most; counted up to %d.",
-			store.MaxDue))
+			store.MaxDueCounted))
 	size := desc("sendcode_database_bytes", "Size of the database, with indexes.")
 	rows := prometheus.NewDesc("sendcode_database_sends",
 		"Sends and refusals by age, as Postgres estimates them: of the week, the 4 weeks, the "+
@@ -177,7 +177,7 @@ func (m *Metrics) RegisterStorage(status func(context.Context) (store.StorageSta
 				return
 			}
 			if len(s.Partitions) > 0 {
-				show(ahead, float64(store.WeeksAhead(s.Until(), s.Now)))
+				show(ahead, float64(store.PartitionWeeksAhead(s.PartitionsUntil(), s.Now)))
 				for age, n := range sendsByAge(s) {
 					show(rows, float64(n), age)
 				}

@@ -54,7 +54,7 @@ func (m *Metrics) RegisterBacklog(ask func(context.Context) (map[recipient.Chann
 }
 
 // RegisterPools adds metrics of the pools of connections. read must not block.
-func (m *Metrics) RegisterPools(read func() []store.Pool) {
+func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 	conns := prometheus.NewDesc("sendcode_pool_connections", "Connections of a pool, by state: in_use or idle.",
 		[]string{"pool", "state"}, nil)
 	waits := prometheus.NewDesc("sendcode_pool_waits_total",

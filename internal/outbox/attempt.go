@@ -177,9 +177,9 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 		out.Reason, out.BadAddress = cmp.Or(fail.Reason, store.ReasonRejected), fail.BadAddress()
 		switch {
 		case fail.NoMailbox():
-			out.Suppress = o.suppression(w.Verification, store.HardBounce, suppressFor)
+			out.Suppress = o.suppression(w.Verification, store.CauseHardBounce, suppressFor)
 		case fail.Reason == sms.ReasonOptedOut:
-			out.Suppress = o.suppression(w.Verification, store.OptOut, suppressFor)
+			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}
 	case delivery.Temporary:
 		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
@@ -209,12 +209,12 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 // suppression returns the suppression of the address to which a message was sent. It returns the
 // zero value, which suppresses nothing, for addresses of the simulator, which must be able to
 // bounce again, and if the recipient cannot be decrypted.
-func (o *Outbox) suppression(v store.Verification, why store.Cause, lasts time.Duration) store.SuppressAs {
+func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
 	to, err := o.Vault.Recipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
-		return store.SuppressAs{}
+		return store.NewSuppression{}
 	}
-	return store.SuppressAs{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
+	return store.NewSuppression{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
 }
 
 // awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own

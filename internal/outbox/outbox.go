@@ -30,20 +30,20 @@ import (
 
 // Store is the database as the outbox needs it. Implementation: sqldb.DB.
 type Store interface {
-	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
+	Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	ConfirmRefund(ctx context.Context, held store.Held) error
+	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
 	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
-	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
+	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
 }
 
 // limiter has the changes that the outbox makes in the limiter. Implementation: *gates.Gates.

@@ -18,7 +18,7 @@ import (
 // flight is a row of the database whose lease this process holds.
 type flight struct {
 	work    store.Work
-	lease   store.Held
+	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
@@ -221,7 +221,7 @@ func (o *Outbox) freeCapacity(l *lane) int {
 // track adds a flight for the row and returns it. If the row has a flight already, it updates its
 // attempt and returns nil. The caller holds the lock.
 func (o *Outbox) track(w store.Work) *flight {
-	held := store.Held{ID: w.Send.ID, Attempt: w.Send.Attempt}
+	held := store.AttemptID{ID: w.Send.ID, Attempt: w.Send.Attempt}
 	if f, ok := o.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
 		// row: the attempt under way continues under the new number.
@@ -304,7 +304,7 @@ func (o *Outbox) untrack(f *flight) {
 	o.lane(f).flights--
 }
 
-func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
+func (o *Outbox) leaseOf(f *flight) (store.AttemptID, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return f.lease, f.inDoubt
@@ -312,11 +312,11 @@ func (o *Outbox) leaseOf(f *flight) (store.Held, bool) {
 
 // leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and
 // marks them as renewed. Most flights end before that.
-func (o *Outbox) leasesToRenew() []store.Held {
+func (o *Outbox) leasesToRenew() []store.AttemptID {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.Now()
-	var held []store.Held
+	var held []store.AttemptID
 	for _, f := range o.flights {
 		if now.Sub(f.renewed) >= o.Lease/8 {
 			f.renewed = now

@@ -27,7 +27,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	}
 	out.Event = event
 	applied := o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		out.Held, _ = o.leaseOf(f)
+		out.AttemptID, _ = o.leaseOf(f)
 		return o.Store.Finish(ctx, out)
 	})
 	held, inDoubt := o.leaseOf(f)
@@ -44,7 +44,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	defer o.notifyWaiter(s.ID, out) // after the refund: the waiting caller may send again at once
 	o.Observer.Finished(s.Channel, s.App, out.Status, f.work.Verification.CallerChecks, o.Now().Sub(s.LoggedAt))
 	if out.Refund {
-		r := store.Refund{Held: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
+		r := store.Refund{AttemptID: held, App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient}
 		_ = o.refundRow(context.WithoutCancel(ctx), r) // repeatRefunds repeats it
 	}
 	switch {
@@ -61,7 +61,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) {
 	defer o.endAttemptTrace(ctx, store.Queued, p.Reason)
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		p.Held, _ = o.leaseOf(f)
+		p.AttemptID, _ = o.leaseOf(f)
 		return o.Store.Postpone(ctx, p)
 	})
 }

@@ -83,12 +83,12 @@ func (l *fakeDatabase) call(call string) error {
 
 func (l *fakeDatabase) Ping(context.Context) error { return l.call("Ping") }
 
-func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.Row, err error) {
+func (l *fakeDatabase) SendsByID(_ context.Context, ids []uuid.UUID) (rows []store.SendOrRefusal, err error) {
 	for _, id := range ids {
 		if status, there := l.rows[id]; there || l.rows == nil {
 			row := store.Send{ID: id, Status: status, App: "shop", Channel: recipient.Email, Purpose: "login",
 				Counts: !l.reset[strings.TrimSpace(string(id[:]))]}
-			rows = append(rows, store.Row{Send: row})
+			rows = append(rows, store.SendOrRefusal{Send: row})
 		}
 	}
 	if err = l.call(fmt.Sprint("SendsByID ", len(ids))); err != nil {
@@ -102,7 +102,7 @@ func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit 
 	return l.due, l.call("RefundsDue")
 }
 
-func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.Held) error {
+func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.AttemptID) error {
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 
@@ -116,7 +116,7 @@ func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int
 
 func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeDatabase) Renew(context.Context, time.Duration, []store.Held) error {
+func (l *fakeDatabase) Renew(context.Context, time.Duration, []store.AttemptID) error {
 	return l.call("Renew")
 }
 
@@ -212,7 +212,7 @@ func TestRefundsOfTheDatabaseAreRepeated(t *testing.T) {
 	r := newIdle(t)
 	for n := range byte(2) {
 		r.db.due = append(r.db.due, store.Refund{
-			Held: store.Held{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login",
+			AttemptID: store.AttemptID{ID: uuid.UUID{n + 1}, Attempt: 1}, App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: recipient.Hash{n},
 		})
 	}

@@ -27,8 +27,8 @@ type SpendCap struct {
 
 // ledger counts spent amounts. Implementation: sqldb.DB.
 type ledger interface {
-	Spend(ctx context.Context, charges []store.Charge) ([]store.Spent, string, error)
-	UndoCharges(ctx context.Context, spent []store.Spent) error
+	Spend(ctx context.Context, charges []store.Charge) ([]store.SpentCharge, string, error)
+	UndoCharges(ctx context.Context, spent []store.SpentCharge) error
 }
 
 // budget charges the cost of a text message in the database before the message goes to a carrier. One
@@ -112,7 +112,7 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 }
 
 // refund refunds a charge. If the database fails, the amount stays spent.
-func (b *budget) refund(ctx context.Context, spent []store.Spent) {
+func (b *budget) refund(ctx context.Context, spent []store.SpentCharge) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	if err := b.ledger.UndoCharges(ctx, spent); err != nil {

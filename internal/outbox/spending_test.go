@@ -37,7 +37,7 @@ func TestAccountsOfCaps(t *testing.T) {
 // counted is a ledger with what is used of each account.
 type counted map[string]int64
 
-func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
+func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
 	for _, x := range charges {
 		if c[x.Account]+x.Amount > x.Limit {
 			return nil, x.Account, nil
@@ -45,12 +45,12 @@ func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store
 	}
 	for _, x := range charges {
 		c[x.Account] += x.Amount
-		spent = append(spent, store.Spent{Charge: x, Used: c[x.Account]})
+		spent = append(spent, store.SpentCharge{Charge: x, Used: c[x.Account]})
 	}
 	return spent, "", nil
 }
 
-func (counted) UndoCharges(context.Context, []store.Spent) error { return nil }
+func (counted) UndoCharges(context.Context, []store.SpentCharge) error { return nil }
 
 // What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,
 // and the cap is reached for all.

@@ -85,7 +85,7 @@ const (
 
 // IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same
 // name; its refusals have a RetryAfter.
-func IsUnserved(row store.Row) bool {
+func IsUnserved(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case CountryNotServed, VoIP, Disposable:
 		return row.RetryAfter == 0

@@ -138,7 +138,7 @@ func (s Set) longest(scope quota.Scope) (d time.Duration) {
 // so that no rule or bound on the recipient is evaded by it: the longest window, plus a day's
 // margin.
 func (s Set) RecipientHashRetention() time.Duration {
-	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.RowWindow+store.MaxLife) + 24*time.Hour
+	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailureWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
 // LongestLife returns the longest life of a code of any purpose.

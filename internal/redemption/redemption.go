@@ -63,7 +63,7 @@ type Redeemed struct {
 	Recipient  string // the proof's sub
 	Purpose    string
 	ApprovedAt time.Time
-	Method     store.Method // empty: by its code
+	Method     store.ApprovalMethod // empty: by its code
 	Test       bool
 }
 

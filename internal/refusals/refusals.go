@@ -23,7 +23,7 @@ import (
 
 // Database writes the rows. Implementation: sqldb.DB.
 type Database interface {
-	RecordRefusals(ctx context.Context, refusals []store.Row) error
+	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 }
 
 // Batch collects refusals until Flush writes them. Safe for concurrent use.
@@ -53,7 +53,7 @@ type refusalKey struct {
 	verification string // verification that the request named
 }
 
-func keyOf(row store.Row) refusalKey {
+func keyOf(row store.SendOrRefusal) refusalKey {
 	return refusalKey{row.App, row.Channel, row.Purpose, row.Recipient, row.BlockedBy, row.IP, row.VerificationID}
 }
 
@@ -68,7 +68,7 @@ type firstRecipients struct {
 // openRow is a row in which further refusals are counted. Its Count is the number of refusals that
 // are not in the database yet.
 type openRow struct {
-	store.Row
+	store.SendOrRefusal
 	until    time.Time               // deadline: a later refusal opens a new row
 	first    bool                    // the recipient is one of the first of its network
 	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; else nil
@@ -95,9 +95,9 @@ func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 }
 
 // Add counts a request that a rule of the scope refused.
-func (r *Batch) Add(row store.Row, scope quota.Scope) { r.add(row, scope, r.now()) }
+func (r *Batch) Add(row store.SendOrRefusal, scope quota.Scope) { r.add(row, scope, r.now()) }
 
-func (r *Batch) add(row store.Row, scope quota.Scope, now time.Time) {
+func (r *Batch) add(row store.SendOrRefusal, scope quota.Scope, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	open := r.rowOf(row, scope, now)
@@ -114,7 +114,7 @@ func (r *Batch) add(row store.Row, scope quota.Scope, now time.Time) {
 
 // rowOf returns the open row in which a refusal is counted, or opens one; nil if no ID could be
 // made.
-func (r *Batch) rowOf(row store.Row, scope quota.Scope, now time.Time) *openRow {
+func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := r.own[keyOf(row)]; open.accepts(now) {
 		return open
 	}
@@ -152,7 +152,7 @@ func (o *openRow) accepts(now time.Time) bool {
 // networkCounter returns the counter of first recipients of the row's network. If there is none, or
 // its deadline has passed, it makes one with the deadline until. nil if there are too many
 // networks.
-func (r *Batch) networkCounter(row store.Row, until, now time.Time) *firstRecipients {
+func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipients {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
 	switch {
@@ -168,7 +168,7 @@ func (r *Batch) networkCounter(row store.Row, until, now time.Time) *firstRecipi
 // sharedRow returns the shared row of the refusal's network, or opens it. With too many networks it
 // returns a row that all networks share; there are few such rows, at most one for each app,
 // channel, purpose and rule. nil if no ID could be made.
-func (r *Batch) sharedRow(row store.Row, now time.Time) *openRow {
+func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
 	if open := r.shared[keyOf(row)]; open.accepts(now) {
@@ -187,7 +187,7 @@ func (r *Batch) sharedRow(row store.Row, now time.Time) *openRow {
 	return open
 }
 
-func (r *Batch) open(rows map[refusalKey]*openRow, row store.Row, until, now time.Time) *openRow {
+func (r *Batch) open(rows map[refusalKey]*openRow, row store.SendOrRefusal, until, now time.Time) *openRow {
 	id, err := r.ids.New(now)
 	if err != nil {
 		return nil
@@ -195,7 +195,7 @@ func (r *Batch) open(rows map[refusalKey]*openRow, row store.Row, until, now tim
 	key := keyOf(row)
 	r.close(rows, key)
 	row.ID, row.Count = id, 0
-	rows[key] = &openRow{Row: row, until: until}
+	rows[key] = &openRow{SendOrRefusal: row, until: until}
 	return rows[key]
 }
 
@@ -209,7 +209,7 @@ func (r *Batch) close(rows map[refusalKey]*openRow, key refusalKey) {
 // drainAll returns all rows with refusals that are not in the database, and resets their counts. It
 // deletes other rows and networks whose deadline has passed. lost is the number of refusals without
 // a row.
-func (r *Batch) drainAll(now time.Time) (batch []store.Row, lost int) {
+func (r *Batch) drainAll(now time.Time) (batch []store.SendOrRefusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
@@ -232,18 +232,18 @@ func (r *Batch) drainAll(now time.Time) (batch []store.Row, lost int) {
 }
 
 // drain returns the row to write to the database, and resets its count. putBack undoes that.
-func (o *openRow) drain() store.Row {
+func (o *openRow) drain() store.SendOrRefusal {
 	if o.distinct != nil {
 		o.Recipients = len(o.distinct)
 	}
-	row := o.Row
+	row := o.SendOrRefusal
 	o.Count = 0
 	return row
 }
 
 // putBack adds the counts of rows that were not written to the open rows again. If the write
 // succeeded after all, its refusals are counted twice, but none is lost.
-func (r *Batch) putBack(batch []store.Row) {
+func (r *Batch) putBack(batch []store.SendOrRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, row := range batch {

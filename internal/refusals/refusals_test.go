@@ -27,14 +27,14 @@ func stranger(n int) recipient.Hash {
 	return h
 }
 
-func refusal(n int, ip string) store.Row {
-	return store.Row{Send: store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
+func refusal(n int, ip string) store.SendOrRefusal {
+	return store.SendOrRefusal{Send: store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: stranger(n),
 		To: "a•••@example.com", IP: ip}, Refusal: store.Refusal{BlockedBy: "rule", RetryAfter: time.Hour, Count: 1}}
 }
 
 // drained wants that so many rows of their own and shared ones are written, for so many requests,
 // and that none is lost.
-func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.Row {
+func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
 	t.Helper()
 	batch, lost := r.drainAll(at)
 	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
@@ -107,7 +107,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	for i := range 100 {
 		r.add(refusal(i, "192.0.2.0/24"), quota.IP, refusedAt)
 	}
-	for _, row := range []store.Row{refusal(900, "198.51.100.0/24"), app, rule} {
+	for _, row := range []store.SendOrRefusal{refusal(900, "198.51.100.0/24"), app, rule} {
 		r.add(row, quota.IP, refusedAt)
 	}
 	drained(t, "three others", r, refusedAt, FirstOwn+3, 1, 103)
@@ -156,7 +156,7 @@ func TestDistinctRecipients(t *testing.T) {
 			r.add(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
 		}
 		rows, _ := r.drainAll(refusedAt)
-		i := slices.IndexFunc(rows, func(row store.Row) bool { return row.Recipients > 0 })
+		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })
 		if got := rows[i].Recipients; got != min(size, store.ManyRecipients) {
 			t.Errorf("%d recipients are %d", size, got)
 		}
@@ -166,7 +166,7 @@ func TestDistinctRecipients(t *testing.T) {
 // hung is a database that takes a batch and does not answer.
 type hung struct{ taken, release chan struct{} }
 
-func (h hung) RecordRefusals(context.Context, []store.Row) error {
+func (h hung) RecordRefusals(context.Context, []store.SendOrRefusal) error {
 	h.taken <- struct{}{}
 	<-h.release
 	return nil

@@ -48,8 +48,8 @@ var appEventByKind = map[store.ProviderEventKind]string{store.ProviderDelivered:
 
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
-	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
-	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs,
+	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 		tell ...store.NewEvent) (bool, error)
 }
 
@@ -87,9 +87,9 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	if known && !s.sameRecipient(e.To, to) {
 		return OtherRecipient, nil
 	}
-	var suppress store.SuppressAs
+	var suppress store.NewSuppression
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
-		suppress = store.SuppressAs{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
+		suppress = store.NewSuppression{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
 	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
@@ -127,17 +127,17 @@ func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) boo
 // suppressionCause returns why an event suppresses its recipient; empty: it does not. For a bounce,
 // the enhanced status code decides before the provider's own classification: 5.7.x is a policy
 // refusal and 4.x.x is temporary, so neither suppresses.
-func suppressionCause(e Event) store.Cause {
+func suppressionCause(e Event) store.SuppressionCause {
 	code := findEnhancedCode(e.Detail)
 	switch e.Outcome {
 	case Complained:
-		return store.Complaint
+		return store.CauseComplaint
 	case OptedOut:
-		return store.OptOut
+		return store.CauseOptOut
 	case Bounced, Gone:
 		if delivery.IsNoMailboxCode(code) || e.Outcome == Gone && !strings.HasPrefix(code, "5.7.") &&
 			!strings.HasPrefix(code, "4.") {
-			return store.HardBounce
+			return store.CauseHardBounce
 		}
 	}
 	return ""

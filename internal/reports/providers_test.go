@@ -21,18 +21,18 @@ func TestWhatAProviderTells(t *testing.T) {
 			outcome reports.Outcome
 			detail  string
 			kind    store.ProviderEventKind
-			want    store.Cause
+			want    store.SuppressionCause
 		}{
 			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, ""},
 			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, ""},
-			"c@example.com":    {reports.Gone, "", store.ProviderBounced, store.HardBounce},
-			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.HardBounce},
+			"c@example.com":    {reports.Gone, "", store.ProviderBounced, store.CauseHardBounce},
+			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
 			"e@example.com":    {reports.Gone, "550 5.7.1", store.ProviderBounced, ""},
 			"k@example.com":    {reports.Gone, "4.4.7", store.ProviderBounced, ""},
-			"f@example.com":    {reports.Gone, "550 5.1.1", store.ProviderBounced, store.HardBounce},
+			"f@example.com":    {reports.Gone, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
 			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, ""},
-			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.Complaint},
-			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.OptOut},
+			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint},
+			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut},
 			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, ""},
 		} {
 			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail}

@@ -24,7 +24,7 @@ type ReceiptStore interface {
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
-	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
+	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
 // pollers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
@@ -66,7 +66,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 		tell, err = r.Teller.NewEvent(*story.Verification, event)
 	}
 	if err != nil {
-		return false, store.Unavailable(err)
+		return false, store.WrapUnavailable(err)
 	}
 	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
 		r.endPolling(ctx, send)

@@ -20,10 +20,10 @@ import (
 // ledger is the whole database at the end, indexed for the oracles.
 type ledger struct {
 	*world
-	sends         []store.Row // without refusals, the oldest first
+	sends         []store.SendOrRefusal // without refusals, the oldest first
 	of            map[recipient.Hash]*person
 	verification  map[string]store.Verification
-	byID          map[string]store.Row
+	byID          map[string]store.SendOrRefusal
 	resets, erase map[*person][]administered
 }
 
@@ -95,7 +95,7 @@ func (l *ledger) asSeen() {
 // unrecorded reports whether a process may have died before it recorded a send in the limiter that
 // the database admitted alone.
 func (l *ledger) unrecorded(q *request) bool {
-	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.Row) bool {
+	return l.crashes > 0 && slices.ContainsFunc(l.sends, func(row store.SendOrRefusal) bool {
 		return l.of[row.Recipient] == q.person && row.Clock == store.DatabaseClock && row.LoggedAt.Before(q.ended)
 	})
 }
@@ -103,7 +103,7 @@ func (l *ledger) unrecorded(q *request) bool {
 func (w *world) ledger() *ledger {
 	l := &ledger{
 		world: w, of: map[recipient.Hash]*person{}, verification: map[string]store.Verification{},
-		byID:   map[string]store.Row{},
+		byID:   map[string]store.SendOrRefusal{},
 		resets: map[*person][]administered{}, erase: map[*person][]administered{},
 	}
 	for _, p := range append(slices.Clone(w.people), w.others...) {
@@ -136,9 +136,9 @@ func (w *world) ledger() *ledger {
 			break
 		}
 		last := rows[len(rows)-1]
-		f.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		f.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
 	}
-	slices.SortFunc(l.sends, store.ByLogged)
+	slices.SortFunc(l.sends, store.CompareLogged)
 	for _, a := range w.acts {
 		if a.kind == Reset {
 			l.resets[a.person] = append(l.resets[a.person], a)
@@ -150,7 +150,7 @@ func (w *world) ledger() *ledger {
 }
 
 // counted reports whether a row counts at an instant by the database.
-func (l *ledger) counted(row store.Row, at time.Time) bool {
+func (l *ledger) counted(row store.SendOrRefusal, at time.Time) bool {
 	switch {
 	case row.LoggedAt.After(at):
 		return false
@@ -165,7 +165,7 @@ func (l *ledger) counted(row store.Row, at time.Time) bool {
 
 // age returns how long before an instant a send was admitted, by the limiter's clock or else by the
 // database's. After a step of the limiter's clock only the database's is valid.
-func (l *ledger) age(row store.Row, of store.Row, at time.Time) time.Duration {
+func (l *ledger) age(row store.SendOrRefusal, of store.SendOrRefusal, at time.Time) time.Duration {
 	switch {
 	case l.steppedBy(at) || l.databaseStepped:
 		return at.Sub(row.LoggedAt)
@@ -217,7 +217,7 @@ func (l *ledger) neverOverThePolicy() {
 }
 
 // shares reports whether a row was of a bucket by all policies that were in force at an instant.
-func (l *ledger) shares(row store.Row, of recipient.Hash, purpose string, at time.Time) bool {
+func (l *ledger) shares(row store.SendOrRefusal, of recipient.Hash, purpose string, at time.Time) bool {
 	return row.Recipient == of && (row.Purpose == purpose ||
 		!slices.ContainsFunc(l.inForce(at), func(number int) bool { return number&split != 0 }))
 }

@@ -55,7 +55,7 @@ func TestMendedBugsAreFound(t *testing.T) {
 // tellsNoHistory is a database that tells nothing of what it counts.
 type tellsNoHistory struct{ core.Database }
 
-func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	b, err := l.Database.Begin(ctx, in)
 	if b.Admitted {
 		b.History = nil
@@ -63,7 +63,7 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun
 	return b, err
 }
 
-func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
+func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
 	h, err := l.Database.ReadHistory(ctx, look)
 	h.Past, h.Rejections = nil, nil
 	return h, err
@@ -72,7 +72,7 @@ func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.Look) (gate.H
 // oneClock is a database that takes the limiter's instants for its own.
 type oneClock struct{ core.Database }
 
-func (l oneClock) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
+func (l oneClock) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate.History, error) {
 	h, err := l.Database.ReadHistory(ctx, look)
 	for i := range h.Past {
 		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.DatabaseClock
@@ -83,7 +83,7 @@ func (l oneClock) ReadHistory(ctx context.Context, look gate.Look) (gate.History
 // oneKind is a database in which every verification is of a back end.
 type oneKind struct{ core.Database }
 
-func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	in.Verification.Class = store.SecretKey
 	return l.Database.Begin(ctx, in)
 }

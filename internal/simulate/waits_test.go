@@ -57,8 +57,8 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 		own := q.kind == sending && q.accepted() && row.ID.String() == q.body.Send.ID && !q.body.replayed
 		if row.Recipient == l.countedFor(q) && l.shares(row, row.Recipient, l.purpose(q), q.ended) &&
 			(row.LoggedAt.Before(q.began) || own && row.Counts) && l.counted(row, q.ended) &&
-			l.age(row, store.Row{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
-			counted = append(counted, q.ended.Add(-l.age(row, store.Row{}, q.ended)))
+			l.age(row, store.SendOrRefusal{}, q.ended) < window-tolerance && !l.resetDuring(q) && !l.mayLack(q, row, own) {
+			counted = append(counted, q.ended.Add(-l.age(row, store.SendOrRefusal{}, q.ended)))
 			if l.writtenLate(q.person, row) { // the database counts the send from later
 				early = store.CallTimeout
 			}
@@ -80,7 +80,7 @@ func (l *ledger) toldRule(q *request, name string, limit int, window time.Durati
 // writtenLate reports whether the database may have written a send later than the limiter took it.
 // After a step of the limiter's clock these two instants are not comparable: then it reports
 // whether the database was in trouble while the person asked for a code just before.
-func (l *ledger) writtenLate(p *person, row store.Row) bool {
+func (l *ledger) writtenLate(p *person, row store.SendOrRefusal) bool {
 	if !l.steppedBy(row.LoggedAt) {
 		return row.LoggedAt.Sub(row.TakenAt) > tolerance
 	}
@@ -92,7 +92,7 @@ func (l *ledger) writtenLate(p *person, row store.Row) bool {
 
 // mayLack reports whether a limiter that was away may lack a send: the send's process adds it
 // within a tick, unless it died or does not know that the row was written.
-func (l *ledger) mayLack(q *request, row store.Row, own bool) bool {
+func (l *ledger) mayLack(q *request, row store.SendOrRefusal, own bool) bool {
 	if row.Clock != store.DatabaseClock || own {
 		return false
 	}
@@ -128,10 +128,10 @@ func (l *ledger) exactRefunds() {
 					!l.counted(row, q.ended) {
 					continue
 				}
-				if l.age(row, store.Row{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
+				if l.age(row, store.SendOrRefusal{}, q.ended) < window-2*tolerance && !l.mayLack(q, row, false) {
 					surely++
 				}
-				if l.age(row, store.Row{}, q.began) < window+2*tolerance {
+				if l.age(row, store.SendOrRefusal{}, q.began) < window+2*tolerance {
 					atMost++
 				}
 			}
@@ -192,8 +192,8 @@ func (l *ledger) erased() {
 				if l.of[row.Recipient] != p || !row.LoggedAt.Before(a.began) {
 					continue
 				}
-				if row.To != store.Erased || v.CreatedAt.Before(a.began) &&
-					(len(v.Sealed) > 0 || v.To != store.Erased) {
+				if row.To != store.ErasedMask || v.CreatedAt.Before(a.began) &&
+					(len(v.Sealed) > 0 || v.To != store.ErasedMask) {
 					l.broke("erased", "person %d was erased at %s, and %s still tells of the address", p.index,
 						clock(a.ended.Sub(l.begin)), row.ID)
 				}

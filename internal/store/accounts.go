@@ -21,12 +21,12 @@ type Account struct {
 // Columns returns the columns of the row.
 func (a *Account) Columns() []Column {
 	return []Column{
-		{"name", &a.Name, Added},
-		{"role", &a.Role, Added},
-		{"password", &a.Password, Added},
-		{"identity", &a.Identity, Added},
-		{"created_at", &a.MadeAt, Added},
-		{"disabled_at", &a.DisabledAt, Added},
+		{"name", &a.Name, InsertedColumn},
+		{"role", &a.Role, InsertedColumn},
+		{"password", &a.Password, InsertedColumn},
+		{"identity", &a.Identity, InsertedColumn},
+		{"created_at", &a.MadeAt, InsertedColumn},
+		{"disabled_at", &a.DisabledAt, InsertedColumn},
 	}
 }
 
@@ -34,30 +34,30 @@ func (a *Account) Columns() []Column {
 type Session struct {
 	ID        [32]byte // SHA-256 of the cookie's value: a copy of the table does not allow a login
 	Account   string
-	Bound     [32]byte // hash of the password or of the provider at login; if either changes, the session ends
+	Bound     [32]byte // hash of the password or login provider at login; the session ends when that changes
 	Via       string   // the login provider; empty: by password
-	Granted   string   // for a person without an account: the provider's claim that gave the role
+	Granted   string   // the login provider's claim that gave the role; empty: the person has an account
 	Passed    bool     // the second factor was checked at login
 	Network   string   // the /24 or /48 of the login; empty: unknown
 	Browser   string   // browser and system, such as Firefox/Linux; empty: unknown
 	StartedAt time.Time
 	SeenAt    time.Time
-	FactorAt  time.Time // MadeAt of the account's second factor; zero: it has none. Only read
+	FactorAt  time.Time // MadeAt of the account's second factor, only read; zero: it has none
 }
 
 // Columns returns the columns of the row.
 func (s *Session) Columns() []Column {
 	return []Column{
-		{"id", &s.ID, Added},
-		{"account", &s.Account, Added},
-		{"bound", &s.Bound, Added},
-		{"via", &s.Via, Added},
-		{"granted", &s.Granted, Added},
-		{"passed", &s.Passed, Added},
-		{"network", &s.Network, Added},
-		{"browser", &s.Browser, Added},
-		{"started_at", &s.StartedAt, Added},
-		{"seen_at", &s.SeenAt, Added},
+		{"id", &s.ID, InsertedColumn},
+		{"account", &s.Account, InsertedColumn},
+		{"bound", &s.Bound, InsertedColumn},
+		{"via", &s.Via, InsertedColumn},
+		{"granted", &s.Granted, InsertedColumn},
+		{"passed", &s.Passed, InsertedColumn},
+		{"network", &s.Network, InsertedColumn},
+		{"browser", &s.Browser, InsertedColumn},
+		{"started_at", &s.StartedAt, InsertedColumn},
+		{"seen_at", &s.SeenAt, InsertedColumn},
 		{"factor_at", &s.FactorAt, 0},
 	}
 }
@@ -78,20 +78,20 @@ type AccountChange struct {
 	DisabledAt               *time.Time // the zero time: may log in again
 }
 
-// Why an account cannot be added or changed. Both wrap ErrBadRequest.
+// Errors of adding or changing an account. Both wrap ErrBadRequest.
 var (
 	ErrNameTaken     = BadRequestf("there is an account of this name")
 	ErrIdentityTaken = BadRequestf("another account has this identity")
 )
 
 var (
-	accountName = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
-	roles       = []string{"reader", "operator", "owner"}
+	accountNamePattern = regexp.MustCompile(`^[a-z][a-z0-9._-]{0,31}$`)
+	roles              = []string{"reader", "operator", "owner"}
 )
 
 // IsAccountName reports whether name can be an account's name: a lower-case letter, then up to 31
 // of a-z, 0-9, dot, dash and underscore.
-func IsAccountName(name string) bool { return accountName.MatchString(name) }
+func IsAccountName(name string) bool { return accountNamePattern.MatchString(name) }
 
 // Validated validates the account and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
@@ -102,8 +102,8 @@ func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
 	return act.Validated()
 }
 
-// Changed returns the account after the change.
-func (a Account) Changed(c AccountChange) Account {
+// WithChange returns the account after the change.
+func (a Account) WithChange(c AccountChange) Account {
 	if c.Role != nil {
 		a.Role = *c.Role
 	}
@@ -114,7 +114,7 @@ func (a Account) Changed(c AccountChange) Account {
 		a.Identity = *c.Identity
 	}
 	if c.DisabledAt != nil {
-		a.DisabledAt = Micro(*c.DisabledAt)
+		a.DisabledAt = TruncateToMicroseconds(*c.DisabledAt)
 	}
 	return a
 }
@@ -126,7 +126,7 @@ func (c AccountChange) Validated(name string, act AuditEntry) (AuditEntry, error
 	if !IsAccountName(name) {
 		return act, fault.NotFound
 	}
-	return Account{Name: name, Role: roles[0]}.Changed(c).Validated(act)
+	return Account{Name: name, Role: roles[0]}.WithChange(c).Validated(act)
 }
 
 // SecondFactor is the secret from which an account's one-time codes are computed (RFC 6238). The

@@ -9,19 +9,21 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// NewEvent is the event that is written with a change. The zero value writes none.
+// NewEvent is an event for the app that is written together with a change. The zero value writes
+// none.
 type NewEvent struct {
 	ID   uuid.UUID // version 7; the same in repeated deliveries, so that the receiver recognizes them
 	Type string    // of EventTypes; empty: write no event
-	// Status of the send or the verification at that time. Finish writes that of its outcome.
+	// Status of the send or the verification at that time. Finish ignores it and writes the
+	// outcome's.
 	Status string
 	Test   bool // the recipient is a test recipient
 }
 
-// EventType is a type of event, and the status that its send or verification has then.
+// EventType is a type of event, and the status of the send or verification that it reports.
 type EventType struct{ Name, Status string }
 
-// The types of events that are not the end of a send; those are "send." and the status.
+// The types of events, except those of a send's end: "send." and the status.
 const (
 	SendBounced          = "send.bounced" // by a mail provider's report
 	SendDelivered        = "send.delivered"
@@ -32,7 +34,7 @@ const (
 	VerificationLocked   = "verification.locked" // by its last wrong code
 )
 
-// EventTypes are all of them, in the order of the documentation.
+// EventTypes are all types of events, in the order of the documentation.
 var EventTypes = []EventType{
 	{"send.sent", string(Sent)}, {"send.failed", string(Failed)}, {"send.unknown", string(Unknown)},
 	{SendBounced, "bounced"}, {SendDelivered, string(Delivered)}, {SendUndelivered, string(Undelivered)},
@@ -40,11 +42,12 @@ var EventTypes = []EventType{
 	{VerificationLocked, "max_attempts_reached"},
 }
 
-// EndsByCheck are the events of a right code, and of the last wrong one.
-var EndsByCheck = map[bool]string{true: VerificationApproved, false: VerificationLocked}
+// CheckEventTypes are the event types of a check that ends a verification: by a right code (true),
+// or by the last wrong one.
+var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event that v has expired: always the same, so that the event
-// is written once.
+// ExpiryEventID returns the ID of the event that v has expired. It is derived from v, so that the
+// event is written once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))
 	binary.BigEndian.PutUint64(id[:],
@@ -52,17 +55,17 @@ func ExpiryEventID(v Verification) uuid.UUID {
 	return id
 }
 
-// ExpiryMark is a place in the order in which verifications expire.
-type ExpiryMark struct {
+// ExpiryCursor is a place in the order in which verifications expire.
+type ExpiryCursor struct {
 	At time.Time
-	ID string // of the last verification at that instant that was read; empty: none was
+	ID string // of the last verification read at that instant; empty: none
 }
 
 // EventState is the state of an event's delivery.
 type EventState string
 
-// A delivered event and one that was given up are final; given up: no answer by the end of the
-// webhook's retries, or the app has no webhook any more.
+// The states of an event's delivery. An event is given up after the webhook's last retry, or if the
+// app no longer has a webhook. Delivered and given up are final.
 const (
 	EventPending   EventState = "pending"
 	EventDelivered EventState = "delivered"
@@ -79,7 +82,7 @@ type AppEvent struct {
 	Status         string // status of the send or the verification at that time
 	Reason         string
 	Test           bool
-	At             time.Time // when it happened, on the database's clock
+	At             time.Time // time of the change, on the database's clock
 	State          EventState
 	Attempt        int
 	DueAt          time.Time // while pending
@@ -92,7 +95,7 @@ type AppEvent struct {
 	Purpose   string
 	To        string // masked
 	Reference string
-	Method    Method // how the verification was approved
+	Method    ApprovalMethod // how the verification was approved
 }
 
 // Columns returns the columns of the row.
@@ -101,7 +104,7 @@ func (a *AppEvent) Columns() []Column {
 		{"id", &a.ID, 0},
 		{"app", &a.App, 0},
 		{"type", &a.Type, 0},
-		{"send_id", &a.SendID, Null},
+		{"send_id", &a.SendID, NullableColumn},
 		{"verification_id", &a.VerificationID, 0},
 		{"status", &a.Status, 0},
 		{"reason", &a.Reason, 0},
@@ -120,21 +123,21 @@ func (a *AppEvent) Columns() []Column {
 	}
 }
 
-// Share is how many events of an app AppEventsDue may take.
-type Share struct {
+// AppEventLimit is the largest number of events that AppEventsDue may lease for an app.
+type AppEventLimit struct {
 	App   string
 	Limit int
 }
 
-// AppEventEnd is the result of an attempt.
+// AppEventEnd is the result of an attempt to deliver an event.
 type AppEventEnd struct {
-	Held
+	AttemptID
 	State  EventState    // EventPending: the delivery is tried again
 	After  time.Duration // with EventPending: until the next attempt may start
 	Answer string
 }
 
-// Sanitized returns the end of an attempt as it is stored.
+// Sanitized returns the result as it is stored.
 func (e AppEventEnd) Sanitized() AppEventEnd {
 	e.Answer = sanitized(e.Answer)
 	return e

@@ -11,52 +11,52 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// AuditEntry records one action of an administrator: who did what, when, on whom, why, and with
-// which outcome. Entries are never changed, except that an erasure removes the recipient. If the
-// action changes the store, the entry is written in the same transaction. Otherwise it is written
-// with outcome Begun before the action, and a second entry completes it afterwards.
+// AuditEntry records one action of an administrator. Entries never change, except that an erasure
+// removes the recipient. If the action changes the store, the entry is written in the same
+// transaction. Otherwise an entry with AuditBegun is written before the action, and a second entry
+// completes it afterwards.
 type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
 	Who       string    // the account
 	Role      string    // that the account had
 	Network   string    // where the request came from
-	What      string    // machine word, as "quota.reset"
+	What      string    // machine-readable action, as "quota.reset"
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash // zero: the action had no recipient, or Forget deleted the hash
 	To        string         // masked; the constant Erased after an erasure
 	Target    string         // ID of a send, or the name of an account
-	Reason    string         // in the administrator's words; must not name a recipient, since no erasure removes it
+	Reason    string         // in the administrator's words; no erasure removes it, so it must not name a recipient
 	Outcome   AuditOutcome
-	Detail    string    // machine word: why it failed, what was changed
+	Detail    string    // machine-readable: the cause of a failure, or what was changed
 	Ends      uuid.UUID // ID of the entry with outcome AuditBegun that this entry completes; uuid.Nil: none
 }
 
 // Columns returns the columns of the row.
 func (a *AuditEntry) Columns() []Column {
 	return []Column{
-		{"id", &a.ID, Added},
-		{"at", &a.At, Added},
-		{"actor", &a.Who, Added},
-		{"role", &a.Role, Added},
-		{"network", &a.Network, Added},
-		{"action", &a.What, Added},
-		{"app", &a.App, Added},
-		{"channel", (*string)(&a.Channel), Added},
-		{"purpose", &a.Purpose, Added},
+		{"id", &a.ID, InsertedColumn},
+		{"at", &a.At, InsertedColumn},
+		{"actor", &a.Who, InsertedColumn},
+		{"role", &a.Role, InsertedColumn},
+		{"network", &a.Network, InsertedColumn},
+		{"action", &a.What, InsertedColumn},
+		{"app", &a.App, InsertedColumn},
+		{"channel", (*string)(&a.Channel), InsertedColumn},
+		{"purpose", &a.Purpose, InsertedColumn},
 		{"recipient", &a.Recipient, 0},
 		{"masked", &a.To, 0},
-		{"target", &a.Target, Added},
-		{"reason", &a.Reason, Added},
-		{"outcome", (*string)(&a.Outcome), Added},
-		{"detail", &a.Detail, Added},
-		{"completes", &a.Ends, Null | Added},
+		{"target", &a.Target, InsertedColumn},
+		{"reason", &a.Reason, InsertedColumn},
+		{"outcome", (*string)(&a.Outcome), InsertedColumn},
+		{"detail", &a.Detail, InsertedColumn},
+		{"completes", &a.Ends, NullableColumn | InsertedColumn},
 	}
 }
 
-// AuditOutcome is how an action ended.
+// AuditOutcome is the outcome of an action.
 type AuditOutcome string
 
 // The outcomes of an action. If no entry completes an entry with AuditBegun, the process died
@@ -67,20 +67,20 @@ const (
 	AuditFailed AuditOutcome = "failed"
 )
 
-// Erased replaces the masked recipient after an erasure.
-const Erased = "•••"
+// ErasedMask replaces the masked recipient after an erasure.
+const ErasedMask = "•••"
 
 // AuditFilter selects audit entries. Zero fields select all.
 type AuditFilter struct {
 	Who       string
 	What      string
 	Recipient *recipient.Hash
-	Before    *Mark // entries older than this mark (keyset paging)
-	Limit     int   // 1 to 200
+	Before    *Cursor // entries older than this mark (keyset paging)
+	Limit     int     // 1 to 200
 }
 
-// maxReason is how long an administrator's reason may be, in characters.
-const maxReason = 500
+// maxReasonLength is the largest length of an administrator's reason, in characters.
+const maxReasonLength = 500
 
 // Validated validates the entry and returns it; errors wrap ErrBadRequest.
 func (a AuditEntry) Validated() (AuditEntry, error) {
@@ -91,9 +91,9 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 		return a, BadRequestf("an audit entry has an outcome")
 	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, BadRequestf("a text of an audit entry can't be stored")
-	case utf8.RuneCountInString(a.Reason) > maxReason || !utf8.ValidString(a.Reason) ||
+	case utf8.RuneCountInString(a.Reason) > maxReasonLength || !utf8.ValidString(a.Reason) ||
 		strings.ContainsRune(a.Reason, 0):
-		return a, BadRequestf("a reason has at most %d characters", maxReason)
+		return a, BadRequestf("a reason has at most %d characters", maxReasonLength)
 	}
 	return a, nil
 }
@@ -110,8 +110,8 @@ func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (Audi
 	return a, err
 }
 
-// FailedTooLate returns the entry as failed, because the verification had already ended.
-func (a AuditEntry) FailedTooLate() AuditEntry {
+// WithFailedAsEnded returns the entry as failed, because the verification had already ended.
+func (a AuditEntry) WithFailedAsEnded() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds of one call. Callers check MaxPage.
+// Bounds of one call.
 const (
-	MaxPage    = 200
-	MaxRelated = 500
-	MaxText    = 512 // bytes of a text that is in an index: Postgres allows 2,704 for the whole key of a row
+	MaxPageRows    = 200
+	MaxRelatedRows = 500
+	MaxTextBytes   = 512 // bytes of a text that is in an index: Postgres allows 2,704 for the whole key of a row
 )
 
 // BadRequestf formats an error that wraps ErrBadRequest.
@@ -22,21 +22,21 @@ func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// Micro returns t as the database stores it: whole microseconds, in UTC, without the monotonic
+// TruncateToMicroseconds returns t as the database stores it: whole microseconds, in UTC, without the monotonic
 // clock. The zero time stays zero.
-func Micro(t time.Time) time.Time {
+func TruncateToMicroseconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
 	}
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// ValidTexts reports whether every database can store all of these texts: at most MaxText bytes (an
+// ValidTexts reports whether every database can store all of these texts: at most MaxTextBytes bytes (an
 // index must hold them), UTF-8, no NUL. Postgres would reject others, together with all rows in the
 // same statement.
 func ValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
-		return len(s) > MaxText || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
+		return len(s) > MaxTextBytes || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
 }
 
@@ -47,7 +47,7 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	s, v := &in.Send, &in.Verification
 	v.App, v.Channel, v.Purpose, v.Recipient = s.App, s.Channel, s.Purpose, s.Recipient
 	v.To, v.Locale, v.Reference = s.To, s.Locale, s.Reference
-	s.TakenAt = Micro(s.TakenAt)
+	s.TakenAt = TruncateToMicroseconds(s.TakenAt)
 	if s.Clock == "" || s.Clock == DatabaseClock {
 		s.Clock, s.TakenAt = DatabaseClock, time.Time{}
 	}
@@ -63,14 +63,14 @@ func ValidatedIntent(in Intent) (Intent, error) {
 	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
 		s.IP, s.Site,
 		s.RequestID, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
-		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
+		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
 		return !ValidTexts(p) ||
 			strings.Contains(p, PurposeSeparator)
 	}):
 		return in, BadRequestf("a purpose has control characters")
-	case len(v.Replaces) > MaxReplaces || !ValidTexts(strings.Join(v.Replaces, RuleSeparator)):
-		return in, BadRequestf("a verification replaces at most %d others", MaxReplaces)
+	case len(v.Replaces) > MaxReplacedIDs || !ValidTexts(strings.Join(v.Replaces, RuleSeparator)):
+		return in, BadRequestf("a verification replaces at most %d others", MaxReplacedIDs)
 	case slices.ContainsFunc(s.Observed, func(r string) bool {
 		return r == "" || !ValidTexts(r) ||
 			strings.Contains(r, RuleSeparator)
@@ -98,20 +98,20 @@ func (p Postponement) Sanitized() Postponement {
 	return p
 }
 
-// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxText bytes, so that
+// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxTextBytes bytes, so that
 // every database can store it.
 func sanitized(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	if len(s) > MaxText {
-		s = strings.ToValidUTF8(s[:MaxText], "")
+	if len(s) > MaxTextBytes {
+		s = strings.ToValidUTF8(s[:MaxTextBytes], "")
 	}
 	return s
 }
 
 // MergeRefusals merges refusals with the same ID into one row (counts are added), and sorts the
 // rows by ID. So one statement writes each row once, and two replicas lock rows in the same order.
-func MergeRefusals(refusals []Row) []Row {
-	byID := map[uuid.UUID]Row{}
+func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
+	byID := map[uuid.UUID]SendOrRefusal{}
 	for _, r := range refusals {
 		r.Count = max(1, r.Count)
 		if earlier, ok := byID[r.ID]; ok {
@@ -121,23 +121,23 @@ func MergeRefusals(refusals []Row) []Row {
 		}
 		byID[r.ID] = r
 	}
-	rows := make([]Row, 0, len(byID))
+	rows := make([]SendOrRefusal, 0, len(byID))
 	for _, r := range byID {
-		rows = append(rows, refusalRow(r))
+		rows = append(rows, sanitizedRefusal(r))
 	}
-	slices.SortFunc(rows, func(a, b Row) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	slices.SortFunc(rows, func(a, b SendOrRefusal) int { return slices.Compare(a.ID[:], b.ID[:]) })
 	return rows
 }
 
-// refusalRow returns the row of a refusal, without LoggedAt. Texts that no database could store are
+// sanitizedRefusal returns the row of a refusal, without LoggedAt. Texts that no database could store are
 // repaired, not rejected, since every refused request is recorded.
-func refusalRow(r Row) Row {
+func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 	for _, c := range r.Columns() {
-		if text, ok := c.Field.(*string); ok && c.Use&InRefusal != 0 {
+		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
 			*text = sanitized(*text)
 		}
 	}
-	r.Status, r.TakenAt, r.RetryAfter = Refused, Micro(r.TakenAt), r.RetryAfter.Truncate(time.Microsecond)
+	r.Status, r.TakenAt, r.RetryAfter = Refused, TruncateToMicroseconds(r.TakenAt), r.RetryAfter.Truncate(time.Microsecond)
 	if r.Clock == "" || r.TakenAt.IsZero() {
 		r.Clock = DatabaseClock
 	}
@@ -164,9 +164,9 @@ func (f Filter) MayBeRefusal() bool {
 // RuleSeparator joins the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
-// Check returns an error that wraps ErrBadRequest if the query names no holder, or has a text that
+// Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text that
 // no row can hold.
-func (h HolderQuery) Check() error {
+func (h HolderQuery) Validate() error {
 	if h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")
 	}

@@ -1,25 +1,25 @@
 package store
 
-// Column is the column of one field of a stored row. The statements of both databases, the erasure,
-// and the repair of the texts of refusals follow from the columns.
+// Column is the database column of one field of a row. Package columns makes statements from
+// columns.
 type Column struct {
 	Name string
 	// Field is the field's address: *string, *int, *bool, *[]byte, *[32]byte, *[]string,
 	// *time.Time, *time.Duration, *uuid.UUID or *recipient.Hash.
 	Field any
-	Use   Use
+	Flags ColumnFlags
 }
 
-// Use says what is done with a column.
-type Use int
+// ColumnFlags says how statements use a column.
+type ColumnFlags int
 
-// The uses. A column that an INSERT does not write gets its default.
+// The flags. A column that an INSERT does not write gets its default.
 const (
-	InSend    Use = 1 << iota // Begin writes it
-	InRefusal                 // Refused writes it, in the table refusals
-	InProof                   // Prove writes it, beside those of InSend
-	Added                     // the INSERTs of other tables write it
-	Null                      // the zero value is NULL
-	WriteOnly                 // it is not read: an index needs it
-	Personal                  // an erasure empties it
+	InsertedByBegin   ColumnFlags = 1 << iota // Begin inserts it
+	InsertedByRefusal                         // RecordRefusals inserts it in the table refusals
+	InsertedByProve                           // Prove inserts it, together with the columns of InsertedByBegin
+	InsertedColumn                            // the INSERT of another table writes it
+	NullableColumn                            // the zero value is stored as NULL
+	WriteOnlyColumn                           // only an index uses it; no statement reads it
+	PersonalColumn                            // an erasure empties it
 )

@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// Bucket names the sends of one recipient that count under one policy.
+// Bucket names the sends of one recipient that one policy's rules count together.
 type Bucket struct {
 	App       string
 	Channel   recipient.Channel
@@ -33,9 +33,8 @@ func LockKey(s Send) int64 {
 // canceled while the send waited.
 //
 // Failed sends are refunded. So that they are not unlimited, two rules count them, over all
-// purposes of a recipient: those that say that the address takes no messages (Outcome.BadAddress)
-// count for a day, in the database; see Intent.Rejections. The others count for an hour, in the
-// limiter alone; see FailedSend.
+// purposes of a recipient. A failure of the address (Outcome.BadAddress) counts for a day; see
+// Intent.Rejections. Any other failure counts for an hour, in the limiter alone; see FailedSend.
 const (
 	ReasonRejected = "rejected"
 	ReasonOptedOut = "opted_out"
@@ -49,9 +48,8 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// BacksOff reports whether a send that failed for this reason, and does not say that the address
-// takes no messages, counts for an hour among those of its class. Those that an administrator or
-// the caller ended do not.
+// BacksOff reports whether the rule backoff counts a send that failed for this reason. It is false
+// if an administrator or the caller ended the send.
 func BacksOff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
 
 // FailedSend is a send for which BacksOff is true, of one class of callers.
@@ -60,7 +58,7 @@ type FailedSend struct {
 	EndedAt time.Time // on the database's clock
 	Purpose string
 	Paused  bool // a pause stopped it
-	Held    bool // a pause of its prefix, for its class, is in force now
+	Held    bool // a pause of its prefix and class is in force now
 }
 
 // FailedQuery selects the FailedSends of a recipient that ended less than Within ago, and after the

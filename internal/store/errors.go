@@ -8,7 +8,7 @@ import (
 
 // Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they
 // are.
-func Unavailable(err error) error {
+func WrapUnavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
 	}
@@ -17,7 +17,7 @@ func Unavailable(err error) error {
 
 // Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write
 // may have been committed.
-func Uncertain(err error) error {
+func WrapUncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
@@ -34,12 +34,11 @@ func IsStoreError(err error) bool {
 	return errors.Is(err, fault.Unavailable) || errors.Is(err, fault.NotFound) || errors.Is(err, ErrBadRequest)
 }
 
-// Reasons why the database cannot be written, if the database tells one. An error that wraps one of
-// them wraps fault.Unavailable too.
+// Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
 var (
-	// ErrFull: the disk of the database is full, or its memory.
-	ErrFull = errors.New("store: no room to write")
-	// ErrReadOnly: the database, or its file, can only be read.
+	// ErrNoSpace: the database's disk or memory is full.
+	ErrNoSpace = errors.New("store: no room to write")
+	// ErrReadOnly: the database or its file is read-only.
 	ErrReadOnly = errors.New("store: the database is read-only")
 	// ErrSchema: the database does not have the schema of this program.
 	ErrSchema = errors.New("store: the database has another schema than this program")

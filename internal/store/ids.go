@@ -17,15 +17,14 @@ import (
 
 // In Postgres, the table sends has one partition for each week. A partition is a range of IDs,
 // since an ID begins with its time; so the primary key is unique over all partitions. A statement
-// that reads a time range also bounds the IDs, so Postgres skips the other partitions. That finds
-// all rows, because the time in a row's ID differs from the database's clock by at most MaxDrift:
-// Begin fails with ErrDrift otherwise.
+// that reads a time range also bounds the IDs, so that Postgres skips the other partitions. It
+// widens the bounds by MaxDrift, since the time in an ID may differ by as much from LoggedAt.
 
-// MaxDrift is how far the time in a send's ID may be from the database's clock when the row is
-// written. An Idempotency-Key may have fixed the ID up to a day earlier.
+// MaxDrift is the largest difference between the time in a send's ID and the database's clock when
+// the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
 const MaxDrift = 48 * time.Hour
 
-// Reasons why a row cannot be written. An error that wraps one of them wraps fault.Unavailable too.
+// Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
 var (
 	// ErrDrift: the time in the ID is too far from the database's clock. One of the two clocks is
 	// wrong.
@@ -42,12 +41,12 @@ type IDs struct {
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
-// maxAhead is how far IDs may be ahead of the clock to keep their order: 1 s, in the unit of last.
-// If the clock was set back by more, IDs follow the clock again; else they would keep a wrong time.
-const maxAhead = 1000 << 12
+// maxAheadOfClock is the most that IDs run ahead of the clock to keep their order: 1 s, in the unit
+// of IDs.last. If the clock is set back by more, the next ID has the clock's time.
+const maxAheadOfClock = 1000 << 12
 
-// New makes an ID whose time is at, or slightly later if needed to sort after the ID made before.
-// It fails only without randomness.
+// New makes an ID with the time at, or a slightly later one if the ID would not sort after the one
+// before. Error: the system has no randomness.
 func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
@@ -55,7 +54,7 @@ func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	}
 	ticks := uint64(max(0, at.UnixMilli()))<<12 | uint64(at.Nanosecond()%1e6)<<12/1e6
 	g.mu.Lock()
-	if ticks <= g.last && g.last-ticks < maxAhead {
+	if ticks <= g.last && g.last-ticks < maxAheadOfClock {
 		ticks = g.last + 1
 	}
 	g.last = ticks
@@ -64,8 +63,8 @@ func (g *IDs) New(at time.Time) (uuid.UUID, error) {
 	return id, nil
 }
 
-// LowestID returns the smallest ID that a send of this millisecond can have; sendcode_lowest_id
-// does the same in SQL.
+// LowestID returns the smallest ID that a send of this millisecond can have, as sendcode_lowest_id
+// does in SQL.
 func LowestID(at time.Time) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(max(0, at.UnixMilli()))<<16)
 	return id
@@ -89,11 +88,11 @@ func CheckDrift(id uuid.UUID, now time.Time) error {
 func NewVerificationID(at time.Time) string {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return VerificationID(at, random)
+	return VerificationIDFromBits(at, random)
 }
 
-// VerificationID is NewVerificationID with these bits, which nobody else may be able to guess.
-func VerificationID(at time.Time, secret [16]byte) string {
+// VerificationIDFromBits is NewVerificationID with given bits. They must not be guessable.
+func VerificationIDFromBits(at time.Time, secret [16]byte) string {
 	week := max(0, (at.Unix()+3*86400)/(7*86400)) // 1970 began on a Thursday
 	var id [3 + 26]byte
 	id[0], id[1], id[2] = base32Digits[week>>10&31], base32Digits[week>>5&31], base32Digits[week&31]
@@ -110,7 +109,7 @@ var lowerBase32 = base32.NewEncoding(base32Digits).WithPadding(base32.NoPadding)
 // time.Time.Truncate.
 const Week = 7 * 24 * time.Hour
 
-// Partition is a table that holds the sends of a stretch of time.
+// Partition is a partition of the table sends.
 type Partition struct {
 	Name         string
 	Begins, Ends time.Time // Ends is exclusive. Zero Begins: no lower bound

@@ -8,24 +8,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers whose owners earn money with each message. They never
-// enter the codes. So a prefix of such numbers has few approved codes. The watch compares, for each
-// app, prefix and class of callers, the approved codes with the sent ones. So what strangers pump
-// pauses strangers alone.
+// Fraudsters request codes for phone numbers that earn them money with each message, and never enter
+// the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
+// approved codes for each app, prefix and class of callers. So fraud by strangers pauses strangers
+// alone.
 
-// PrefixWatch says when a prefix of phone numbers is paused.
+// PrefixWatch has the settings of the automatic pauses of prefixes of phone numbers.
 type PrefixWatch struct {
 	Sends    int           // least number of text messages to judge a prefix; 0: no watch
 	Approved int           // a prefix with a lower percentage of approved codes is paused; 1 to 50
-	Within   time.Duration // length of the time range in which sends are counted; it ends TTL ago
-	TTL      time.Duration // of a code; younger codes may still be entered, so they are not counted
+	Within   time.Duration // sends of this time range are counted; it ends TTL ago
+	TTL      time.Duration // life of a code; codes that may still be entered are not counted
 	// length of a pause; doubled for each pause of the last week that was not lifted, up to a day
 	Pause  time.Duration
-	Exempt []string // beginnings of prefixes that are never paused
+	Exempt []string // prefixes that begin with one of these are never paused
 }
 
-// NoUsual is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
-const NoUsual = -1
+// UsualUnknown is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
+const UsualUnknown = -1
 
 // PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
 // Since to Until or until it is lifted.
@@ -39,8 +39,8 @@ type PrefixPause struct {
 	Until    time.Time
 	Sends    int // sends that were counted when the pause began
 	Approved int
-	// percent approved of the class's codes at other prefixes: of the country or of all, the higher
-	// one; or NoUsual
+	// approved percentage of the class's codes at other prefixes, of the country or of all,
+	// whichever is higher; or UsualUnknown
 	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string
@@ -50,16 +50,16 @@ type PrefixPause struct {
 // Columns returns the columns of the row.
 func (p *PrefixPause) Columns() []Column {
 	return []Column{
-		{"id", &p.ID, Added},
-		{"app", &p.App, Added},
-		{"country", &p.Country, Added},
-		{"prefix", &p.Prefix, Added},
-		{"class", (*string)(&p.Class), Added},
-		{"since", &p.Since, Added},
-		{"until", &p.Until, Added},
-		{"sends", &p.Sends, Added},
-		{"approved", &p.Approved, Added},
-		{"usual", &p.Usual, Added},
+		{"id", &p.ID, InsertedColumn},
+		{"app", &p.App, InsertedColumn},
+		{"country", &p.Country, InsertedColumn},
+		{"prefix", &p.Prefix, InsertedColumn},
+		{"class", (*string)(&p.Class), InsertedColumn},
+		{"since", &p.Since, InsertedColumn},
+		{"until", &p.Until, InsertedColumn},
+		{"sends", &p.Sends, InsertedColumn},
+		{"approved", &p.Approved, InsertedColumn},
+		{"usual", &p.Usual, InsertedColumn},
 		{"lifted_at", &p.LiftedAt, 0},
 		{"lifted_by", &p.LiftedBy, 0},
 		{"lifted_why", &p.LiftedWhy, 0},
@@ -71,13 +71,13 @@ func (p PrefixPause) Active(now time.Time) bool { return p.LiftedAt.IsZero() && 
 
 // PrefixPauseFilter selects pauses. Zero fields select all.
 type PrefixPauseFilter struct {
-	Active bool  // only pauses in force now, on the database's clock
-	Before *Mark // only pauses older than this mark, by Since and then ID
-	Limit  int   // 1 to 200
+	Active bool    // only pauses in force now, on the database's clock
+	Before *Cursor // only pauses older than this mark, by Since and then ID
+	Limit  int     // 1 to 200
 }
 
-// PrefixLifting is a request to end a pause early.
-type PrefixLifting struct {
+// LiftPauseRequest is a request to end a pause early.
+type LiftPauseRequest struct {
 	ID      uuid.UUID // of the pause
 	By, Why string    // the administrator's account and reason
 }
@@ -93,11 +93,11 @@ func (act AuditEntry) WithLiftedPause(p PrefixPause) AuditEntry {
 	return act
 }
 
-// Validated returns the lifting and act, the audit entry that is written with it (nil: none), as
-// they are stored. Errors wrap ErrBadRequest and are about act.
-func (l PrefixLifting) Validated(act *AuditEntry) (PrefixLifting, *AuditEntry, error) {
+// Validated returns the request and act, the audit entry that is written with it (nil: none), as
+// they are stored. Error: act is invalid (ErrBadRequest).
+func (l LiftPauseRequest) Validated(act *AuditEntry) (LiftPauseRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	act, err := validatedAct(act)
+	act, err := validatedAuditEntry(act)
 	return l, act, err
 }
 

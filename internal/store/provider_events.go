@@ -22,39 +22,39 @@ const (
 var ProviderEventKinds = []ProviderEventKind{"", ProviderDelivered, ProviderBounced, ProviderOptedOut,
 	ProviderComplained}
 
-// ProviderEvent is one event of a send. A send has at most one event of each kind; a second one of
-// the same kind is ignored.
+// ProviderEvent is a provider's report on a send. A send has at most one event of each kind; a
+// second one of the same kind is ignored.
 type ProviderEvent struct {
 	Send     uuid.UUID
 	Kind     ProviderEventKind
 	At       time.Time // the provider's time of the event; HeardAt if it is missing or later
 	HeardAt  time.Time // on the database's clock; the database sets it
 	Provider string    // its name in the configuration
-	Detail   string    // machine word or codes
+	Detail   string    // SMTP codes or one word
 }
 
 // Columns returns the columns of the row.
 func (p *ProviderEvent) Columns() []Column {
 	return []Column{
-		{"send_id", &p.Send, Added},
-		{"kind", (*string)(&p.Kind), Added},
-		{"at", &p.At, Added},
-		{"heard_at", &p.HeardAt, Added},
-		{"provider", &p.Provider, Added},
-		{"detail", &p.Detail, Added},
+		{"send_id", &p.Send, InsertedColumn},
+		{"kind", (*string)(&p.Kind), InsertedColumn},
+		{"at", &p.At, InsertedColumn},
+		{"heard_at", &p.HeardAt, InsertedColumn},
+		{"provider", &p.Provider, InsertedColumn},
+		{"detail", &p.Detail, InsertedColumn},
 	}
 }
 
 // Sanitized returns the event and its suppression as they are stored.
-func (e ProviderEvent) Sanitized(suppress SuppressAs) (ProviderEvent, SuppressAs) {
-	e.At, e.Provider, e.Detail, suppress.For = Micro(e.At), sanitized(e.Provider), sanitized(e.Detail),
+func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSuppression) {
+	e.At, e.Provider, e.Detail, suppress.For = TruncateToMicroseconds(e.At), sanitized(e.Provider), sanitized(e.Detail),
 		max(0, suppress.For).Truncate(time.Microsecond)
 	return e, suppress
 }
 
-// ReceivedAt returns the event with HeardAt set to now, and with At, if it is missing or later, set
+// WithHeardAt returns the event with HeardAt set to now, and with At, if it is missing or later, set
 // to now too.
-func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
+func (e ProviderEvent) WithHeardAt(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now
 	}
@@ -62,7 +62,7 @@ func (e ProviderEvent) ReceivedAt(now time.Time) ProviderEvent {
 }
 
 // Suppression returns the suppression that the event causes for the recipient of row, its send.
-func (e ProviderEvent) Suppression(suppress SuppressAs, row Send) Suppression {
+func (e ProviderEvent) Suppression(suppress NewSuppression, row Send) Suppression {
 	return Suppression{
 		ID: SuppressionID(row.ID, suppress.Cause), App: row.App, Channel: row.Channel, Address: suppress.Address,
 		Recipient: row.Recipient,

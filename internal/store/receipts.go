@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PendingReceipt is a message that a carrier took and whose receipt has not come yet.
+// PendingReceipt is a message that a carrier took and for which no receipt has come yet.
 type PendingReceipt struct {
 	Carrier string    // its name in the configuration
 	ID      string    // the carrier's ID of the message
@@ -24,12 +24,12 @@ func (p *PendingReceipt) Columns() []Column {
 	}
 }
 
-// The times of polls.
+// When a carrier is asked for a receipt that does not come.
 const (
 	FirstPollPause  = 30 * time.Second // between the first and the second poll
 	LastPollPause   = 6 * time.Hour    // longest pause between two polls
-	AwaitReceiptFor = 72 * time.Hour
-	PollDoublings   = 10 // number of pauses that start at FirstPollPause and double; all later ones are LastPollPause
+	AwaitReceiptFor = 72 * time.Hour   // then the carrier is no longer asked
+	PollDoublings   = 10               // number of pauses until LastPollPause, each twice as long as the one before
 )
 
 // A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or

@@ -23,19 +23,19 @@ const (
 	Unknown Status = "unknown" // may have been delivered; never sent again, never refunded
 	// Only text messages: the carrier's receipt.
 	Delivered Status = "delivered" // the message reached the phone
-	// the message did not reach the phone; not refunded, since the carrier took it; see also Told
+	// the message did not reach the phone; not refunded, since the carrier took it; see also
+	// StatusForApp
 	Undelivered Status = "undelivered"
 
 	Refused Status = "refused" // a refusal, not a send
-	// not a send: a browser proved the address, so no message was needed; see Prove in package
-	// sqldb
+	// a browser proved the address, so no message was needed; see Prove in package sqldb
 	Proven Status = "proven"
 )
 
 // InFlight reports whether the send still waits for its outcome.
 func (s Status) InFlight() bool { return s == Queued || s == Sending }
 
-// DatabaseClock names the database's own clock. It is the Clock of a row that no limiter counted.
+// DatabaseClock names the database's own clock. Rows that no limiter counted have it as Clock.
 const DatabaseClock = "log"
 
 // Class is the class of a caller: how much it is trusted with the places and tries of a recipient.
@@ -55,21 +55,20 @@ func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 // Classes are all classes.
 var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
 
-// IsStranger reports whether callers of the class are strangers to this service and to the back
-// end. What the service itself shares out (requests at once, attempts, memory, its own judgement of
-// recipients) has a part for strangers, apart from that of all others. The rules and caps that
-// somebody wrote take known browsers for strangers, too, where they are not about one recipient:
-// see policy.IsStrangerInScope.
+// IsStranger reports whether callers of the class are strangers. Strangers have their own share of
+// the service's resources: concurrent requests, attempts and memory. Configured rules and caps that
+// are wider than one recipient also treat known browsers as strangers; see
+// policy.IsStrangerInScope.
 func (c Class) IsStranger() bool { return c == UnknownBrowser }
 
-// Queue names rows of the outbox that wait apart from all others: those of a channel, and of
-// strangers or of all other callers.
+// Queue names one of the outbox's queues. Each channel has two: one for sends of strangers, one for
+// all others.
 type Queue struct {
 	Channel   recipient.Channel
 	Strangers bool // see Class.IsStranger
 }
 
-// Queues returns all queues, of each channel that of strangers last.
+// Queues returns all queues. Of each channel, the queue of strangers comes last.
 func Queues() (all []Queue) {
 	for _, ch := range recipient.Channels() {
 		all = append(all, Queue{Channel: ch}, Queue{Channel: ch, Strangers: true})
@@ -82,9 +81,9 @@ func (w Work) Queue() Queue {
 	return Queue{Channel: w.Send.Channel, Strangers: w.Verification.Class.IsStranger()}
 }
 
-// Verification is one code: its holder may have it sent again, its recipient enters it.
+// Verification is a row of the table verifications: one code and its state.
 type Verification struct {
-	ID          string // opaque; see NewVerificationID: a caller who knows it may read and check it
+	ID          string // from NewVerificationID; secret, since it allows to read and check the verification
 	App         string
 	Channel     recipient.Channel
 	Purpose     string
@@ -92,7 +91,7 @@ type Verification struct {
 	To          string // masked
 	Sealed      []byte // the full recipient, encrypted; empty once erased
 	Holder      string // requests with the same holder may resend without the ID; empty: a browser opened it
-	Class       Class  // of the caller that opened it; the classes have separate bounds on failed checks
+	Class       Class  // class of the caller that opened it; the bounds on failed checks are per class
 	Nonce       []byte // 16 random bytes from which the code is derived; stored nowhere else
 	KeyID       string // names the key in the ring from which the code is derived
 	CodeLength  int
@@ -109,90 +108,89 @@ type Verification struct {
 	CanceledAt  time.Time // zero: not canceled
 	RedeemedAt  time.Time // zero: its proof was not redeemed
 	RedeemedBy  []byte    // hash of the Idempotency-Key of the redemption; empty: it had none
-	Replaces    []string  // newest first, at most MaxReplaces: the IDs of those in whose place it was opened
-	// how many of Attempts an administrator's reset forgave; the bounds on failed checks ignore
-	// them
+	Replaces    []string  // IDs of the verifications that it replaced, newest first, at most MaxReplacedIDs
+	// number of Attempts that an administrator forgave: the bounds on failed checks ignore them
 	Forgiven int
 	// CallerChecks: the caller made the code and checks it. It is never checked, approved or sent
 	// again here; see Intent.Code.
 	CallerChecks bool
-	Method       Method // how it was approved; empty: not, or by its code
+	Method       ApprovalMethod // how it was approved; empty: not, or by its code
 }
 
-// Method is how a verification was approved, beside by its code.
-type Method string
+// ApprovalMethod is how a verification was approved without its code.
+type ApprovalMethod string
 
-// EVP is the Email Verification Protocol: the browser brought a token of the mail provider
+// MethodEVP is the Email Verification Protocol: the browser brought a token of the mail provider
 // (draft-hardt-email-verification).
-const EVP Method = "evp"
+const MethodEVP ApprovalMethod = "evp"
 
 // Columns returns the columns of the row.
 func (v *Verification) Columns() []Column {
 	return []Column{
-		{"id", &v.ID, InSend},
-		{"app", &v.App, InSend},
-		{"channel", (*string)(&v.Channel), InSend},
-		{"purpose", &v.Purpose, InSend},
-		{"recipient", &v.Recipient, InSend},
-		{"masked", &v.To, InSend},
-		{"sealed", &v.Sealed, Null | InSend | Personal},
-		{"holder", &v.Holder, InSend | Personal},
-		{"class", (*string)(&v.Class), InSend},
-		{"nonce", &v.Nonce, InSend | Personal},
-		{"key_id", &v.KeyID, InSend},
-		{"code_length", &v.CodeLength, InSend},
-		{"alphabet", &v.Alphabet, InSend},
-		{"locale", &v.Locale, InSend | Personal},
-		{"reference", &v.Reference, InSend | Personal},
-		{"created_at", &v.CreatedAt, InSend},
-		{"expires_at", &v.ExpiresAt, InSend},
+		{"id", &v.ID, InsertedByBegin},
+		{"app", &v.App, InsertedByBegin},
+		{"channel", (*string)(&v.Channel), InsertedByBegin},
+		{"purpose", &v.Purpose, InsertedByBegin},
+		{"recipient", &v.Recipient, InsertedByBegin},
+		{"masked", &v.To, InsertedByBegin},
+		{"sealed", &v.Sealed, NullableColumn | InsertedByBegin | PersonalColumn},
+		{"holder", &v.Holder, InsertedByBegin | PersonalColumn},
+		{"class", (*string)(&v.Class), InsertedByBegin},
+		{"nonce", &v.Nonce, InsertedByBegin | PersonalColumn},
+		{"key_id", &v.KeyID, InsertedByBegin},
+		{"code_length", &v.CodeLength, InsertedByBegin},
+		{"alphabet", &v.Alphabet, InsertedByBegin},
+		{"locale", &v.Locale, InsertedByBegin | PersonalColumn},
+		{"reference", &v.Reference, InsertedByBegin | PersonalColumn},
+		{"created_at", &v.CreatedAt, InsertedByBegin},
+		{"expires_at", &v.ExpiresAt, InsertedByBegin},
 		{"attempts", &v.Attempts, 0},
 		{"checks", &v.Checks, 0},
-		{"max_attempts", &v.MaxAttempts, InSend},
-		{"sends", &v.Sends, InSend},
-		{"approved_at", &v.ApprovedAt, InProof},
+		{"max_attempts", &v.MaxAttempts, InsertedByBegin},
+		{"sends", &v.Sends, InsertedByBegin},
+		{"approved_at", &v.ApprovedAt, InsertedByProve},
 		{"canceled_at", &v.CanceledAt, 0},
 		{"redeemed_at", &v.RedeemedAt, 0},
-		{"redeemed_by", &v.RedeemedBy, Null},
-		{"replaces", &v.Replaces, InSend},
+		{"redeemed_by", &v.RedeemedBy, NullableColumn},
+		{"replaces", &v.Replaces, InsertedByBegin},
 		{"forgiven", &v.Forgiven, 0},
-		{"caller_checks", &v.CallerChecks, InSend},
-		{"method", (*string)(&v.Method), InProof},
+		{"caller_checks", &v.CallerChecks, InsertedByBegin},
+		{"method", (*string)(&v.Method), InsertedByProve},
 	}
 }
 
-// Check is one counted check of a code.
+// Validate is one counted check of a code.
 type Check struct {
 	At      time.Time
 	Network string // the client's, as Send.IP; empty: not known, or erased
 }
 
-// MaxReplaces bounds Verification.Replaces, so that its text has at most MaxText bytes.
-const MaxReplaces = 16
+// MaxReplacedIDs bounds Verification.Replaces, so that its text has at most MaxTextBytes bytes.
+const MaxReplacedIDs = 16
 
-// Chain returns the ID of v and those of the verifications that it replaces, newest first.
+// Chain returns the IDs of v and of the verifications that it replaced, newest first.
 func (v Verification) Chain() []string { return append([]string{v.ID}, v.Replaces...) }
 
-// Row is a row of a list: a send or, with Status Refused, a row of the table refusals.
-type Row struct {
+// SendOrRefusal is a row of a list: a send or, with Status Refused, a row of the table refusals.
+type SendOrRefusal struct {
 	Send // of a refusal, what it shares with a send
 	Refusal
 }
 
-// Refusal is what a row of the table refusals has beside the request: one or more refusals by one
-// rule.
+// Refusal has the fields that only rows of the table refusals have. A row stands for one or more
+// refusals by one rule.
 type Refusal struct {
 	BlockedBy  string        // the rule that blocked longest; empty: the row is a send
 	RetryAfter time.Duration // the wait in the latest answer
 	Count      int           // how many requests the row stands for; 1 for a send
-	Recipients int           // for how many recipients the row stands, at most ManyRecipients; 0: only for Recipient
+	Recipients int           // number of recipients that the row stands for, at most ManyRecipients; 0: only Recipient
 }
 
 // Columns returns the columns of the row.
-func (r *Row) Columns() []Column {
+func (r *SendOrRefusal) Columns() []Column {
 	return append(r.Send.Columns(),
-		Column{"blocked_by", &r.BlockedBy, InRefusal}, Column{"retry_after", &r.RetryAfter, InRefusal},
-		Column{"requests", &r.Count, InRefusal}, Column{"recipients", &r.Recipients, InRefusal})
+		Column{"blocked_by", &r.BlockedBy, InsertedByRefusal}, Column{"retry_after", &r.RetryAfter, InsertedByRefusal},
+		Column{"requests", &r.Count, InsertedByRefusal}, Column{"recipients", &r.Recipients, InsertedByRefusal})
 }
 
 // Send is a row of the table sends.
@@ -233,9 +231,9 @@ type Send struct {
 	Observed       []string          // observing rules that would have refused this send; none for a refusal
 }
 
-// Told returns the status for the app: a mail that bounced for good is Undelivered. final: it does
+// StatusForApp returns the status for the app: a mail that bounced for good is Undelivered. final: it does
 // not change any more; where providers report, Sent and Unknown may.
-func (s Send) Told(reports bool) (status Status, final bool) {
+func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:
 		return s.Status, false
@@ -251,55 +249,54 @@ func (s Send) Told(reports bool) (status Status, final bool) {
 func (s *Send) Columns() []Column {
 	domain := recipient.DomainOf(s.To)
 	return []Column{
-		{"id", &s.ID, InSend | InRefusal},
-		{"verification_id", &s.VerificationID, InSend | InRefusal},
-		{"number", &s.Number, InSend},
-		{"app", &s.App, InSend | InRefusal},
-		{"channel", (*string)(&s.Channel), InSend | InRefusal},
-		{"purpose", &s.Purpose, InSend | InRefusal},
-		{"recipient", &s.Recipient, InSend | InRefusal},
-		{"masked", &s.To, InSend | InRefusal},
-		{"country", &s.Country, InSend | InRefusal | Personal},
-		{"prefix", &s.Prefix, InSend | InRefusal | Personal},
-		{"locale", &s.Locale, InSend | InRefusal | Personal},
-		{"reference", &s.Reference, InSend | Personal},
-		{"ip", &s.IP, InSend | InRefusal | Personal},
-		{"status", (*string)(&s.Status), InSend},
+		{"id", &s.ID, InsertedByBegin | InsertedByRefusal},
+		{"verification_id", &s.VerificationID, InsertedByBegin | InsertedByRefusal},
+		{"number", &s.Number, InsertedByBegin},
+		{"app", &s.App, InsertedByBegin | InsertedByRefusal},
+		{"channel", (*string)(&s.Channel), InsertedByBegin | InsertedByRefusal},
+		{"purpose", &s.Purpose, InsertedByBegin | InsertedByRefusal},
+		{"recipient", &s.Recipient, InsertedByBegin | InsertedByRefusal},
+		{"masked", &s.To, InsertedByBegin | InsertedByRefusal},
+		{"country", &s.Country, InsertedByBegin | InsertedByRefusal | PersonalColumn},
+		{"prefix", &s.Prefix, InsertedByBegin | InsertedByRefusal | PersonalColumn},
+		{"locale", &s.Locale, InsertedByBegin | InsertedByRefusal | PersonalColumn},
+		{"reference", &s.Reference, InsertedByBegin | PersonalColumn},
+		{"ip", &s.IP, InsertedByBegin | InsertedByRefusal | PersonalColumn},
+		{"status", (*string)(&s.Status), InsertedByBegin},
 		{"reason", &s.Reason, 0},
-		{"attempt", &s.Attempt, InSend},
+		{"attempt", &s.Attempt, InsertedByBegin},
 		{"in_doubt", &s.InDoubt, 0},
-		{"counts", &s.Counts, InSend},
+		{"counts", &s.Counts, InsertedByBegin},
 		{"refund_due", &s.RefundDue, 0},
-		{"taken_at", &s.TakenAt, InSend | InRefusal},
-		{"clock", &s.Clock, InSend | InRefusal},
-		{"logged_at", &s.LoggedAt, InSend | InRefusal},
+		{"taken_at", &s.TakenAt, InsertedByBegin | InsertedByRefusal},
+		{"clock", &s.Clock, InsertedByBegin | InsertedByRefusal},
+		{"logged_at", &s.LoggedAt, InsertedByBegin | InsertedByRefusal},
 		{"due_at", &s.DueAt, 0},
-		{"finished_at", &s.FinishedAt, InProof},
-		{"provider", &s.Provider, InProof},
+		{"finished_at", &s.FinishedAt, InsertedByProve},
+		{"provider", &s.Provider, InsertedByProve},
 		{"provider_code", &s.ProviderCode, 0},
 		{"took", &s.Took, 0},
 		{"afterwards", (*string)(&s.Afterwards), 0},
 		{"bounced", &s.Bounced, 0},
-		{"suppression_id", &s.Suppression, Null | InSend},
+		{"suppression_id", &s.Suppression, NullableColumn | InsertedByBegin},
 		{"forgiven", &s.Forgiven, 0},
-		{"site", &s.Site, InSend},
-		{"request_id", &s.RequestID, InSend | Personal},
-		{"observed", &s.Observed, InSend},
-		{"domain", &domain, InSend | InRefusal | WriteOnly | Personal},
+		{"site", &s.Site, InsertedByBegin},
+		{"request_id", &s.RequestID, InsertedByBegin | PersonalColumn},
+		{"observed", &s.Observed, InsertedByBegin},
+		{"domain", &domain, InsertedByBegin | InsertedByRefusal | WriteOnlyColumn | PersonalColumn},
 	}
 }
 
-// ManyRecipients is the largest number of recipients that is counted for one row of refusals: it
-// stands for as many or more.
+// ManyRecipients is the largest value of Refusal.Recipients. It means that many recipients or more.
 const ManyRecipients = 100
 
-// ByLogged compares rows by LoggedAt and then ID, oldest first.
-func ByLogged(a, b Row) int {
+// CompareLogged orders rows by LoggedAt and then ID, oldest first, for slices.SortFunc.
+func CompareLogged(a, b SendOrRefusal) int {
 	return cmp.Or(a.LoggedAt.Compare(b.LoggedAt), slices.Compare(a.ID[:], b.ID[:]))
 }
 
-// Matches reports whether s matches the filter, apart from Outcome, Network and the page's length.
-func (f Filter) Matches(s Row) bool {
+// Matches reports whether s matches the filter. It ignores Outcome, Network, Request and Limit.
+func (f Filter) Matches(s SendOrRefusal) bool {
 	switch {
 	case f.Recipient != nil && s.Recipient != *f.Recipient,
 		f.Status != "" && s.Status != f.Status,
@@ -314,8 +311,8 @@ func (f Filter) Matches(s Row) bool {
 		f.Domain != "" && recipient.DomainOf(s.To) != f.Domain,
 		!f.From.IsZero() && s.LoggedAt.Before(f.From),
 		!f.To.IsZero() && !s.LoggedAt.Before(f.To),
-		f.Before != nil && ByLogged(s, f.Before.row()) >= 0,
-		f.After != nil && ByLogged(s, f.After.row()) <= 0:
+		f.Before != nil && CompareLogged(s, f.Before.asRow()) >= 0,
+		f.After != nil && CompareLogged(s, f.After.asRow()) <= 0:
 		return false
 	}
 	return true

@@ -23,25 +23,25 @@ type Intent struct {
 	// read
 	Send    Send
 	Address recipient.Hash // of the address as spelled; Begin looks for suppressions by it
-	Rules   []quota.Rule   // the rules on the recipient that Begin decides
-	// sliding-window rule on the recipient's sends with BadAddress, of all purposes; Limit 0: none
+	Rules   []quota.Rule   // the recipient's rules, which Begin decides
+	// sliding-window rule on the recipient's rejected sends (BadAddress), of all purposes; Limit 0:
+	// none
 	Rejections quota.Rule
-	// all purposes with the policy, including Send.Purpose; Rules count their sends together
+	// the purposes whose sends Rules count together, including Send.Purpose
 	Purposes     []string
 	Verification Verification  // opened if none can be joined; fields that Send has too are copied from Send
 	TTL          time.Duration // life of a new verification
 	Join         string        // ID of the verification to resend; empty: see HolderToJoin
 	MinLife      time.Duration // a verification with less life left is not joined
 	Lease        time.Duration // how long the first attempt holds the row
-	// Code is a caller's code, encrypted for this send, with Verification.CallerChecks; else nil.
-	// It is only in the row in flight: Finish deletes it.
+	// Code is the encrypted caller's code if Verification.CallerChecks is set, else nil. Finish
+	// deletes it from the database.
 	Code []byte
 }
 
-// HolderToJoin returns the holder of whose verifications with the same app, channel, recipient and
-// purpose the newest is resent. It is empty if the intent names one in Join, or if no holder knows
-// the person: a browser holds none, and a back end's stranger has a new holder each time. Nor does
-// a caller's code join any.
+// HolderToJoin returns the holder if the send may resend the holder's newest verification with the
+// same app, channel, recipient and purpose. It is empty if Join names a verification, for browsers
+// and other strangers, and for a caller's code.
 func (in Intent) HolderToJoin() string {
 	if in.Join != "" || in.Verification.Class != SecretKey || in.Verification.CallerChecks {
 		return ""
@@ -49,35 +49,31 @@ func (in Intent) HolderToJoin() string {
 	return in.Verification.Holder
 }
 
-// Begun is what Begin decided.
+// BeginAnswer is what Begin decided.
 //
 // History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the
-// rules from them. Each event's instant is At minus the event's age. If the row has the same clock
-// as the intent, the age is the one on that clock, but at most 1 s more than on the database's
-// clock, so a limiter whose clock was set ahead does not make rows older. For other rows (of
-// another limiter, or of none) it is the age on the database's clock. So At and the events are on
-// the intent's clock, also if Now is on the database's. A repeated Begin has no History, Rejected
-// and At; a refusal by a lockout has no History and Rejected.
-type Begun struct {
+// rules from them. They are on the intent's clock, even if Now is on the database's. Each event's
+// instant is At minus the event's age; see PastSend in package gate for the age. A repeated Begin
+// has no History, Rejected and At. A refusal by a lockout has no History and Rejected.
+type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the row existed already; another process may be delivering it
 	Verification Verification // joined or opened; zero when refused
 	Send         Send         // as written, Status Sending and Attempt 1; zero when refused
 	Code         []byte       // Intent.Code, as written; nil when refused or repeated
-	// the counted sends of the longest window, oldest first, without this send; ID is the 16 bytes
-	// of Send.ID
+	// the counted sends of the longest window, oldest first, without this send; an event's ID is
+	// the 16 bytes of Send.ID
 	History  []quota.Event
-	Rejected []quota.Event // the sends that Rejections counts, oldest first, by their age on the database's clock
+	Rejected []quota.Event // the sends that Intent.Rejections counts, oldest first
 	Lockout  Lockout       // Wait > 0: the rules admitted the send, but its recipient is locked out
 	At       time.Time     // Intent.Send.TakenAt, on Intent.Send.Clock, but at most 1 s after the database's time
 	Now      time.Time     // admitted: Send.LoggedAt, on the database's clock; refused: At
-	// the clock of Now. Admitted: DatabaseClock; refused: Intent.Send.Clock, which is DatabaseClock
-	// if no limiter took the send
+	// the clock of Now. Admitted: DatabaseClock; refused: Intent.Send.Clock
 	NowClock string
 }
 
-// Opened reports whether Begin opened a new verification: it joined none, and is not a repetition.
-func (b Begun) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
+// Opened reports whether this Begin opened a new verification.
+func (b BeginAnswer) Opened() bool { return !b.Repeated && b.Send.Number == 1 }
 
 // HolderQuery selects the verifications of a holder for one recipient and purpose, as Begin does
 // for an Intent without Join.
@@ -89,49 +85,48 @@ type HolderQuery struct {
 	Holder    string // must not be empty: knowing an address gives no right to its verifications
 }
 
-// Work is a row in flight with all that an attempt needs.
+// Work is a send in flight with everything that an attempt needs.
 type Work struct {
 	Send         Send
 	Verification Verification
-	// The full recipient and the hash of its address as spelled, if the process has them in memory.
-	// Zero if it took the row over; then it must decrypt Verification.Sealed. They are never
-	// stored.
+	// The full recipient and the hash of its address as spelled. They are never stored. They are
+	// zero after a takeover; then the process must decrypt Verification.Sealed.
 	To      recipient.Recipient
 	Address recipient.Hash
-	Code    []byte // a caller's code, as Intent.Code; nil: the code is derived from Verification
+	Code    []byte // the encrypted caller's code; nil: the code is derived from Verification
 }
 
-// Held names a row and an attempt of it. A write changes nothing unless Attempt is the row's
+// AttemptID names a row and an attempt of it. A write changes nothing unless Attempt is the row's
 // current attempt.
-type Held struct {
+type AttemptID struct {
 	ID      uuid.UUID
 	Attempt int
 }
 
-// Row returns h, also of a type that embeds it.
-func (h Held) Row() Held { return h }
+// SendOrRefusal returns h, also of a type that embeds it.
+func (h AttemptID) GetAttemptID() AttemptID { return h }
 
-// Outcome is how a send ended. Finish writes it; nothing changes it later but a receipt.
+// Outcome is how a send ended. Finish writes it. Later, only a receipt changes it.
 type Outcome struct {
-	Held
+	AttemptID
 	Status       Status // Sent, Failed or Unknown
 	Reason       string
 	Provider     string
 	ProviderCode string
 	Took         time.Duration
-	// Refund, only with Failed: the row counts no longer, and RefundDue is set in the same
-	// statement. It has no effect on a row that is InDoubt, since its message may have gone out.
+	// Refund, only with Failed: the send no longer counts, and RefundDue is set. It has no effect on
+	// a send that is InDoubt, since its message may have gone out.
 	Refund bool
 	// BadAddress, only with Failed: the address takes no messages, so the rule on rejected sends
 	// counts the send.
 	BadAddress bool
-	Suppress   SuppressAs
+	Suppress   NewSuppression
 	Event      NewEvent // written in the same transaction; zero: none
 }
 
-// Postponement ends an attempt, not the send.
+// Postponement ends an attempt whose send is tried again later.
 type Postponement struct {
-	Held
+	AttemptID
 	After        time.Duration // until the next attempt may start
 	Reason       string
 	Provider     string
@@ -140,27 +135,26 @@ type Postponement struct {
 
 // Refund is a refund that the limiter has not confirmed yet.
 type Refund struct {
-	Held
+	AttemptID
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
 }
 
-// CountedSend is one send that counts, or that was rejected, for rebuilding a limiter from the
-// database.
+// CountedSend is a counted or rejected send, from which a limiter is rebuilt.
 type CountedSend struct {
 	App       string
 	Channel   recipient.Channel
 	Purpose   string
 	Recipient recipient.Hash
 	Event     quota.Event // ID is the 16 bytes of Send.ID; At on Clock
-	// of Event.At: the clock that the caller named if the row has an instant on it, else
+	// the clock of Event.At: the one that the caller named if the row was taken on it, else
 	// DatabaseClock
 	Clock string
 }
 
-// Filter selects rows of the database. Zero fields select all.
+// Filter selects sends and refusals. Zero fields select all.
 type Filter struct {
 	Recipient *recipient.Hash
 	Status    Status
@@ -171,32 +165,31 @@ type Filter struct {
 	Reference string
 	Provider  string    // mail server or carrier
 	Country   string    // of a phone number
-	Domain    string    // of a mail address, as To shows it
+	Domain    string    // of a mail address, as in Send.To
 	Support   string    // a support reference
-	Outcome   CodeState // present state of the send's code
+	Outcome   CodeState // of the send's code, now
 	Network   string    // the client's, as Send.IP
 	Request   string    // as Send.RequestID; refusals have none
 	From, To  time.Time // LoggedAt in [From, To)
-	Before    *Mark     // rows older than this mark (keyset paging)
-	After     *Mark     // rows newer than this mark: those nearest to it, but returned newest first
+	Before    *Cursor   // only older rows
+	After     *Cursor   // rows newer than this mark: those nearest to it, but returned newest first
 	Limit     int       // 1 to 200; of the console's stream 500
 }
 
-// MaxBacklog bounds how many sends a Backlog counts, over all channels.
-const MaxBacklog = 100_000
+// MaxBacklogCounted is the largest number of sends that is counted for Backlogs, over all channels.
+const MaxBacklogCounted = 100_000
 
-// Backlog are the sends of a channel without an outcome: those that wait, and those at a mail
-// server or carrier.
+// Backlog has the number of a channel's sends without an outcome, waiting or being sent.
 type Backlog struct {
 	Sends int
-	Age   time.Duration // of the oldest, on the database's clock
+	Age   time.Duration // age of the oldest, on the database's clock
 }
 
-// Pool is the state of a pool of connections.
-type Pool struct {
+// PoolStats is the state of a pool of connections.
+type PoolStats struct {
 	Name        string
 	InUse, Idle int
-	Waits       int64 // how often one had to be waited for, or opened, since the start
+	Waits       int64 // number of times since the start that no connection was idle
 }
 
 // CodeState is the state of a code, as lists show it.
@@ -212,23 +205,23 @@ const (
 	CodeOfCaller CodeState = "caller" // the caller checks it
 )
 
-// Mark is the place of a row in a list that is sorted by time and then ID.
-type Mark struct {
+// Cursor is the place of a row in a list that is sorted by time and then ID.
+type Cursor struct {
 	At time.Time
 	ID uuid.UUID
 }
 
-// row returns a row at the mark, for ByLogged.
-func (m Mark) row() Row { return Row{Send: Send{ID: m.ID, LoggedAt: m.At}} }
+// asRow returns a row at the mark, for CompareLogged.
+func (m Cursor) asRow() SendOrRefusal { return SendOrRefusal{Send: Send{ID: m.ID, LoggedAt: m.At}} }
 
-// Story is one row of the database and everything that belongs to it.
-type Story struct {
-	Send         Row
+// SendDetails is one row of the database and everything that belongs to it.
+type SendDetails struct {
+	Send         SendOrRefusal
 	Verification *Verification // nil for a refusal without a verification, and if it was deleted
 	// Related has the sends of the verification, including this row, and the refusals of its
-	// recipient (same app and channel) between its creation and its expiry; the oldest MaxRelated
+	// recipient (same app and channel) between its creation and its expiry; the oldest MaxRelatedRows
 	// of them, oldest first. Empty without a verification.
-	Related []Row
+	Related []SendOrRefusal
 	// Suppressions are those that stopped this send and those that it caused, oldest first.
 	Suppressions []Suppression
 	Events       []ProviderEvent // reports of a provider on this send, sorted by At
@@ -249,13 +242,13 @@ type CheckRequest struct {
 	ID      string // of the verification
 	Network string // the client's, as Send.IP
 	// Judge says whether the typed code is right. The store calls it while it holds locks, maybe
-	// more than once, and writes nothing if it fails. counts: the check will count; if not, only
-	// the error matters. tell is written if the code is right.
+	// more than once. If it returns an error, nothing is written. If counts is false, the check
+	// will not count and only the error matters. tell is the event to write.
 	Judge func(v Verification, counts bool) (right bool, tell NewEvent, err error)
 }
 
-// Checked is the result of a check.
-type Checked struct {
+// CheckAnswer is the result of a check.
+type CheckAnswer struct {
 	Verification Verification // as the check left it
 	Now          time.Time    // of the check, on the database's clock
 	Counted      bool         // false: the verification was not pending, or its recipient is locked out

@@ -6,18 +6,19 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// WeeksAhead returns how many whole weeks after the week of now have partitions. until is the end
+// PartitionWeeksAhead returns how many whole weeks after the week of now have partitions. until is the end
 // of the last partition.
-func WeeksAhead(until, now time.Time) int { return int(until.Sub(now.Truncate(Week))/Week) - 1 }
+func PartitionWeeksAhead(until, now time.Time) int {
+	return int(until.Sub(now.Truncate(Week))/Week) - 1
+}
 
-// MaxLife is the longest life of a code: of one that confirms a mail address. Rows are kept MaxLife
-// longer than configured: a verification is deleted with its oldest send, and its newest send is at
-// most one life younger. So no verification is deleted before all its sends have reached the
-// configured age.
-const MaxLife = 24 * time.Hour
+// MaxCodeLife is the longest life of a code. Rows are kept MaxCodeLife longer than configured: a
+// verification is deleted with its oldest send, and its newest send may be one life younger and
+// must reach the configured age too.
+const MaxCodeLife = 24 * time.Hour
 
-// Expired is what a call of Expire deleted.
-type Expired struct {
+// ExpiredRows is what a call of Expire deleted.
+type ExpiredRows struct {
 	Rows      int    // of sends and refusals, not counting those of a partition
 	Partition string // name of the dropped partition; "": none
 	More      bool   // more rows may be due now
@@ -28,32 +29,32 @@ type StorageStatus struct {
 	Now    time.Time     // on the database's clock
 	Oldest time.Time     // when the oldest send or refusal was logged; zero: there is none
 	Age    time.Duration // how long rows are kept; 0: for ever
-	// rows that Expire may delete now, of the table with the most, at most MaxDue; 0: kept for ever
+	// rows that Expire may delete now, of the table with the most such rows, at most MaxDueCounted
 	Due        int
 	Forgetting int         // erased recipients whose hash Forget has not deleted yet
-	Late       int         // those of Forgetting whose keep has passed
+	Late       int         // those of Forgetting whose hash is due for deletion
 	Partitions []Partition // of sends, oldest first; empty in SQLite
 	Bytes      int64       // size of the database, with indexes
 }
 
-// MaxDue is the largest number of due rows that is counted.
-const MaxDue = 10_000
+// MaxDueCounted is the largest number of due rows that is counted.
+const MaxDueCounted = 10_000
 
-// Until returns the end of the last partition; the zero time if there are no partitions.
-func (e StorageStatus) Until() time.Time {
+// PartitionsUntil returns the end of the last partition; the zero time if there are no partitions.
+func (e StorageStatus) PartitionsUntil() time.Time {
 	if len(e.Partitions) == 0 {
 		return time.Time{}
 	}
 	return e.Partitions[len(e.Partitions)-1].Ends
 }
 
-// DueBefore returns the time before which rows are due for deletion if they are kept for age: now
-// minus age and MaxLife. If age is 0 or negative, it returns 1970, so that no row is due.
-func DueBefore(now time.Time, age time.Duration) time.Time {
+// RetentionCutoff returns the time before which rows are deleted: now minus age and MaxCodeLife. If
+// age is 0 or negative, rows are kept for ever, and it returns 1970.
+func RetentionCutoff(now time.Time, age time.Duration) time.Time {
 	if age <= 0 {
 		return time.Unix(0, 0).UTC()
 	}
-	return now.Add(-(age + MaxLife).Truncate(time.Microsecond))
+	return now.Add(-(age + MaxCodeLife).Truncate(time.Microsecond))
 }
 
 // An erasure removes the recipient from all rows. The rows stay, for statistics. The keyed hash

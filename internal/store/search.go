@@ -7,15 +7,15 @@ import (
 	"sendcode/internal/recipient"
 )
 
-// HeavyQuery selects the recipients with many counted sends lately.
-type HeavyQuery struct {
+// HeavyRecipientsQuery selects the recipients with many recent counted sends.
+type HeavyRecipientsQuery struct {
 	Purposes []string      // at least one; their sends are counted together, as under one policy
 	Within   time.Duration // how far back sends are counted, on the database's clock
 	AtLeast  int           // least number of sends of one recipient in one app and channel
 	Limit    int           // recipients to return, 1 to 200
 }
 
-// HeavyRecipient is one recipient of a HeavyQuery, in one app and channel.
+// HeavyRecipient is one recipient of a HeavyRecipientsQuery, in one app and channel.
 type HeavyRecipient struct {
 	App       string
 	Channel   recipient.Channel
@@ -27,10 +27,10 @@ type HeavyRecipient struct {
 }
 
 // LatestPerRecipient returns the newest row of each recipient, newest first.
-func LatestPerRecipient(rows []Row) (list []Row) {
-	slices.SortFunc(rows, func(a, b Row) int { return ByLogged(b, a) })
+func LatestPerRecipient(rows []SendOrRefusal) (list []SendOrRefusal) {
+	slices.SortFunc(rows, func(a, b SendOrRefusal) int { return CompareLogged(b, a) })
 	for _, row := range rows {
-		if !slices.ContainsFunc(list, func(s Row) bool { return s.Recipient == row.Recipient }) {
+		if !slices.ContainsFunc(list, func(s SendOrRefusal) bool { return s.Recipient == row.Recipient }) {
 			list = append(list, row)
 		}
 	}

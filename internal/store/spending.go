@@ -6,16 +6,16 @@ import (
 	"sendcode/quota"
 )
 
-// Charge is the cost of one text message for one account. Each spend cap has its own accounts.
+// Charge is the cost of one text message, charged to one account of a spend cap.
 type Charge struct {
-	Account string       // the caller's name for it; unique in one call of Spend
+	Account string       // the caller's name of the account; unique in one call of Spend
 	Per     quota.Period // quota.Day or quota.Month, in UTC on the database's clock
 	Amount  int64        // millionths of the currency, not negative
-	Limit   int64        // the most that the account may have in one period with this charge
+	Limit   int64        // largest sum of the account in one period, including this charge
 }
 
-// Spent is a charge that was made.
-type Spent struct {
+// SpentCharge is a charge that was made.
+type SpentCharge struct {
 	Charge
 	Period string // the first day of the period, "2006-01-02"
 	Used   int64  // sum of the account in the period, including this charge
@@ -24,11 +24,10 @@ type Spent struct {
 // CarrierHold is a time in which a carrier would refuse messages to a recipient.
 type CarrierHold struct {
 	Left  time.Duration // from now; 0: there is no hold
-	Whole time.Duration // from the start of the hold to its end
+	Whole time.Duration // from its start to its end
 }
 
-// PeriodStart returns the first day of the period that t is in, which is its day, or its month if
-// per is quota.Month; in UTC, as "2006-01-02".
+// PeriodStart returns the first day, in UTC as "2006-01-02", of t's month (quota.Month) or t's day.
 func PeriodStart(per quota.Period, t time.Time) string {
 	t = t.UTC()
 	if per == quota.Month {

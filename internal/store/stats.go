@@ -38,12 +38,12 @@ type Tally struct {
 	Reason    string // with Failed and Unknown
 	BlockedBy string // with Refused: the rule
 	Rows      int
-	Requests  int // as Rows, but a row of a refusal counts as often as it stands for requests
+	Requests  int // number of requests that the rows stand for
 }
 
 // Validated validates the query and rounds its instants; errors wrap ErrBadRequest.
 func (q StatsQuery) Validated() (StatsQuery, error) {
-	q.From, q.To = Micro(q.From), Micro(q.To)
+	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
 		!ValidTexts(q.App, q.Purpose, string(q.Channel)) {
 		return q, BadRequestf("statistics are of a time that is given, in whole seconds")
@@ -59,9 +59,9 @@ type zoneOffset struct {
 
 const day = 24 * time.Hour
 
-// ZoneOffsets returns the offsets from UTC that the query's intervals need, sorted by time. The
-// first also applies before the query's time range. If Zone does not matter, since it is nil or
-// Each is not whole days, the only offset is 0.
+// ZoneOffsets returns the zone's offsets from UTC in the query's time range, sorted by time. The
+// first also applies before that range. If Zone is nil or Each is not whole days, the only offset
+// is 0.
 func (q StatsQuery) ZoneOffsets() (all []zoneOffset) {
 	if q.Zone == nil || q.Each%day != 0 {
 		return []zoneOffset{{}}
@@ -114,12 +114,12 @@ func (q StatsQuery) NthIntervalStart(n int64) (at time.Time) {
 
 // Measures are the numbers of codes sent and approved, and the delivery times.
 type Measures struct {
-	// Opened is the number of verifications that are checked here and whose first send was logged
-	// in the time range; Approved: how many of them are approved by now or, for an hour that was
-	// counted before, were approved at that count.
+	// Opened is the number of verifications whose first send was logged in the time range, without
+	// those that callers check themselves. Approved is the number of these that are approved; for
+	// an hour that was counted in advance, the number at that time.
 	Opened, Approved int
-	// Median and P95 are times from the row to the outcome, of messages that went out; 0 if there
-	// are none.
+	// Median and P95 are the times from LoggedAt to the outcome of messages that went out; 0 if
+	// there are none.
 	Median, P95 time.Duration
 }
 
@@ -137,7 +137,7 @@ type DomainTally struct {
 	Rejected int // those of Failed that a mail server refused for good
 }
 
-// Dimension is a property of sends by which codes are grouped.
+// Dimension is a property of sends by which statistics group codes.
 type Dimension string
 
 // The dimensions.

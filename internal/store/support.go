@@ -10,34 +10,32 @@ import (
 )
 
 // SupportRange is a parsed support reference. Such a reference, like S-7K3M-Q2XP, names a send and
-// is short enough to be read out. It has the time in the send's ID in whole seconds since 2020 (31
-// bits) and the last 9 bits of the ID, in Crockford's Base32. It is computed, not stored. It
-// reveals nothing of the verification's ID, with which codes can be checked, so it is good only for
-// finding the row in the console. At 100 sends a second, one reference in five belongs to two
-// sends; a search then finds both.
+// is short enough to be read out. It is computed, not stored: the time in the send's ID in whole
+// seconds since 2020 (31 bits) and the last 9 bits of the ID, in Crockford's Base32. It reveals
+// nothing of the verification's ID, so it cannot be used to check codes. At 100 sends a second, one
+// reference in five belongs to two sends; a search then finds both.
 type SupportRange struct {
 	second int64  // since 1970
 	Tail   uint16 // the last 9 bits of the ID
 }
 
 const (
-	supportLetters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	supportPrefix  = "S"
-	supportSize    = 8 // letters, of 5 bits
-	supportTail    = 9 // bits
-	supportMask    = 1<<supportTail - 1
+	supportAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	supportPrefix   = "S"
+	supportLength   = 8 // letters, of 5 bits
+	supportTailBits = 9 // bits
+	supportTailMask = 1<<supportTailBits - 1
 )
 
-// supportFrom is the start of the seconds in a reference; 31 bits last until 2088.
-var supportFrom = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+// supportEpoch is the start of the seconds in a reference; 31 bits last until 2088.
+var supportEpoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// supportRangeOfID returns the second and the tail of a send's ID. False: this is not the ID of a
-// send.
+// supportRangeOfID returns the second and the tail of a send's ID. False: id is not a send's.
 func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
-	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportMask}
-	since := r.second - supportFrom
-	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportSize-supportTail)
+	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
+	since := r.second - supportEpoch
+	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportLength-supportTailBits)
 }
 
 // SupportReference returns the reference of a send that people can read out; "" if the ID is not a
@@ -47,10 +45,10 @@ func SupportReference(id uuid.UUID) string {
 	if !ok {
 		return ""
 	}
-	bits := uint64(r.second-supportFrom)<<supportTail | uint64(r.Tail)
-	var text [supportSize]byte
+	bits := uint64(r.second-supportEpoch)<<supportTailBits | uint64(r.Tail)
+	var text [supportLength]byte
 	for i := range text {
-		text[i] = supportLetters[bits>>(5*(supportSize-1-i))&31]
+		text[i] = supportAlphabet[bits>>(5*(supportLength-1-i))&31]
 	}
 	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
@@ -66,18 +64,18 @@ func ParseSupportReference(text string) (r SupportRange, ok bool) {
 		return r
 	}, text))
 	text, ok = strings.CutPrefix(text, supportPrefix)
-	if !ok || len(text) != supportSize {
+	if !ok || len(text) != supportLength {
 		return r, false
 	}
 	var bits uint64
 	for _, c := range strings.NewReplacer("O", "0", "I", "1", "L", "1").Replace(text) {
-		value := strings.IndexRune(supportLetters, c)
+		value := strings.IndexRune(supportAlphabet, c)
 		if value < 0 {
 			return r, false
 		}
 		bits = bits<<5 | uint64(value)
 	}
-	return SupportRange{second: int64(bits>>supportTail) + supportFrom, Tail: uint16(bits & supportMask)}, true
+	return SupportRange{second: int64(bits>>supportTailBits) + supportEpoch, Tail: uint16(bits & supportTailMask)}, true
 }
 
 // IsSupportReference reports whether ParseSupportReference can parse the text.
@@ -86,20 +84,20 @@ func IsSupportReference(text string) bool {
 	return ok
 }
 
-// IDRange returns the range in which the IDs of all sends lie that began in the second that the
-// reference names: from inclusive, to exclusive. Compare Tail too.
+// IDRange returns the range of the IDs of all sends of the reference's second: from inclusive, to
+// exclusive. Compare Tail too.
 func (r SupportRange) IDRange() (from, to uuid.UUID) {
 	binary.BigEndian.PutUint64(from[:], uint64(r.second*1000)<<16)
 	binary.BigEndian.PutUint64(to[:], uint64((r.second+1)*1000)<<16)
 	return from, to
 }
 
-// MaxReferenced is how many rows of one second a search by reference reads at most.
-const MaxReferenced = 20_000
+// MaxSupportSearchRows is the most rows of one second that a search by reference reads.
+const MaxSupportSearchRows = 20_000
 
-// Filter returns the rows whose IDs have the reference. It changes rows.
-func (r SupportRange) Filter(rows []Row) []Row {
-	return slices.DeleteFunc(rows, func(s Row) bool { return !r.matches(s.ID) })
+// Filter returns the rows that have the reference. It changes the slice rows.
+func (r SupportRange) Filter(rows []SendOrRefusal) []SendOrRefusal {
+	return slices.DeleteFunc(rows, func(s SendOrRefusal) bool { return !r.matches(s.ID) })
 }
 
 func (r SupportRange) matches(id uuid.UUID) bool {

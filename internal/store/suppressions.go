@@ -12,15 +12,15 @@ import (
 // ReasonSuppressed is the reason of a failed send to a suppressed recipient.
 const ReasonSuppressed = "suppressed"
 
-// Cause is why a recipient is suppressed.
-type Cause string
+// SuppressionCause is why a recipient is suppressed.
+type SuppressionCause string
 
 // The causes.
 const (
-	HardBounce Cause = "hard_bounce" // a mail server or a provider reported that the mailbox does not exist
-	Complaint  Cause = "complaint"   // the recipient reported a mail as spam
-	OptOut     Cause = "opt_out"     // the recipient wants no messages, as a provider or a carrier reported
-	Manual     Cause = "manual"      // an administrator's decision
+	CauseHardBounce SuppressionCause = "hard_bounce" // a mail server or a provider reported that the mailbox does not exist
+	CauseComplaint  SuppressionCause = "complaint"   // the recipient reported a mail as spam
+	CauseOptOut     SuppressionCause = "opt_out"     // the recipient wants no messages, as a provider or a carrier reported
+	CauseManual     SuppressionCause = "manual"      // an administrator's decision
 )
 
 // Suppression stops all messages to one address as spelled, of all purposes, from Since to Until or
@@ -30,9 +30,9 @@ type Suppression struct {
 	App       string // empty: of every app
 	Channel   recipient.Channel
 	Address   recipient.Hash // of the address as spelled; Begin compares this hash
-	Recipient recipient.Hash // as in Send.Recipient; may stand for several spellings of a mailbox
+	Recipient recipient.Hash // as in Send.Recipient: one hash for all spellings of a mailbox
 	To        string         // masked
-	Cause     Cause
+	Cause     SuppressionCause
 	Detail    string    // SMTP reply code and enhanced status code, or an administrator's words
 	Send      uuid.UUID // the send that caused it; Nil: an administrator added it
 	By        string    // account of the administrator who added it; empty: the service
@@ -46,18 +46,18 @@ type Suppression struct {
 // Columns returns the columns of the row.
 func (s *Suppression) Columns() []Column {
 	return []Column{
-		{"id", &s.ID, Added},
-		{"app", &s.App, Added},
-		{"channel", (*string)(&s.Channel), Added},
-		{"address", &s.Address, Added},
-		{"recipient", &s.Recipient, Added},
-		{"masked", &s.To, Added},
-		{"reason", (*string)(&s.Cause), Added},
-		{"detail", &s.Detail, Added},
-		{"send_id", &s.Send, Null | Added},
-		{"created_by", &s.By, Added},
-		{"since", &s.Since, Added},
-		{"until", &s.Until, Added},
+		{"id", &s.ID, InsertedColumn},
+		{"app", &s.App, InsertedColumn},
+		{"channel", (*string)(&s.Channel), InsertedColumn},
+		{"address", &s.Address, InsertedColumn},
+		{"recipient", &s.Recipient, InsertedColumn},
+		{"masked", &s.To, InsertedColumn},
+		{"reason", (*string)(&s.Cause), InsertedColumn},
+		{"detail", &s.Detail, InsertedColumn},
+		{"send_id", &s.Send, NullableColumn | InsertedColumn},
+		{"created_by", &s.By, InsertedColumn},
+		{"since", &s.Since, InsertedColumn},
+		{"until", &s.Until, InsertedColumn},
 		{"lifted_at", &s.LiftedAt, 0},
 		{"lifted_by", &s.LiftedBy, 0},
 		{"lifted_why", &s.LiftedWhy, 0},
@@ -68,13 +68,15 @@ func (s *Suppression) Columns() []Column {
 func (s Suppression) Active(now time.Time) bool { return s.LiftedAt.IsZero() && now.Before(s.Until) }
 
 // SuppressionID derives the ID of the suppression that a send causes. So a repeated report adds no
-// second row, even if the first was lifted.
-func SuppressionID(send uuid.UUID, why Cause) uuid.UUID { return uuid.NewSHA1(send, []byte(why)) }
+// second row, even after the first was lifted.
+func SuppressionID(send uuid.UUID, why SuppressionCause) uuid.UUID {
+	return uuid.NewSHA1(send, []byte(why))
+}
 
-// SuppressAs makes Finish or IngestProviderEvent suppress the send's recipient in the same
+// NewSuppression makes Finish or IngestProviderEvent suppress the send's recipient in the same
 // transaction. If For is 0, nothing is suppressed.
-type SuppressAs struct {
-	Cause   Cause
+type NewSuppression struct {
+	Cause   SuppressionCause
 	Address recipient.Hash // of the address as spelled
 	For     time.Duration  // length of the suppression
 }
@@ -83,12 +85,12 @@ type SuppressAs struct {
 type SuppressionFilter struct {
 	Active    bool // only suppressions in force now, on the database's clock
 	Recipient *recipient.Hash
-	Before    *Mark // only suppressions older than this mark, by Since and then ID
-	Limit     int   // 1 to 200
+	Before    *Cursor // only suppressions older than this mark, by Since and then ID
+	Limit     int     // 1 to 200
 }
 
-// LiftRequest ends the suppressions of one address that are in force now.
-type LiftRequest struct {
+// LiftSuppressionsRequest ends the suppressions of one address that are in force now.
+type LiftSuppressionsRequest struct {
 	Channel recipient.Channel
 	Address recipient.Hash
 	App     string // only suppressions with this App; empty: all
@@ -98,7 +100,7 @@ type LiftRequest struct {
 // SuppressionIDs returns the IDs of all suppressions that may have stopped the send or that it may
 // have caused.
 func SuppressionIDs(s Send) []uuid.UUID {
-	ids := []uuid.UUID{SuppressionID(s.ID, HardBounce), SuppressionID(s.ID, Complaint), SuppressionID(s.ID, OptOut)}
+	ids := []uuid.UUID{SuppressionID(s.ID, CauseHardBounce), SuppressionID(s.ID, CauseComplaint), SuppressionID(s.ID, CauseOptOut)}
 	if s.Suppression != uuid.Nil {
 		ids = append(ids, s.Suppression)
 	}
@@ -111,25 +113,25 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
 	if !ValidTexts(s.App, string(s.Channel), s.To) {
-		return s, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
+		return s, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	}
-	act, err := validatedAct(act)
+	act, err := validatedAuditEntry(act)
 	return s, act, err
 }
 
 // Validated validates the request and act, the audit entry that is written with it (nil: none), and
 // returns both as they are stored. Errors wrap ErrBadRequest.
-func (l LiftRequest) Validated(act *AuditEntry) (LiftRequest, *AuditEntry, error) {
+func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
 	if !ValidTexts(l.App, string(l.Channel)) {
-		return l, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxText)
+		return l, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	}
-	act, err := validatedAct(act)
+	act, err := validatedAuditEntry(act)
 	return l, act, err
 }
 
-// validatedAct validates an audit entry and returns a copy; nil stays nil.
-func validatedAct(act *AuditEntry) (*AuditEntry, error) {
+// validatedAuditEntry validates an audit entry and returns a copy; nil stays nil.
+func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 	if act == nil {
 		return nil, nil
 	}
@@ -137,9 +139,9 @@ func validatedAct(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// WithLifted returns the entry with the number of lifted suppressions as its detail and, if it
+// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail and, if it
 // names no recipient, with that of the first.
-func (act AuditEntry) WithLifted(list []Suppression) AuditEntry {
+func (act AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.HasRecipient() {
 		act.Recipient, act.To = list[0].Recipient, list[0].To

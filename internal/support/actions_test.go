@@ -106,9 +106,9 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.WantMails(1)
 		v := r.Get(a.View.ID)
-		r.WantLine("afterwards", "failed erased canceled "+store.Erased, r.Status(a), v.State, v.To)
+		r.WantLine("afterwards", "failed erased canceled "+store.ErasedMask, r.Status(a), v.State, v.To)
 		for _, s := range r.Rows() {
-			r.WantLine("a row", vtest.Line(store.Erased, "", ""), s.To, s.Reference, s.IP)
+			r.WantLine("a row", vtest.Line(store.ErasedMask, "", ""), s.To, s.Reference, s.IP)
 		}
 		r.Want("rows, with the refusal that waited to be written", len(r.Rows()), 2)
 		r.SendTo(vtest.Ana)

@@ -15,7 +15,7 @@ const recently = 24 * time.Hour
 // SimilarRecipients returns the newest send of the last 24 hours to each address that differs from
 // the given one by one typing error, the newest first, at most limit: a missed message may have
 // gone there. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.Row, error) {
+func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit int) ([]store.SendOrRefusal, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return nil, err

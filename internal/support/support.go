@@ -52,12 +52,12 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
 		bool, error)
-	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
-	LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (store.PrefixPause, bool, error)
-	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
+	Lift(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
+	LiftPrefix(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
+	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
-	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
+	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
 }
 
 // codes are the use cases that administrators share with back ends. Implementation:

@@ -44,7 +44,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 	row, _, err := d.Store.Suppress(ctx, store.Suppression{
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to),
 		To:    to.Masked(),
-		Cause: store.Manual, Detail: b.Reason, By: act.Who,
+		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
 	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.entryFor(act, to, b.App, b.Reason))
 	return row, err
 }
@@ -61,7 +61,7 @@ type LiftRequest struct {
 // Lift ends the recipient's current suppressions, returns them, and records the action. Errors:
 // *fault.InvalidError, fault.Unavailable.
 func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
-	lifting := store.LiftRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
+	lifting := store.LiftSuppressionsRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
 		Why: l.Reason}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
 	record := &act
@@ -120,6 +120,6 @@ func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string,
 	act.Reason = reason
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	p, _, err := d.Store.LiftPrefix(ctx, store.PrefixLifting{ID: id, By: act.Who, Why: reason}, &act)
+	p, _, err := d.Store.LiftPrefix(ctx, store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
 	return p, err
 }

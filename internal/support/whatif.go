@@ -41,7 +41,7 @@ func (d *Desk) RecipientsAtLimit(ctx context.Context, p Policy, rule quota.Rule,
 	now := d.Now()
 	within := now.Sub(quota.Cutoffs([]quota.Rule{rule}, now)[0])
 	crowds, all, err := d.Store.HeavyRecipients(ctx,
-		store.HeavyQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
+		store.HeavyRecipientsQuery{Purposes: p.Purposes, Within: within, AtLeast: rule.Limit, Limit: limit})
 	return crowds, all, err
 }
 

@@ -34,7 +34,7 @@ type Ask struct {
 	// secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself;
 	// empty: ours
 	Code string
-	TTL  time.Duration // how long Code is good, told in the message, 1 min to store.MaxLife; 0: not told
+	TTL  time.Duration // how long Code is good, told in the message, 1 min to store.MaxCodeLife; 0: not told
 	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
 	// none
 	Key string

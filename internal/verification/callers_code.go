@@ -41,7 +41,7 @@ func validateCode(ask Ask) error {
 	case ask.Session != "":
 		return fault.Invalid("session", "not_allowed",
 			"A caller's code is never sent again, so no session is needed for it.")
-	case ask.TTL != 0 && (ask.TTL < minTTL || ask.TTL > store.MaxLife):
+	case ask.TTL != 0 && (ask.TTL < minTTL || ask.TTL > store.MaxCodeLife):
 		return ErrTTL
 	}
 	return nil

@@ -87,9 +87,9 @@ func (s *Service) judge(k *checking) func(store.Verification, bool) (bool, store
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
 		if right = code.Equal(k.code, expected); right || v.Attempts+1 >= v.MaxAttempts {
-			tell, err = s.teller().NewEvent(v, store.EndsByCheck[right])
+			tell, err = s.teller().NewEvent(v, store.CheckEventTypes[right])
 		}
-		return right && err == nil, tell, store.Unavailable(err)
+		return right && err == nil, tell, store.WrapUnavailable(err)
 	}
 }
 
@@ -110,9 +110,9 @@ func (s *Service) readTyped(k *checking, v store.Verification) (err error) {
 }
 
 // approved returns the result of a check that approved, or of Prove. The address is decrypted once.
-func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
+func (s *Service) approved(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
-	if v.Method == store.EVP {
+	if v.Method == store.MethodEVP {
 		outcome = "proven"
 	}
 	// not of the mailbox: reading mail for one spelling does not prove another one
@@ -134,7 +134,7 @@ func (s *Service) approved(c Caller, checked store.Checked) CheckResult {
 }
 
 // checkResult returns the result of a check and counts it for the metrics. address is as for view.
-func (s *Service) checkResult(checked store.Checked, outcome string, address recipient.Hash) CheckResult {
+func (s *Service) checkResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }

@@ -83,7 +83,7 @@ func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.C
 
 // lockoutError returns the *TooManyChecksError for a check that the database refused because of a
 // lockout. It caches and records the lockout.
-func (s *Service) lockoutError(c Caller, checked store.Checked) error {
+func (s *Service) lockoutError(c Caller, checked store.CheckAnswer) error {
 	v, wait := checked.Verification, checked.Lockout.Wait
 	s.Observer.Checked(v.Channel, v.App, "locked_out")
 	s.lockouts.remember(lockoutKey{v.App, v.Channel, v.Recipient, v.Class}, wait, s.Now())
@@ -92,7 +92,7 @@ func (s *Service) lockoutError(c Caller, checked store.Checked) error {
 		VerificationID: v.ID,
 		Status:         store.Refused,
 	}
-	s.Refusals.Add(store.Row{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}},
+	s.Refusals.Add(store.SendOrRefusal{Send: refused, Refusal: store.Refusal{BlockedBy: ChecksRule, RetryAfter: wait, Count: 1}},
 		quota.Recipient)
 	return tooManyChecks(c, lockoutRule, wait, s.Now())
 }

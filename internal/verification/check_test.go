@@ -81,7 +81,7 @@ type disturbed struct {
 	before  func(id string)
 }
 
-func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+func (l *disturbed) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	l.checked = append(l.checked, c.ID)
 	if l.before != nil {
 		l.before(c.ID)

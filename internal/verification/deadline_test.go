@@ -27,23 +27,23 @@ func await(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		return store.Unavailable(ctx.Err())
+		return store.WrapUnavailable(ctx.Err())
 	}
 }
 
-func (l *late) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (l *late) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
 	if err := await(ctx, l.claim); err != nil {
-		return store.Claimed{}, err
+		return store.ClaimAnswer{}, err
 	}
 	return l.Database.Claim(ctx, c)
 }
 
-func (l *late) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (l *late) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	if err := await(ctx, l.begin); err != nil {
 		if l.uncertain {
-			err = store.Uncertain(ctx.Err())
+			err = store.WrapUncertain(ctx.Err())
 		}
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	return l.Database.Begin(ctx, in)
 }

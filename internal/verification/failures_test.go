@@ -66,7 +66,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 		wide(s)
 		vtest.ServeCountries("DE")(s)
 		p := s.Purposes["default"]
-		p.TTL, p.CodeLength = store.MaxLife, 8
+		p.TTL, p.CodeLength = store.MaxCodeLife, 8
 		s.Purposes["default"] = p
 	}
 	vtest.InBubbleWith(t, vtest.MinuteTick(confirm), func(r *vtest.Rig) {
@@ -75,7 +75,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 			return v.ExpiresAt.Sub(v.CreatedAt)
 		}
 		r.Want("life in a text message", life(vtest.TextTo(vtest.Mobile)), policy.MaxTextLife)
-		r.Want("life in a mail", life(vtest.AskFor("bob@example.com")), store.MaxLife)
+		r.Want("life in a mail", life(vtest.AskFor("bob@example.com")), store.MaxCodeLife)
 
 		const n = gate.FailureLimit / verification.MaxAttempts
 		var open []string // each with wrong codes of its own hour

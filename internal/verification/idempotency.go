@@ -38,7 +38,7 @@ type claim struct {
 	keyed bool
 	// the ID is from an earlier request with the key, which may have counted or written the send
 	inherited bool
-	done      *store.Claimed // the key's request was admitted before; nil: it was not
+	done      *store.ClaimAnswer // the key's request was admitted before; nil: it was not
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
@@ -62,7 +62,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedAsk) (claim, error) {
 	switch got.State {
 	case store.ClaimBusy:
 		return c, ErrBusy
-	case store.ClaimOther:
+	case store.ClaimMismatched:
 		return c, ErrOtherRequest
 	case store.ClaimDone:
 		c.done = &got
@@ -91,7 +91,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 // replay repeats the answer of the first request with the key, but with the present states of the
 // rules. If a.Wait is set, it has the present states of the send and the verification too, else
 // those at admission. Error: fault.Unavailable.
-func (s *Service) replay(ctx context.Context, a parsedAsk, done store.Claimed) (Answer, error) {
+func (s *Service) replay(ctx context.Context, a parsedAsk, done store.ClaimAnswer) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err

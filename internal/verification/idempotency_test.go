@@ -151,7 +151,7 @@ type sleeper struct {
 	wake <-chan struct{}
 }
 
-func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (s *sleeper) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	<-s.wake
 	return s.Database.Begin(context.WithoutCancel(ctx), in)
 }

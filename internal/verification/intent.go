@@ -54,7 +54,7 @@ func (s *Service) newVerification(r *sending, id string) (store.Verification, er
 		CodeLength: r.codeLength(),
 		Alphabet:   string(r.subject.Purpose.Alphabet), Locale: r.locale, Reference: r.Reference,
 		MaxAttempts: MaxAttempts,
-		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplaces)],
+		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
 	}
 	if r.Code != "" { // nothing is derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""

@@ -158,7 +158,7 @@ func TestStrangersStopNobody(t *testing.T) {
 					t.Errorf("strangers sent %d", sent)
 				}
 				r.Sleep(time.Minute) // the outbox writes the last one
-				all, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Sent, Limit: store.MaxPage})
+				all, err := r.Store.Sends(r.Context(), store.Filter{Status: store.Sent, Limit: store.MaxPageRows})
 				r.NoError(err)
 				for i, s := range all { // the newest first
 					for _, rule := range r.Settings.Purposes["default"].Policy.Rules {

@@ -249,7 +249,7 @@ func (a parsedAsk) row() store.Send {
 // recordRefusal records a refusal, and counts it in the metrics. scope is the scope of the rule; it
 // decides which refusals share a row.
 func (s *Service) recordRefusal(a parsedAsk, outcome, rule string, scope quota.Scope, wait time.Duration) {
-	row := store.Row{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
+	row := store.SendOrRefusal{Send: a.row(), Refusal: store.Refusal{BlockedBy: rule, RetryAfter: wait, Count: 1}}
 	row.Status = store.Refused
 	s.Refusals.Add(row, scope)
 	s.Observer.Decided(a.to.Channel(), a.App, outcome, rule)

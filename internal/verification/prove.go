@@ -49,12 +49,12 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result
 	defer func() { leave(!errors.Is(err, fault.Unavailable)) }()
 	r := &sending{parsedAsk: a}
 	if r.send, err = s.newID(); err != nil {
-		return CheckResult{}, store.Unavailable(err)
+		return CheckResult{}, store.WrapUnavailable(err)
 	}
 	hash := s.Vault.KeyedHash("evp nonce", a.App, p.Nonce)
-	v, err := s.newVerification(r, store.VerificationID(p.NonceAt, [16]byte(hash[:16])))
+	v, err := s.newVerification(r, store.VerificationIDFromBits(p.NonceAt, [16]byte(hash[:16])))
 	if err != nil {
-		return CheckResult{}, store.Unavailable(err)
+		return CheckResult{}, store.WrapUnavailable(err)
 	}
 	row := r.row()
 	row.ID, row.VerificationID = r.send, v.ID
@@ -74,7 +74,7 @@ func (s *Service) Prove(ctx context.Context, ask Ask, p AddressEvidence) (result
 		return CheckResult{}, ErrNonceUsed
 	}
 	s.teller().WakeForEvent(tell)
-	return s.approved(a.Caller, store.Checked{Verification: begun.Verification, Now: begun.Now, Counted: true,
+	return s.approved(a.Caller, store.CheckAnswer{Verification: begun.Verification, Now: begun.Now, Counted: true,
 		Approved: true, Event: tell}), nil
 }
 

@@ -87,6 +87,6 @@ func TestProveRefuses(t *testing.T) {
 		r.Want("rows", len(r.RowsOf(vtest.Ana)), 0)
 		got, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p) // the nonce was not used up
 		r.NoError(err)
-		r.Want("method", got.Method, store.EVP)
+		r.Want("method", got.Method, store.MethodEVP)
 	})
 }

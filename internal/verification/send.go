@@ -119,7 +119,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sending) (Answer, erro
 		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, r.parsedAsk,
-			store.Claimed{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+			store.ClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.deliverAdmitted(waiting, r, s.Gates.TellAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
 		begun)
@@ -171,12 +171,12 @@ func (s *Service) takeQuota(ctx context.Context, r *sending) (quota.Decision, er
 // writeSend decides and writes the send in the database, the second gate. After an error it queues
 // a refund or, if the database may have written the send, a later look-up. Errors:
 // fault.Unavailable, fault.Uncertain.
-func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (store.Begun, error) {
+func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (store.BeginAnswer, error) {
 	id, buckets := string(r.send[:]), r.buckets
 	intent, err := s.intent(r, d)
 	if err != nil {
 		s.Outbox.RefundLater(id, buckets)
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -195,7 +195,7 @@ func (s *Service) writeSend(ctx context.Context, r *sending, d quota.Decision) (
 // deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that,
 // and returns the answer.
 func (s *Service) deliverAdmitted(ctx context.Context, r *sending, d quota.Decision,
-	begun store.Begun) (Answer, error) {
+	begun store.BeginAnswer) (Answer, error) {
 	r.slot.ReleaseNow()
 	r.leave(true)
 	outcome := "admitted"
@@ -264,7 +264,7 @@ func (s *Service) tellRefusal(ctx context.Context, a parsedAsk, d quota.Decision
 // refusedByDatabase records and answers a send that the limiter admitted and the database refused.
 // It removes the send from the limiter.
 func (s *Service) refusedByDatabase(ctx context.Context, r *sending, taken quota.Decision, ago time.Duration,
-	begun store.Begun) Answer {
+	begun store.BeginAnswer) Answer {
 	d, giveBack := s.Gates.RefundOverruled(ctx, r.subject, r.send, taken, ago, begun)
 	if giveBack {
 		s.Outbox.RefundLater(string(r.send[:]), r.buckets)

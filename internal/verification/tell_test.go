@@ -135,7 +135,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				events, err := r.Store.AppEvents(r.Context(), store.AppEventFilter{Limit: 200})
 				r.NoError(err)
 				for _, e := range events {
-					r.Want(e.Type, e.To, store.Erased)
+					r.Want(e.Type, e.To, store.ErasedMask)
 				}
 			}},
 		"another app": {run: func(r *vtest.Rig) { r.SendTo(vtest.Ana, vtest.InApp("other")) }},

@@ -38,8 +38,8 @@ import (
 
 // Store is the database for the use cases. Implementation: sqldb.DB.
 type Store interface {
-	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
-	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
+	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
+	Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
@@ -47,9 +47,9 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
-	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
+	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
-	Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.Begun, bool, error)
+	Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:

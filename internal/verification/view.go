@@ -57,9 +57,9 @@ type View struct {
 	// hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was
 	// erased
 	Recipient string
-	Test      bool         // a test recipient: nothing is sent, and its code is configured
-	Code      code.Shape   // length and alphabet of the code, for the page's input
-	Method    store.Method // how it was approved; empty: not, or by its code
+	Test      bool                 // a test recipient: nothing is sent, and its code is configured
+	Code      code.Shape           // length and alphabet of the code, for the page's input
+	Method    store.ApprovalMethod // how it was approved; empty: not, or by its code
 }
 
 // SendView is the newest send of a verification.
@@ -102,7 +102,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		address, _ = s.Vault.AddressHashOf(v)
 	}
 	set := s.Policy.Get()
-	status, final := send.Told(set.Reports[v.Channel])
+	status, final := send.StatusForApp(set.Reports[v.Channel])
 	return View{
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.shape(v), Method: v.Method,

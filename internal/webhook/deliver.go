@@ -140,7 +140,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 
 // freeShares returns how many more events of each app can be under way; apps without room are left
 // out.
-func (d *Deliverer) freeShares() (shares []store.Share) {
+func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for app := range d.settings.Endpoints {
@@ -150,7 +150,7 @@ func (d *Deliverer) freeShares() (shares []store.Share) {
 			d.lanes[app] = l
 		}
 		if n := l.share - l.underWay; n > 0 {
-			shares = append(shares, store.Share{App: app, Limit: n})
+			shares = append(shares, store.AppEventLimit{App: app, Limit: n})
 		}
 	}
 	return shares
@@ -193,7 +193,7 @@ func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
 // recordResult writes the result of an attempt. If the database fails, the event is delivered again after
 // its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
-	end := store.AppEventEnd{Held: store.Held{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
+	end := store.AppEventEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending}
 	outcome := Retried
 	wait := max(d.retryDelay(e.Attempt), got.after)

@@ -25,7 +25,7 @@ func (t EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent
 	set := t.Policy.Get()
 	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())
 	e, err := NewEvent(set.Subscriptions[v.App], event, test, t.IDs, t.Now())
-	return e, store.Unavailable(err)
+	return e, store.WrapUnavailable(err)
 }
 
 // WakeForEvent wakes the deliverer if there is an event.

@@ -23,7 +23,7 @@ import (
 
 // Database is the outbox of events. Implementation: sqldb.DB.
 type Database interface {
-	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.Share) ([]store.AppEvent, time.Time, error)
+	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
 	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }

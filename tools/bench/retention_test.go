@@ -27,10 +27,10 @@ const (
 func (b *rig) measureRetention() string {
 	now := time.Now().UTC()
 	edge := now.AddDate(0, 0, -42-int(now.Weekday()+6)%7).Truncate(24 * time.Hour) // a Monday
-	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxLife).Truncate(time.Hour)
+	keep := (now.Sub(edge.AddDate(0, 0, 4)) - store.MaxCodeLife).Truncate(time.Hour)
 	database := b.filled(100_000, func(database string) {
 		b.insertOld(database, edge,
-			store.DueBefore(now, keep).Add(-time.Hour))
+			store.RetentionCutoff(now, keep).Add(-time.Hour))
 	})
 	db, err := postgres.Open(b.Context(), database, "")
 	b.must(err)
@@ -48,7 +48,7 @@ func (b *rig) measureRetention() string {
 		status, err := db.StorageStatus(b.Context(), keep)
 		b.must(err)
 		// a few rows of Fill become due meanwhile
-		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.DueBefore(now, keep))
+		due = status.Due > 100 || status.Partitions[0].Ends.Before(store.RetentionCutoff(now, keep))
 		b.Logf("after %.0f s: %d due, oldest partition %s", time.Since(began).Seconds(), status.Due,
 			status.Partitions[0].Name)
 	}

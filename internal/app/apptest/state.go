@@ -13,14 +13,14 @@ import (
 )
 
 // History is the database as it is read after a run: every send, the oldest first.
-type History []store.Row
+type History []store.SendOrRefusal
 
 // History reads the database of the first replica.
 func (s *Stack) History() History { return s.HistoryIn(s.Replicas[0].DB()) }
 
 // Sends is what History reads.
 type Sends interface {
-	Sends(context.Context, store.Filter) ([]store.Row, error)
+	Sends(context.Context, store.Filter) ([]store.SendOrRefusal, error)
 }
 
 // HistoryIn reads all rows of a database, oldest first.
@@ -41,7 +41,7 @@ func (s *Stack) HistoryIn(db Sends) History {
 			return all
 		}
 		last := page[len(page)-1]
-		filter.Before = &store.Mark{At: last.LoggedAt, ID: last.ID}
+		filter.Before = &store.Cursor{At: last.LoggedAt, ID: last.ID}
 	}
 }
 

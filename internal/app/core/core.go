@@ -177,8 +177,8 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 // jobs returns the periodic jobs.
 func (c *Core) jobs() []jobs.Job {
 	table := append(c.Maintenance.Table(),
-		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.Func(c.Refusals.Flush), AtStop: true},
-		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.Func(c.Codes.LogAlarms)},
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Codes.LogAlarms)},
 	)
 	if c.parts.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})

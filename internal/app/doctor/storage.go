@@ -63,14 +63,14 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 	if err != nil {
 		return "", err
 	}
-	if store.WeeksAhead(e.Until(), e.Now) < weeksAhead {
-		d.remark("partitions", "rows can be written until "+e.Until().Format(time.DateOnly)+
+	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < weeksAhead {
+		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
 			" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")
 	}
 	if e.Due > 0 {
 		due := strconv.Itoa(e.Due)
-		if e.Due >= store.MaxDue {
+		if e.Due >= store.MaxDueCounted {
 			due += " or more"
 		}
 		d.remark("retention",
@@ -80,7 +80,7 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 		d.remark("erasures", fmt.Sprintf(
 			"the keyed hashes of %d erased persons should be gone; the service deletes them while it runs", e.Late))
 	}
-	said := fmt.Sprintf("%d partitions, until %s", len(e.Partitions), e.Until().Format(time.DateOnly))
+	said := fmt.Sprintf("%d partitions, until %s", len(e.Partitions), e.PartitionsUntil().Format(time.DateOnly))
 	if !e.Oldest.IsZero() {
 		said += "; the oldest row is of " + e.Oldest.Format(time.DateOnly)
 	}

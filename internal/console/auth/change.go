@@ -72,7 +72,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	}
 	if w.Do == "add" {
 		act.Detail = string(w.Role)
-		err = db.AddAccount(ctx, store.Account{Name: w.Name}.Changed(c), act)
+		err = db.AddAccount(ctx, store.Account{Name: w.Name}.WithChange(c), act)
 	} else {
 		err = db.ChangeAccount(ctx, w.Name, c, act)
 	}

@@ -36,7 +36,7 @@ func newAnswer(c material, reader texts.Words) answer {
 func (c material) reply() texts.Sentence {
 	// it came back, whatever was said at first
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved {
-		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); gone {
+		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); gone {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
@@ -49,7 +49,7 @@ func (c material) reply() texts.Sentence {
 	switch {
 	case c.toTestRecipient():
 		return nil
-	case c.wrongCodes() && MayHaveGoneOut(c.Row):
+	case c.wrongCodes() && MayHaveGoneOut(c.SendOrRefusal):
 		return c.replyText("wrong")
 	}
 	switch c.Status {
@@ -170,7 +170,7 @@ func (c material) refusedReply() texts.Sentence {
 	switch {
 	case c.BlockedBy == verification.ChecksRule:
 		return c.lockoutReply()
-	case policy.IsUnserved(c.Row):
+	case policy.IsUnserved(c.SendOrRefusal):
 		return c.text("answer.norows.unserved")
 	case !known:
 		return c.replyText("refused.later")

@@ -37,13 +37,13 @@ func ToneOf(s store.Status) tone {
 }
 
 // NotDelivered reports whether it is known that a send did not reach its recipient.
-func NotDelivered(s store.Row) bool {
+func NotDelivered(s store.SendOrRefusal) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
 // RequestedLocale returns the language that was asked for; "" for "*", which is any, and which a
 // tag calls "mul".
-func RequestedLocale(s store.Row) string {
+func RequestedLocale(s store.SendOrRefusal) string {
 	if s.Locale == "*" || s.Locale == "mul" {
 		return ""
 	}

@@ -28,7 +28,7 @@ type Entry struct {
 }
 
 // Timeline returns the entries of all that happened to a row and to its related rows, oldest first.
-func Timeline(s store.Story, w texts.Words) []Entry {
+func Timeline(s store.SendDetails, w texts.Words) []Entry {
 	var all []Entry
 	for _, row := range relatedAndSelf(s) {
 		told := teller{Words: w, row: row, over: hasEnded(s)}.entries()
@@ -46,8 +46,8 @@ func Timeline(s store.Story, w texts.Words) []Entry {
 }
 
 // relatedAndSelf returns the related rows and the row itself, oldest first.
-func relatedAndSelf(s store.Story) []store.Row {
-	if slices.ContainsFunc(s.Related, func(r store.Row) bool { return r.ID == s.Send.ID }) {
+func relatedAndSelf(s store.SendDetails) []store.SendOrRefusal {
+	if slices.ContainsFunc(s.Related, func(r store.SendOrRefusal) bool { return r.ID == s.Send.ID }) {
 		return s.Related
 	}
 	return append(slices.Clone(s.Related), s.Send)
@@ -59,12 +59,12 @@ func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 // teller makes the entries of one row.
 type teller struct {
 	texts.Words
-	row  store.Row
+	row  store.SendOrRefusal
 	over bool // its code has ended
 }
 
 // hasEnded reports whether the code of a row can be entered no more, so that nothing more is sent.
-func hasEnded(s store.Story) bool {
+func hasEnded(s store.SendDetails) bool {
 	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
 

@@ -13,12 +13,12 @@ import (
 var providerEvents = []struct {
 	kind  store.ProviderEventKind
 	tone  tone
-	cause store.Cause
+	cause store.SuppressionCause
 	after string // key of the texts on what a suppression that came of it means
 }{
-	{store.ProviderComplained, Bad, store.Complaint, "unwanted"},
-	{store.ProviderOptedOut, Warn, store.OptOut, "unwanted"},
-	{store.ProviderBounced, Bad, store.HardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
+	{store.ProviderComplained, Bad, store.CauseComplaint, "unwanted"},
+	{store.ProviderOptedOut, Warn, store.CauseOptOut, "unwanted"},
+	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
 // withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
@@ -56,7 +56,7 @@ func inBrackets(w texts.Words, s string) string {
 	return w.Get("reply", "code", s)
 }
 
-func providerEventEntries(s store.Story, w texts.Words) (all []Entry) {
+func providerEventEntries(s store.SendDetails, w texts.Words) (all []Entry) {
 	for _, e := range s.Events {
 		line := Entry{At: w.Exactly(e.At), Tone: Still, order: e.At}
 		for _, t := range providerEvents {

@@ -36,9 +36,9 @@ type linkedText struct {
 
 // material is all that a verdict is made from.
 type material struct {
-	store.Row
+	store.SendOrRefusal
 	texts.Words
-	story store.Story
+	story store.SendDetails
 	facts Facts
 	state verification.State  // of the code; empty without one, and while only its caller knows
 	spans bool                // times are told as spans from now
@@ -52,17 +52,17 @@ type Facts struct {
 	// by a reserve.
 	Reserved bool
 
-	Pause *policy.Pause       // that holds now
-	Rule  quota.Scope         // of the rule that refused the row; empty: not known
-	Newer *store.Row          // the newest request like it, where that is another one
-	Locks []store.Lockout     // of a refusal by failed checks: the classes of callers whose codes are locked out now
-	Code  *store.Verification // of a refusal that belongs to no code: the newest one that reached its recipient
+	Pause *policy.Pause        // that holds now
+	Rule  quota.Scope          // of the rule that refused the row; empty: not known
+	Newer *store.SendOrRefusal // the newest request like it, where that is another one
+	Locks []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
+	Code  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
 }
 
 // Judge returns what became of a row, what to do next and the reply for the person.
 // testdata/stories.txt has the text of each combination of states.
-func Judge(s store.Story, now Facts, w texts.Words) Verdict {
-	c := material{Row: s.Send, Words: w, story: s, facts: now}
+func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
+	c := material{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
@@ -111,7 +111,7 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 func (c material) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.toTestRecipient():
-	case c.state == verification.MaxAttemptsReached && c.To == store.Erased: // with its checks
+	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // with its checks
 		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
 	case c.state == verification.MaxAttemptsReached:
 		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)
@@ -130,7 +130,7 @@ func (c material) wrongCodes() bool {
 }
 
 // MayHaveGoneOut reports whether a server or carrier has, or may have, taken a send's message.
-func MayHaveGoneOut(s store.Row) bool {
+func MayHaveGoneOut(s store.SendOrRefusal) bool {
 	return s.Status == store.Sent || s.Status == store.Delivered || s.Status == store.Undelivered ||
 		s.Status == store.Unknown || s.InDoubt
 }

@@ -26,7 +26,7 @@ func (c material) failed() (what, next texts.Sentence) {
 		return c.text("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
 	}
 	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
-	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.HardBounce)); found {
+	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); found {
 		next = c.Join(next, c.holdText("bounced", s))
 	}
 	return what, c.Join(next, c.quotaCost())

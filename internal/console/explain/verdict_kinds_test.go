@@ -31,7 +31,7 @@ func (s situation) text() situation {
 
 // since has the same been asked for again.
 func (s situation) since(became store.Status) situation {
-	s.facts.Newer = &store.Row{Send: store.Send{ID: uuid.UUID{5}, Status: became,
+	s.facts.Newer = &store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5}, Status: became,
 		LoggedAt: consoletest.Start.Add(2 * time.Minute)}}
 	return s
 }
@@ -44,9 +44,9 @@ func (s situation) holding(end change) situation {
 
 // unwanted is the row of which a complaint came.
 func (s situation) unwanted(x store.Suppression) situation {
-	x.Cause = store.Complaint
+	x.Cause = store.CauseComplaint
 	s = s.bounced(x)
-	s.story.Suppressions[1].ID = store.SuppressionID(s.story.Send.ID, store.Complaint)
+	s.story.Suppressions[1].ID = store.SuppressionID(s.story.Send.ID, store.CauseComplaint)
 	return s
 }
 
@@ -71,7 +71,7 @@ func (s situation) wide() situation {
 }
 
 func (s situation) forgotten() situation {
-	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.Erased, "", ""
+	s.story.Send.To, s.story.Send.Locale, s.story.Send.IP = store.ErasedMask, "", ""
 	return s
 }
 
@@ -156,12 +156,12 @@ func kindsOfSituations() []situation {
 		told("failed, country not served any more", failedAs("country_not_served", "", false)),
 		told("failed, no carrier any more", failedAs("not_configured", "", false)),
 		told("failed, suppressed since they told the carrier to stop",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut}),
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseOptOut}),
 		told("failed, suppressed since they told the carrier to stop, and lifted",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.OptOut,
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseOptOut,
 			LiftedAt: consoletest.Start.Add(time.Minute)}),
 		told("failed, suppressed by hand",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual}),
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseManual}),
 		told("queued, put off", waiting(store.Queued, "temporary_answer", "429")),
 		told("queued, server not known", waiting(store.Queued, "temporary_request", "", unnamed)),
 		told("sending", waiting(store.Sending, "", "")),
@@ -173,7 +173,7 @@ func kindsOfSituations() []situation {
 	return all
 }
 
-func halfTried(_ *store.Row, v *store.Verification) { checked(v, 1) }
+func halfTried(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 1) }
 
 // failing adds the rule on failures, which is told of only while it blocks.
 func (s situation) failing(wait time.Duration) situation {

@@ -20,7 +20,7 @@ func (c material) refused() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
-	case policy.IsUnserved(c.Row): // nothing is sent to the recipient at all
+	case policy.IsUnserved(c.SendOrRefusal): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),
 			c.recipientCount())
 		return what, c.text("norows.next." + c.BlockedBy)

@@ -44,7 +44,7 @@ func (c material) remedyKey(s store.Suppression) string {
 }
 
 func (c material) optedOutAtCarrier(s store.Suppression) bool {
-	return c.Channel == recipient.SMS && s.Cause == store.OptOut
+	return c.Channel == recipient.SMS && s.Cause == store.CauseOptOut
 }
 
 func (c material) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
@@ -82,14 +82,14 @@ func (c material) pausedNext() texts.Sentence {
 }
 
 // linkTo returns a sentence on another request, with its address.
-func linkTo(w texts.Words, key string, s store.Row) linkedText {
+func linkTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
 // reduceIfErased returns the verdict, reduced if the row's recipient was erased.
 func (c material) reduceIfErased(v Verdict) Verdict {
-	if c.To != store.Erased {
+	if c.To != store.ErasedMask {
 		return v
 	}
 	v.What, v.Next = c.Join(v.What, c.text("verdict.erased")), c.text("next.erased")

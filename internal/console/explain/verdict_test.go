@@ -22,7 +22,7 @@ import (
 // situation is one combination of states that a caller may ask about.
 type situation struct {
 	name  string
-	story store.Story
+	story store.SendDetails
 	facts Facts
 }
 
@@ -31,7 +31,7 @@ type situation struct {
 func told(name string, change change) situation {
 	v := store.Verification{CreatedAt: consoletest.Start, ExpiresAt: consoletest.Start.Add(10 * time.Minute),
 		MaxAttempts: 5, Sends: 1}
-	s := store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+	s := store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 		Number: 1, App: "shop", Purpose: "login", Locale: "zh-CN", IP: "203.0.113.0/24", Attempt: 1, Counts: true,
 		TakenAt: consoletest.Start.Add(-3 * time.Millisecond), LoggedAt: consoletest.Start,
 		DueAt:      consoletest.Start.Add(3*time.Minute + 4*time.Second),
@@ -39,15 +39,15 @@ func told(name string, change change) situation {
 		Provider:   "mx1.example.net", Took: 184 * time.Millisecond,
 	}}
 	change(&s, &v)
-	return situation{name: name, story: store.Story{Send: s, Verification: &v,
+	return situation{name: name, story: store.SendDetails{Send: s, Verification: &v,
 		Now: consoletest.Start.Add(3 * time.Minute)}}
 }
 
 // change makes a send and its code another one.
-type change func(*store.Row, *store.Verification)
+type change func(*store.SendOrRefusal, *store.Verification)
 
 func (c change) and(more []change) change {
-	return func(s *store.Row, v *store.Verification) {
+	return func(s *store.SendOrRefusal, v *store.Verification) {
 		for _, change := range append([]change{c}, more...) {
 			change(s, v)
 		}
@@ -55,25 +55,25 @@ func (c change) and(more []change) change {
 }
 
 func sentAs(status store.Status, code string, more ...change) change {
-	return change(func(s *store.Row, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
+	return change(func(s *store.SendOrRefusal, _ *store.Verification) { s.Status, s.ProviderCode = status, code }).and(more)
 }
 
 func failedAs(reason, code string, counts bool, more ...change) change {
-	return change(func(s *store.Row, _ *store.Verification) {
+	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
 		s.Status, s.Reason, s.ProviderCode, s.Counts = store.Failed, reason, code, counts
 	}).and(more)
 }
 
 // waiting is a send without an outcome: queued, or being sent.
 func waiting(status store.Status, reason, code string, more ...change) change {
-	return change(func(s *store.Row, _ *store.Verification) {
+	return change(func(s *store.SendOrRefusal, _ *store.Verification) {
 		s.Status, s.FinishedAt, s.Reason, s.ProviderCode = status, time.Time{}, reason, code
 	}).and(more)
 }
 
 func refusedBy(rule string, wait time.Duration, n int) change {
-	return func(s *store.Row, _ *store.Verification) {
-		*s = store.Row{
+	return func(s *store.SendOrRefusal, _ *store.Verification) {
+		*s = store.SendOrRefusal{
 			Send: store.Send{
 				App: "shop", Purpose: "login", Status: store.Refused, LoggedAt: consoletest.Start,
 				FinishedAt: consoletest.Start,
@@ -84,15 +84,15 @@ func refusedBy(rule string, wait time.Duration, n int) change {
 }
 
 // The ends that a code can come to.
-func approved(_ *store.Row, v *store.Verification) {
+func approved(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ApprovedAt = consoletest.Start.Add(70 * time.Second)
 	checked(v, 2)
 }
-func callers(_ *store.Row, v *store.Verification) { v.CallerChecks = true }
-func canceled(_ *store.Row, v *store.Verification) {
+func callers(_ *store.SendOrRefusal, v *store.Verification) { v.CallerChecks = true }
+func canceled(_ *store.SendOrRefusal, v *store.Verification) {
 	v.CanceledAt = consoletest.Start.Add(80 * time.Second)
 }
-func locked(_ *store.Row, v *store.Verification) { checked(v, 5) }
+func locked(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 5) }
 
 // checked counts n checks of a code, 20 seconds apart.
 func checked(v *store.Verification, n int) {
@@ -102,19 +102,21 @@ func checked(v *store.Verification, n int) {
 			Network: "198.51.100.0/24"})
 	}
 }
-func expired(_ *store.Row, v *store.Verification) {
+func expired(_ *store.SendOrRefusal, v *store.Verification) {
 	v.ExpiresAt = consoletest.Start.Add(3 * time.Minute)
 }
-func twiceWrong(_ *store.Row, v *store.Verification) { checked(v, 2) }
-func doubtful(s *store.Row, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
-func unanswered(s *store.Row, _ *store.Verification) { s.Reason, s.ProviderCode = "no_answer", "" }
-func thirdTry(s *store.Row, _ *store.Verification)   { s.Attempt = 3 }
-func byToken(s *store.Row, v *store.Verification) {
-	v.Method, v.ApprovedAt = store.EVP, s.LoggedAt
+func twiceWrong(_ *store.SendOrRefusal, v *store.Verification) { checked(v, 2) }
+func doubtful(s *store.SendOrRefusal, _ *store.Verification)   { s.InDoubt, s.Attempt = true, 2 }
+func unanswered(s *store.SendOrRefusal, _ *store.Verification) {
+	s.Reason, s.ProviderCode = "no_answer", ""
+}
+func thirdTry(s *store.SendOrRefusal, _ *store.Verification) { s.Attempt = 3 }
+func byToken(s *store.SendOrRefusal, v *store.Verification) {
+	v.Method, v.ApprovedAt = store.MethodEVP, s.LoggedAt
 	s.Number, s.Attempt, s.Counts, s.Provider, s.FinishedAt = 0, 0, false, "issuer.example", s.LoggedAt
 }
-func unnamed(s *store.Row, _ *store.Verification) { s.Provider = "" }
-func toTest(s *store.Row, _ *store.Verification)  { s.Provider = "test" }
+func unnamed(s *store.SendOrRefusal, _ *store.Verification) { s.Provider = "" }
+func toTest(s *store.SendOrRefusal, _ *store.Verification)  { s.Provider = "test" }
 
 func (s situation) alone() situation {
 	s.story.Verification = nil
@@ -124,7 +126,7 @@ func (s situation) alone() situation {
 // after puts sends before it that ended so.
 func (s situation) after(ends ...store.Status) situation {
 	for i, end := range ends {
-		s.story.Related = append(s.story.Related, store.Row{Refusal: store.Refusal{Count: 1}, Send: store.Send{
+		s.story.Related = append(s.story.Related, store.SendOrRefusal{Refusal: store.Refusal{Count: 1}, Send: store.Send{
 			ID: uuid.UUID{9, byte(i)}, Number: i + 1, App: "shop", Purpose: "login", Status: end, Attempt: 1,
 			Counts:   true,
 			LoggedAt: consoletest.Start.Add(-time.Minute), FinishedAt: consoletest.Start.Add(-time.Minute),
@@ -160,7 +162,7 @@ func situations() []situation {
 		told("failed, locked meanwhile", failedAs("ended", "", false, locked)),
 		told("sent, locked, and its recipient erased",
 			sentAs(store.Sent, "250 2.0.0", locked,
-				func(_ *store.Row, v *store.Verification) { v.Checks = nil })).forgotten(),
+				func(_ *store.SendOrRefusal, v *store.Verification) { v.Checks = nil })).forgotten(),
 		told("unknown", sentAs(store.Unknown, "", unanswered)),
 		told("unknown, approved", sentAs(store.Unknown, "", unanswered, approved)),
 		told("unknown, expired", sentAs(store.Unknown, "", unanswered, expired)),
@@ -185,13 +187,13 @@ func situations() []situation {
 		told("sent, to a test recipient", sentAs(store.Sent, "", toTest)),
 		told("failed, template broken", failedAs("template", "", false)),
 		told("failed, for a reason of a later version", failedAs("of a later version", "", false)),
-		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.HardBounce,
+		told("failed, suppressed", failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseHardBounce,
 			Detail: "550 5.1.1"}),
 		told("failed, suppressed by hand and lifted",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Manual,
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseManual,
 			Detail: "asked by telephone", By: "mei", LiftedAt: consoletest.Start.Add(time.Minute)}),
 		told("failed, suppressed until a moment ago",
-			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.Complaint,
+			failedAs("suppressed", "", false)).stopped(store.Suppression{Cause: store.CauseComplaint,
 			Until: consoletest.Start.Add(time.Minute)}),
 		told("failed, suppressed by what is not known any more", failedAs("suppressed", "", false)),
 		told("failed, no such address, suppressed since",
@@ -307,19 +309,19 @@ func TestStories(t *testing.T) {
 // timelines are situations that differ in their time line alone.
 func timelines() []situation {
 	resend := told("three requests, two sends",
-		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.Row, v *store.Verification) {
+		sentAs(store.Sent, "250 2.0.0", approved, func(s *store.SendOrRefusal, v *store.Verification) {
 			s.Number, v.Sends = 2, 2
 			s.TakenAt, s.LoggedAt = consoletest.Start.Add(time.Minute),
 				consoletest.Start.Add(time.Minute+2*time.Millisecond)
 			s.FinishedAt = consoletest.Start.Add(time.Minute + 99*time.Millisecond)
 		}))
 	first := told("", failedAs("rejected", "550 5.1.1", false,
-		func(s *store.Row, _ *store.Verification) { s.ID[0] = 1 }))
+		func(s *store.SendOrRefusal, _ *store.Verification) { s.ID[0] = 1 }))
 	blocked := told("", refusedBy("minute", 42*time.Second, 3))
 	blocked.story.Send.ID[0], blocked.story.Send.LoggedAt = 2, consoletest.Start.Add(18*time.Second)
-	resend.story.Related = []store.Row{first.story.Send, blocked.story.Send, resend.story.Send}
+	resend.story.Related = []store.SendOrRefusal{first.story.Send, blocked.story.Send, resend.story.Send}
 	taken := func(d time.Duration) change {
-		return func(s *store.Row, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
+		return func(s *store.SendOrRefusal, _ *store.Verification) { s.TakenAt = consoletest.Start.Add(d) }
 	}
 	return []situation{
 		resend, told("clocks that disagree", sentAs(store.Sent, "250", taken(time.Hour))),
@@ -352,7 +354,7 @@ func (s situation) later(kind store.ProviderEventKind, detail string) situation 
 func (s situation) bounced(x store.Suppression) situation {
 	s = s.stopped(x)
 	s.story.Send.Suppression, s.story.Suppressions[1].ID = uuid.Nil,
-		store.SuppressionID(s.story.Send.ID, store.HardBounce)
+		store.SuppressionID(s.story.Send.ID, store.CauseHardBounce)
 	return s
 }
 
@@ -368,7 +370,7 @@ var statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Del
 // should not happen.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	ends := map[verification.State]change{
-		verification.Pending: func(*store.Row, *store.Verification) {}, verification.Approved: approved,
+		verification.Pending: func(*store.SendOrRefusal, *store.Verification) {}, verification.Approved: approved,
 		verification.Canceled: canceled,
 		verification.Expired:  expired, verification.MaxAttemptsReached: locked,
 	}
@@ -376,7 +378,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 		for state, end := range ends {
 			for _, reason := range []string{"", "rejected", "expired", "ended", "unreadable", "template", "no_answer",
 				"temporary_rcpt", "suppressed", "paused", "new"} {
-				s := told("", sentAs(status, "", end, func(s *store.Row, _ *store.Verification) { s.Reason = reason }))
+				s := told("", sentAs(status, "", end, func(s *store.SendOrRefusal, _ *store.Verification) { s.Reason = reason }))
 				if got := verification.StateOf(*s.story.Verification, s.story.Now); got != state {
 					t.Fatalf("%s is %s", state, got)
 				}

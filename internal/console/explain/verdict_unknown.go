@@ -7,7 +7,7 @@ import (
 
 // JudgeWithoutRows returns the verdict on a recipient without rows: why nothing is sent to it, if
 // there is such a reason, else requests for recipients with a similar spelling.
-func JudgeWithoutRows(unserved string, near []store.Row, w texts.Words) *Verdict {
+func JudgeWithoutRows(unserved string, near []store.SendOrRefusal, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
 			Answer: answer{W: w, Text: w.Tell("answer.norows.unserved")}}
@@ -15,7 +15,7 @@ func JudgeWithoutRows(unserved string, near []store.Row, w texts.Words) *Verdict
 	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"),
 		Answer: answer{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
-		if row.To != store.Erased {
+		if row.To != store.ErasedMask {
 			v.Near, v.Next = append(v.Near, linkTo(w, "near.asked", row)), w.Tell("norows.next.near")
 		}
 	}

@@ -38,7 +38,7 @@ func TestARefusalNamesTheLock(t *testing.T) {
 	at := time.Date(2026, 3, 4, 14, 2, 20, 0, time.UTC)
 	locked := store.Verification{Attempts: 5, MaxAttempts: 5, ExpiresAt: at.Add(time.Minute),
 		Checks: []store.Check{{At: at}}}
-	refusal := store.Story{Send: store.Row{Send: store.Send{Status: store.Refused},
+	refusal := store.SendDetails{Send: store.SendOrRefusal{Send: store.Send{Status: store.Refused},
 		Refusal: store.Refusal{BlockedBy: "minute", Count: 1}}, Now: at.Add(10 * time.Second)}
 	const want = "Before that, the code was locked after 5 wrong ones, the last at"
 	named := refusal

@@ -24,7 +24,7 @@ const (
 )
 
 // WriteCursor encodes a place in a list as a cursor.
-func WriteCursor(m store.Mark) string {
+func WriteCursor(m store.Cursor) string {
 	b := []byte{cursorVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(m.At.UnixMicro()))
 	b = append(b, m.ID[:]...)
@@ -32,24 +32,24 @@ func WriteCursor(m store.Mark) string {
 }
 
 // ReadCursor decodes a cursor that WriteCursor made; false for every other text.
-func ReadCursor(text string) (store.Mark, bool) {
+func ReadCursor(text string) (store.Cursor, bool) {
 	// also one with line ends, which decoding passes over
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
-		return store.Mark{}, false
+		return store.Cursor{}, false
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) != cursorSize || b[0] != cursorVersion {
-		return store.Mark{}, false
+		return store.Cursor{}, false
 	}
 	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b[1:]))).UTC()
-	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
+	return store.Cursor{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
 }
 
 // Place are the fields of a filter that say where a page stands.
 type Place struct {
-	Limit  *int         // rows of a page
-	Before **store.Mark // they are older than this one
-	After  **store.Mark // they are newer than this one; nil: the list has no way back
+	Limit  *int           // rows of a page
+	Before **store.Cursor // they are older than this one
+	After  **store.Cursor // they are newer than this one; nil: the list has no way back
 }
 
 // List is one kind of rows, read by a filter F, newest first.
@@ -58,7 +58,7 @@ type List[F, R any] struct {
 	Path       string                          // of the page
 	Parameters func(f *F) Parameters           // its filters, beside cursor and limit
 	Place      func(f *F) Place                // in a filter
-	Mark       func(r R) store.Mark            // where a row stands
+	Mark       func(r R) store.Cursor          // where a row stands
 	JSON       func(r R, now time.Time) Object // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }

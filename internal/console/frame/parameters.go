@@ -19,7 +19,7 @@ import (
 // How many rows a list has.
 const (
 	DefaultLimit = 50
-	MaxLimit     = store.MaxPage
+	MaxLimit     = store.MaxPageRows
 )
 
 // Spans are the values of "last", which pages have beside "from" and "to".
@@ -137,7 +137,7 @@ func Recipient(to **recipient.Hash) ParseFunc {
 }
 
 // Cursor parses a cursor.
-func Cursor(to **store.Mark) ParseFunc {
+func Cursor(to **store.Cursor) ParseFunc {
 	return func(value string) string {
 		m, ok := ReadCursor(value)
 		if !ok {

@@ -33,7 +33,7 @@ func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
 			}
 		},
 		Place: func(f *store.AuditFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.Before} },
-		Mark:  func(r store.AuditEntry) store.Mark { return store.Mark{At: r.At, ID: r.ID} },
+		Mark:  func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
 			list, err := a.Store.AuditEntries(ctx, f)
 			return list, time.Time{}, err

@@ -18,7 +18,7 @@ import (
 // eventFilter is the store's, with a cursor as other lists have it.
 type eventFilter struct {
 	store.AppEventFilter
-	before *store.Mark
+	before *store.Cursor
 }
 
 var eventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
@@ -31,7 +31,7 @@ func (a *Records) events() frame.List[eventFilter, store.AppEvent] {
 			return frame.Parameters{"app": frame.ShortText(&f.App), "state": frame.OneOf(&f.State, eventStates...)}
 		},
 		Place: func(f *eventFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.before} },
-		Mark:  func(e store.AppEvent) store.Mark { return store.Mark{At: e.At, ID: e.ID} },
+		Mark:  func(e store.AppEvent) store.Cursor { return store.Cursor{At: e.At, ID: e.ID} },
 		Read: func(ctx context.Context, f eventFilter) ([]store.AppEvent, time.Time, error) {
 			if f.before != nil {
 				f.Before = f.before.ID

@@ -35,7 +35,7 @@ func (a *Records) prefixes() frame.List[store.PrefixPauseFilter, store.PrefixPau
 		Place: func(f *store.PrefixPauseFilter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before}
 		},
-		Mark: func(p store.PrefixPause) store.Mark { return store.Mark{At: p.Since, ID: p.ID} },
+		Mark: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
 	}
 }
 

@@ -34,7 +34,7 @@ func (a *Records) suppressions() frame.List[store.SuppressionFilter, store.Suppr
 		Place: func(f *store.SuppressionFilter) frame.Place {
 			return frame.Place{Limit: &f.Limit, Before: &f.Before}
 		},
-		Mark: func(s store.Suppression) store.Mark { return store.Mark{At: s.Since, ID: s.ID} },
+		Mark: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
 	}
 }
 

@@ -131,7 +131,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		f.replace(0)
 	}
 	h := ended(f.Stack, f.db)
-	if slices.ContainsFunc(h, func(row store.Row) bool { return row.InDoubt }) {
+	if slices.ContainsFunc(h, func(row store.SendOrRefusal) bool { return row.InDoubt }) {
 		t.Error("a send was left in flight")
 	}
 	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 ||

@@ -153,21 +153,21 @@ func ended(s *apptest.Stack, db apptest.Sends) (h apptest.History) {
 	s.Helper()
 	s.Await("every send and refund to end", func() bool {
 		h = s.HistoryIn(db)
-		return !slices.ContainsFunc(h, func(r store.Row) bool { return r.Status.InFlight() || r.RefundDue })
+		return !slices.ContainsFunc(h, func(r store.SendOrRefusal) bool { return r.Status.InFlight() || r.RefundDue })
 	})
 	return h
 }
 
 // exact holds where no answer of a mail server was lost: a send arrived once and counts, or failed
 // and does not.
-func exact(row store.Row, mails int) bool {
+func exact(row store.SendOrRefusal, mails int) bool {
 	return row.Status == store.Sent && row.Counts && mails == 1 ||
 		row.Status == store.Failed && !row.Counts && mails == 0
 }
 
 // truthful holds where a link may break at any byte: a mail after whose end no answer came is
 // unknown, and keeps its place; so does what a server had taken without an answer.
-func truthful(row store.Row, mails int) bool {
+func truthful(row store.SendOrRefusal, mails int) bool {
 	switch row.Status {
 	case store.Sent:
 		return row.Counts && (mails == 1 || row.InDoubt && mails == 2)
@@ -180,14 +180,14 @@ func truthful(row store.Row, mails int) bool {
 }
 
 // delivered holds where processes are killed: all arrive, some twice.
-func delivered(row store.Row, mails int) bool {
+func delivered(row store.SendOrRefusal, mails int) bool {
 	return row.Status == store.Sent && row.Counts && mails > 0 && (mails == 1 || row.InDoubt)
 }
 
 // holds checks what a run left behind, given the database once all sends have ended: the history of
 // requests and mails keeps every promise, and each row of the database agrees with the mails that
 // arrived. It returns how many came twice.
-func (l *load) holds(base string, h apptest.History, agrees func(row store.Row, mails int) bool) (doubled int) {
+func (l *load) holds(base string, h apptest.History, agrees func(row store.SendOrRefusal, mails int) bool) (doubled int) {
 	l.Helper()
 	l.List(base)
 	mails := map[string]int{}

@@ -310,9 +310,9 @@ func (d database) lockedOut() (out store.Lockout) {
 }
 
 // Begin implements verification.Store.
-func (d database) Begin(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (d database) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	if out := d.lockedOut(); out.Wait > 0 {
-		return store.Begun{Lockout: out}, nil
+		return store.BeginAnswer{Lockout: out}, nil
 	}
 	return d.Database.Begin(ctx, in)
 }
@@ -323,10 +323,10 @@ func (d database) Lockout(context.Context, store.Verification) (store.Lockout, e
 }
 
 // Check implements verification.Store.
-func (d database) Check(ctx context.Context, r store.CheckRequest) (checked store.Checked, err error) {
+func (d database) Check(ctx context.Context, r store.CheckRequest) (checked store.CheckAnswer, err error) {
 	if out := d.lockedOut(); out.Wait > 0 {
 		v, _, now, err := d.Verification(ctx, r.ID)
-		return store.Checked{Verification: v, Now: now, Lockout: out}, err
+		return store.CheckAnswer{Verification: v, Now: now, Lockout: out}, err
 	}
 	if checked, err = d.Database.Check(ctx, r); checked.Counted {
 		d.codes.mu.Lock()

@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	maxShared  = 256   // calls in a batch
-	minShared  = 16    // the same, while batches take longer than Batcher.Slow
-	maxWaiting = 10000 // queued calls; further calls fail with fault.Unavailable
+	maxBatchSize = 256   // calls in a batch
+	minBatchSize = 16    // the same, while batches take longer than Batcher.Slow
+	maxQueued    = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While a writer is busy, another one starts only when worthAWriter calls are queued, or one
-	// has waited for longWait. An earlier start would only make the batches smaller, and each batch
+	// While a writer is busy, another one starts only when extraWriterQueue calls are queued, or one
+	// has waited for extraWriterWait. An earlier start would only make the batches smaller, and each batch
 	// costs round trips and a sync of the disk.
-	worthAWriter = 32
-	longWait     = 10 * time.Millisecond
+	extraWriterQueue = 32
+	extraWriterWait  = 10 * time.Millisecond
 )
 
 var (
-	errClosed = errors.New("closed")
-	errFull   = errors.New("too many calls wait for the database")
+	errClosed    = errors.New("closed")
+	errQueueFull = errors.New("too many calls wait for the database")
 )
 
-// Call is one caller's input while it waits for its batch, and then its answer.
+// Call is one caller's input and, after its batch has run, the answer.
 type Call[In, Answer any] struct {
 	In     In
 	Key    int64 // calls with the same key never run at the same time
@@ -41,53 +41,51 @@ type Call[In, Answer any] struct {
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call as Submit does, of no caller.
+// NewCall makes a call as Submit does, without a caller.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
-// Finish sets the answer of a call, once.
-func (x *Call[In, Answer]) Finish(answer Answer, err error) {
+// SetAnswer sets the answer of a call, once.
+func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	x.Answer, x.Err = answer, err
 	close(x.done)
 }
 
-// TripContext returns the context of a trip that this call shares with others, as their first. It
-// has the values of the caller's context, so that the trip belongs to the caller's trace, and does
-// not end with it.
-func (x *Call[In, Answer]) TripContext() context.Context { return context.WithoutCancel(x.ctx) }
+// RoundTripContext returns the context for the round trip of a batch whose first call is x: that of
+// x's caller, so that the trip belongs to the caller's trace, but without its end.
+func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(x.ctx) }
 
-// Batcher runs calls in batches: calls that arrive while a batch is under way share the next one.
-// If none is, a call runs at once. At most one call of each key is under way at a time. Two in one
-// batch would not see each other's rows; in two batches, the second would wait for the first one's
+// Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
+// else a call runs at once. At most one call of each key is under way at a time: two in one batch
+// would not see each other's rows, and in two batches the second would wait for the first one's
 // lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
-	// Waits: Submit does not leave a call that has begun, even if its ctx ends. Set it before the
-	// first call.
+	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	Waits bool
-	// Pause is the least time between the beginnings of two batches, if calls wait after the first.
-	// Set it before the first call.
+	// Pause is the least time between the starts of two batches of one writer. Set it before the
+	// first call.
 	Pause time.Duration
-	// Slow: a batch that takes longer makes later ones half as large, so that they do not run out
-	// of time; 0: not. While a batch of the most calls takes less than half of it, they grow again.
-	// Set it before the first call.
+	// Slow: after a batch that takes longer, batches are half as large, so that they do not time
+	// out. After a full batch that takes less than half of Slow, they are twice as large. 0: the
+	// size is fixed. Set it before the first call.
 	Slow time.Duration
 
-	run     func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
-	most    int                       // most writers at once
-	shared  int                       // most calls in a batch now
-	mu      sync.Mutex
-	queued  []*Call[In, Answer]
-	busy    map[int64]bool // keys of the calls under way
-	writers sync.WaitGroup
-	active  int // writers now
-	closed  bool
+	run        func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
+	maxWriters int                       // most writers at once
+	maxSize    int                       // most calls in a batch now
+	mu         sync.Mutex
+	queued     []*Call[In, Answer]
+	busy       map[int64]bool // keys of the calls under way
+	writers    sync.WaitGroup
+	active     int // writers now
+	closed     bool
 }
 
 // New makes a batcher of up to most writers, each of which runs one batch after the other. run must
 // call Finish for every call.
 func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
-	return &Batcher[In, Answer]{run: run, most: most, shared: maxShared, busy: map[int64]bool{}}
+	return &Batcher[In, Answer]{run: run, maxWriters: most, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
 // Submit queues a call and waits for its answer. If ctx ends before its batch begins, the call is
@@ -100,7 +98,7 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 		err = c.enqueue(x)
 	}
 	if err != nil {
-		return none, store.Unavailable(err)
+		return none, store.WrapUnavailable(err)
 	}
 	select {
 	case <-x.done:
@@ -108,7 +106,7 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	case <-ctx.Done():
 	}
 	if c.withdraw(x) {
-		return none, store.Unavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
+		return none, store.WrapUnavailable(fmt.Errorf("before its turn: %w", ctx.Err()))
 	}
 	if c.Waits {
 		<-x.done
@@ -117,27 +115,27 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 	case <-x.done: // the answer came at the same time
 		return x.Answer, x.Err
 	default:
-		return none, store.Uncertain(ctx.Err())
+		return none, store.WrapUncertain(ctx.Err())
 	}
 }
 
-// enqueue adds the call to the queue and starts a writer if none runs, or if another one is worth
-// it. It fails if the batcher is closed or the queue is full.
+// enqueue adds the call to the queue. It starts a writer if none runs or if enough calls wait (see
+// extraWriterQueue). It fails if the batcher is closed or the queue is full.
 func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
 		return errClosed
-	case len(c.queued) >= maxWaiting:
-		return errFull
+	case len(c.queued) >= maxQueued:
+		return errQueueFull
 	}
 	c.queued, x.queued = append(c.queued, x), true
 	switch {
-	case c.active == 0 || len(c.queued) >= worthAWriter:
+	case c.active == 0 || len(c.queued) >= extraWriterQueue:
 		c.startWriter()
-	case c.active < c.most:
-		time.AfterFunc(longWait, func() {
+	case c.active < c.maxWriters:
+		time.AfterFunc(extraWriterWait, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if x.queued {
@@ -150,7 +148,7 @@ func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 
 // startWriter starts a writer if fewer than the limit run. The caller holds the lock.
 func (c *Batcher[In, Answer]) startWriter() {
-	if c.active < c.most {
+	if c.active < c.maxWriters {
 		c.active++
 		c.writers.Go(c.runBatches)
 	}
@@ -176,22 +174,22 @@ func (c *Batcher[In, Answer]) runBatches() {
 			return
 		}
 		c.run(batch)
-		if left := c.release(batch, time.Since(began)); left > 0 {
+		if left := c.releaseKeys(batch, time.Since(began)); left > 0 {
 			<-time.After(c.Pause - time.Since(began))
 		}
 	}
 }
 
 // takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and
-// returns the calls. If there are none, it returns nil, and the calling writer must end: all calls
-// that are left have a key of another writer's batch, which takes them next.
+// returns the calls. If it returns nil, the calling writer must end: all queued calls have keys of
+// other writers' batches, and those writers take them next.
 func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var batch []*Call[In, Answer]
 	left := c.queued[:0]
 	for _, x := range c.queued {
-		if len(batch) == c.shared || c.busy[x.Key] {
+		if len(batch) == c.maxSize || c.busy[x.Key] {
 			left = append(left, x)
 			continue
 		}
@@ -206,17 +204,17 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// release frees the keys of a batch that got its answers after a time, and returns how many calls
-// wait.
-func (c *Batcher[In, Answer]) release(batch []*Call[In, Answer], took time.Duration) (waiting int) {
+// releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch took,
+// and returns the number of queued calls.
+func (c *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.Slow == 0:
 	case took > c.Slow:
-		c.shared = max(min(c.shared, len(batch))/2, minShared)
-	case took < c.Slow/2 && len(batch) >= c.shared:
-		c.shared = min(2*c.shared, maxShared)
+		c.maxSize = max(min(c.maxSize, len(batch))/2, minBatchSize)
+	case took < c.Slow/2 && len(batch) >= c.maxSize:
+		c.maxSize = min(2*c.maxSize, maxBatchSize)
 	}
 	for _, x := range batch {
 		delete(c.busy, x.Key)

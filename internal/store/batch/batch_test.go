@@ -15,11 +15,11 @@ import (
 
 const writers = 2
 
-type call = Call[store.Intent, store.Begun]
+type call = Call[store.Intent, store.BeginAnswer]
 
 // gatedRuns is a batcher of Begins whose round trips wait to be let through.
 type gatedRuns struct {
-	*Batcher[store.Intent, store.Begun]
+	*Batcher[store.Intent, store.BeginAnswer]
 	begun chan []*call
 	end   chan struct{}
 }
@@ -30,7 +30,7 @@ func newGatedRuns() *gatedRuns {
 		g.begun <- batch
 		<-g.end
 		for _, x := range batch {
-			x.Finish(store.Begun{Admitted: true}, nil)
+			x.SetAnswer(store.BeginAnswer{Admitted: true}, nil)
 		}
 	})
 	return g
@@ -42,7 +42,7 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 		call := func(key int64) {
 			storetest.Must(g.Submit(t.Context(), store.Intent{}, key))(t)
 		}
-		for key, wait := range []time.Duration{0, longWait} {
+		for key, wait := range []time.Duration{0, extraWriterWait} {
 			go call(int64(key))
 			storetest.Equal(t, "first calls go alone", len(<-g.begun), 1)
 			storetest.Equal(t, "time waited", time.Since(start), wait)
@@ -72,11 +72,11 @@ func TestBatcherGathersCalls(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
 		g.Pause = time.Second
-		for key := range int64(1 + worthAWriter) {
+		for key := range int64(1 + extraWriterQueue) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
 			synctest.Wait()
 		}
-		for _, want := range []int{1, worthAWriter} {
+		for _, want := range []int{1, extraWriterQueue} {
 			storetest.Equal(t, "calls in a batch", len(<-g.begun), want)
 			storetest.Equal(t, "time waited", time.Since(start), 0)
 		}
@@ -100,7 +100,7 @@ func TestBatcherGathersCalls(t *testing.T) {
 func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
-		g.most, g.Slow = 1, time.Second
+		g.maxWriters, g.Slow = 1, time.Second
 		call := func(key int64) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
 		}
@@ -122,7 +122,7 @@ func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 			g.end <- struct{}{}
 		}
 		g.Close()
-		storetest.Equal(t, "calls in a batch at most", g.shared, 256)
+		storetest.Equal(t, "calls in a batch at most", g.maxSize, 256)
 	})
 }
 
@@ -201,13 +201,13 @@ func TestBatcherBound(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
 		ctx, cancel := context.WithCancel(t.Context())
-		for range maxWaiting + 1 {
+		for range maxQueued + 1 {
 			go func() { _, _ = g.Submit(ctx, store.Intent{}, 1) }()
 		}
 		<-g.begun
 		synctest.Wait()
 		_, err := g.Submit(t.Context(), store.Intent{}, 2)
-		storetest.Is(t, err, errFull)
+		storetest.Is(t, err, errQueueFull)
 		storetest.Certain(t, err)
 		cancel()
 		synctest.Wait()
@@ -231,13 +231,13 @@ func TestATripBelongsToItsOldestCall(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		submit(ctx, "oldest", 2)
 		submit(t.Context(), "youngest", 3)
-		shared := <-g.begun // after longWait
+		shared := <-g.begun // after extraWriterWait
 		cancel()
-		trip := shared[0].TripContext()
+		trip := shared[0].RoundTripContext()
 		storetest.Equal(t, "calls and their trip",
 			fmt.Sprintf("%d %v %v", len(shared), trip.Value(traceKey{}), trip.Err()), "2 oldest <nil>")
 		storetest.Equal(t, "a call of no caller",
-			NewCall[store.Intent, store.Begun](store.Intent{}, 4).TripContext().Err(), nil)
+			NewCall[store.Intent, store.BeginAnswer](store.Intent{}, 4).RoundTripContext().Err(), nil)
 		close(g.end)
 		g.Close()
 	})

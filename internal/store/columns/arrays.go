@@ -23,56 +23,56 @@ const (
 	Instant elementType = pgtype.TimestamptzOID
 	Integer elementType = pgtype.Int4OID
 	Bigint  elementType = pgtype.Int8OID
-	Flag    elementType = pgtype.BoolOID
+	Boolean elementType = pgtype.BoolOID
 	Bytes   elementType = pgtype.ByteaOID
 )
 
-// elements has the SQL name of each element type, and the OID of its array type.
-var elements = map[elementType]struct {
+// elementTypes has the SQL name of each element type, and the OID of its array type.
+var elementTypes = map[elementType]struct {
 	name  string
 	array uint32
 }{
 	Text: {"text", pgtype.TextArrayOID}, UUID: {"uuid", pgtype.UUIDArrayOID},
 	Instant: {"timestamptz", pgtype.TimestamptzArrayOID},
 	Integer: {"integer", pgtype.Int4ArrayOID}, Bigint: {"bigint", pgtype.Int8ArrayOID},
-	Flag:  {"boolean", pgtype.BoolArrayOID},
-	Bytes: {"bytea", pgtype.ByteaArrayOID},
+	Boolean: {"boolean", pgtype.BoolArrayOID},
+	Bytes:   {"bytea", pgtype.ByteaArrayOID},
 }
 
-// appendElement appends one row's element in Postgres's binary form; nil is NULL.
-type appendElement[R any] func(buf []byte, row R) []byte
+// elementAppender appends one row's element in Postgres's binary form; nil is NULL.
+type elementAppender[R any] func(buf []byte, row R) []byte
 
-// Arrays are the parameters of a statement that takes one array for each column of some rows.
+// InsertManyArgs are the parameters of a statement that takes one array for each column of some rows.
 type Arrays[R any] struct {
 	rows  []R
-	lists []list[R]
+	lists []arrayParameter[R]
 	args  []any
 }
 
-// list is one array.
-type list[R any] struct {
+// arrayParameter is one array.
+type arrayParameter[R any] struct {
 	rows    []R
 	element elementType
-	write   appendElement[R]
+	write   elementAppender[R]
 }
 
-// NewArrays begins the parameters of a statement over rows; Add adds one array, with an element for
-// each row. capacity is how many parameters are expected.
+// NewArrays returns Arrays of rows without a column yet; see Add. capacity is the largest number of
+// columns.
 func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
-	return &Arrays[R]{rows: rows, lists: make([]list[R], 0, capacity), args: make([]any, 0, capacity)}
+	return &Arrays[R]{rows: rows, lists: make([]arrayParameter[R], 0, capacity), args: make([]any, 0, capacity)}
 }
 
 // Add appends an array parameter with one element for each row, written by write.
-func (a *Arrays[R]) Add(of elementType, write appendElement[R]) {
-	a.lists = append(a.lists, list[R]{a.rows, of, write})
+func (a *Arrays[R]) Add(of elementType, write elementAppender[R]) {
+	a.lists = append(a.lists, arrayParameter[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }
 
 // Args returns the parameters, followed by more.
 func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
 
-// AppendArray appends the array in Postgres's binary form: one dimension, counted from 1.
-func (l *list[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
+// AppendArray appends the array in Postgres's binary form: one dimension, lower bound 1.
+func (l *arrayParameter[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
 	if element != l.element {
 		return nil, fmt.Errorf("store: an array of type %d for one of type %d", l.element, element)
 	}
@@ -105,8 +105,8 @@ func AppendInteger(buf []byte, v int) []byte { return appendInt32(buf, int32(v))
 // AppendBigint writes a Bigint.
 func AppendBigint(buf []byte, v int64) []byte { return binary.BigEndian.AppendUint64(buf, uint64(v)) }
 
-// AppendFlag writes a Flag.
-func AppendFlag(buf []byte, v bool) []byte {
+// AppendBoolean writes a Flag.
+func AppendBoolean(buf []byte, v bool) []byte {
 	if v {
 		return append(buf, 1)
 	}
@@ -122,9 +122,9 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
-// RegisterArrays makes a connection with this type map accept Arrays as parameters.
+// RegisterArrays lets connections with this type map accept Arrays as parameters.
 func RegisterArrays(m *pgtype.Map) {
-	for element, is := range elements {
+	for element, is := range elementTypes {
 		known, ok := m.TypeForOID(is.array)
 		codec, isArray := known.Codec.(*pgtype.ArrayCodec)
 		if ok && isArray {
@@ -133,8 +133,7 @@ func RegisterArrays(m *pgtype.Map) {
 	}
 }
 
-// arrayCodec is pgx's codec, except that it lets a parameter with the method AppendArray encode
-// itself.
+// arrayCodec is pgx's codec, except that an arrayAppender encodes itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
 	element elementType

@@ -1,6 +1,5 @@
-// Package columns makes SQL and parameters of the columns that the types of package store list:
-// SELECT lists and what their rows are scanned into, INSERTs, and array parameters in Postgres's
-// binary form.
+// Package columns makes SQL and parameters from the store.Columns of a type: SELECT lists and their
+// scan destinations, INSERTs, and array parameters in Postgres's binary form.
 package columns
 
 import (
@@ -19,9 +18,9 @@ import (
 // column is a column of a table.
 type column struct {
 	store.Column
-	read  string                        // SQL expression in the SELECT list
-	of    elementType                   // type in Postgres
-	write appendElement[[]store.Column] // appends the field of a row to an array parameter of Postgres
+	read  string                          // SQL expression in the SELECT list
+	of    elementType                     // type in Postgres
+	write elementAppender[[]store.Column] // appends the field of a row to an array parameter of Postgres
 }
 
 // Table describes the columns of a table.
@@ -31,8 +30,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns a table. fields are the Columns of its type; read has the SQL of columns that are not
-// read as stored.
+// New returns a table. fields is the method Columns of its type. read maps a column to the SQL
+// expression that reads it; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
@@ -44,21 +43,21 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// Refusals returns the table of refusals, which are read as sends. A column that refusals do not
-// have is read as by read, else as its zero value.
-func (t Table[T]) Refusals(read map[string]string) Table[T] {
+// AsRefusals returns the table refusals with the columns of t, so that both can be read together. A
+// column that refusals lack is read by the expression in read, else as its zero value.
+func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
 		c := &t.columns[i]
-		if c.read = cmp.Or(read[c.Name], zeros[c.of]); c.Use&store.InRefusal != 0 {
+		if c.read = cmp.Or(read[c.Name], zeroSQL[c.of]); c.Flags&store.InsertedByRefusal != 0 {
 			c.read = "s." + c.Name
 		}
 	}
 	return t
 }
 
-// zeros has the zero value of each type as SQL.
-var zeros = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Flag: "false",
+// zeroSQL maps each type to its zero value in SQL.
+var zeroSQL = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Boolean: "false",
 	Instant: "CAST(NULL AS timestamptz)",
 	UUID:    "CAST(NULL AS uuid)"}
 
@@ -66,7 +65,7 @@ var zeros = map[elementType]string{Text: "''", Integer: "0", Bigint: "0", Flag: 
 func (t Table[T]) SelectList() string {
 	var list []string
 	for _, c := range t.columns {
-		if c.Use&store.WriteOnly == 0 {
+		if c.Flags&store.WriteOnlyColumn == 0 {
 			list = append(list, c.read+" AS "+c.Name)
 		}
 	}
@@ -77,60 +76,60 @@ func (t Table[T]) SelectList() string {
 func (t Table[T]) Destinations(x *T) []any {
 	list := make([]any, 0, len(t.columns))
 	for _, c := range t.fields(x) {
-		if c.Use&store.WriteOnly == 0 {
-			list = append(list, destination(c))
+		if c.Flags&store.WriteOnlyColumn == 0 {
+			list = append(list, scanDestination(c))
 		}
 	}
 	return list
 }
 
-// InsertMany returns the INSERT of several rows in Postgres; Arrays makes its parameters.
-func (t Table[T]) InsertMany(by store.Use) string {
+// InsertManySQL returns the INSERT of several rows in Postgres; Arrays makes its parameters.
+func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
 	var names, types []string
 	for _, c := range t.columns {
-		if c.Use&by != 0 {
+		if c.Flags&by != 0 {
 			names = append(names, c.Name)
-			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elements[c.of].name))
+			types = append(types, fmt.Sprintf("$%d::%s[]", len(names), elementTypes[c.of].name))
 		}
 	}
 	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ")\nSELECT * FROM unnest(" + strings.Join(types,
 		", ") + ")"
 }
 
-// Arrays returns the parameters of InsertMany: one array for each column.
-func (t Table[T]) Arrays(by store.Use, rows []*T) []any {
+// InsertManyArgs returns the parameters of InsertManySQL: one array for each column.
+func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) []any {
 	args := NewArrays(MapSlice(rows, t.fields), len(t.columns))
 	for _, c := range t.columns {
-		if c.Use&by != 0 {
+		if c.Flags&by != 0 {
 			args.Add(c.of, c.write)
 		}
 	}
 	return args.Args()
 }
 
-// Insert returns the INSERT of one row, and its parameters.
-func (t Table[T]) Insert(by store.Use, row *T) (string, map[string]any) {
+// InsertSQL returns the INSERT of one row, and its parameters.
+func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
 	args := map[string]any{}
 	for _, c := range t.fields(row) {
-		if c.Use&by != 0 {
+		if c.Flags&by != 0 {
 			names = append(names, c.Name)
-			args[c.Name] = parameter(c)
+			args[c.Name] = parameterValue(c)
 		}
 	}
 	return "INSERT INTO " + t.Name + " (" + strings.Join(names, ", ") + ") VALUES (@" + strings.Join(names,
 		", @") + ")", args
 }
 
-// EraseSQL returns the SET list that empties what an erasure removes, of the columns that an INSERT
-// writes; @empty is no bytes.
-func (t Table[T]) EraseSQL(by store.Use) string {
+// EraseSQL returns the SET list with which an erasure empties the personal columns that have a flag
+// of by. Its parameter @empty is an empty byte string.
+func (t Table[T]) EraseSQL(by store.ColumnFlags) string {
 	list := []string{"masked = '•••'"}
 	for _, c := range t.columns {
 		_, isBytes := c.Field.(*[]byte)
 		switch {
-		case c.Use&store.Personal == 0 || c.Use&by == 0:
-		case c.Use&store.Null != 0:
+		case c.Flags&store.PersonalColumn == 0 || c.Flags&by == 0:
+		case c.Flags&store.NullableColumn != 0:
 			list = append(list, c.Name+" = NULL")
 		case isBytes:
 			list = append(list, c.Name+" = @empty")
@@ -150,7 +149,7 @@ func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	return list
 }
 
-// elementTypeOf returns the type in Postgres of a field, by the field's address.
+// elementTypeOf returns the Postgres type of a field, given its address.
 func elementTypeOf(field any) elementType {
 	switch field.(type) {
 	case *time.Time:
@@ -160,7 +159,7 @@ func elementTypeOf(field any) elementType {
 	case *int:
 		return Integer
 	case *bool:
-		return Flag
+		return Boolean
 	case *uuid.UUID:
 		return UUID
 	case *[]byte, *[32]byte, *recipient.Hash:
@@ -169,18 +168,18 @@ func elementTypeOf(field any) elementType {
 	return Text
 }
 
-// destination returns what to scan a field's column into.
-func destination(c store.Column) any {
-	if _, isID := c.Field.(*uuid.UUID); isID && c.Use&store.Null == 0 {
+// scanDestination returns the destination to scan a field's column into.
+func scanDestination(c store.Column) any {
+	if _, isID := c.Field.(*uuid.UUID); isID && c.Flags&store.NullableColumn == 0 {
 		return c.Field
 	}
-	return Into(c.Field)
+	return ScannerFor(c.Field)
 }
 
-// parameter returns the value of a field as a named parameter; nil, which is NULL, for the zero
+// parameterValue returns the value of a field as a named parameter; nil, which is NULL, for the zero
 // time and, with Null, for no ID and no bytes.
-func parameter(c store.Column) any {
-	null := c.Use&store.Null != 0
+func parameterValue(c store.Column) any {
+	null := c.Flags&store.NullableColumn != 0
 	switch x := c.Field.(type) {
 	case *string:
 		return *x
@@ -215,7 +214,7 @@ func parameter(c store.Column) any {
 // appendField appends the value of a field in Postgres's binary form. It returns nil, which is
 // NULL, where parameter does.
 func appendField(buf []byte, c store.Column) []byte {
-	null := c.Use&store.Null != 0
+	null := c.Flags&store.NullableColumn != 0
 	switch x := c.Field.(type) {
 	case *string:
 		return append(buf, *x...)
@@ -226,7 +225,7 @@ func appendField(buf []byte, c store.Column) []byte {
 	case *int:
 		return AppendInteger(buf, *x)
 	case *bool:
-		return AppendFlag(buf, *x)
+		return AppendBoolean(buf, *x)
 	case *recipient.Hash:
 		return append(buf, x[:]...)
 	case *[]string:

@@ -12,22 +12,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// Into returns what to scan a column into a variable, given by its address. Of the zero value where
-// the column may be NULL: a time, which is a timestamptz or µs since 1970, a recipient's hash, also
-// of an empty value, and a UUID. A duration is a number of µs, and names are joined by commas.
-func Into(variable any) any {
+// ScannerFor returns the destination that scans a column into a variable, given its address. NULL
+// gives the zero time, hash or UUID. A time is a timestamptz or µs since 1970, a duration a number
+// of µs, a []string a text with commas between its elements. An empty value gives the zero hash.
+func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
-		return field{variable}
+		return fieldScanner{variable}
 	}
 	return variable
 }
 
-// field is a variable that is not scanned as it is stored.
-type field struct{ to any }
+// fieldScanner scans a column into a variable of another type than the column has.
+type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.
-func (f field) Scan(src any) (err error) {
+func (f fieldScanner) Scan(src any) (err error) {
 	switch to := f.to.(type) {
 	case *time.Time:
 		switch x := src.(type) {
@@ -35,7 +35,7 @@ func (f field) Scan(src any) (err error) {
 			*to = time.Time{}
 			return nil
 		case time.Time:
-			*to = store.Micro(x)
+			*to = store.TruncateToMicroseconds(x)
 			return nil
 		case int64:
 			*to = time.UnixMicro(x).UTC()
@@ -79,8 +79,8 @@ func (f field) Scan(src any) (err error) {
 	return fmt.Errorf("store: a column is %T, which is not scanned into %T", src, f.to)
 }
 
-// parseChecks reads the checks of a verification: pairs of an instant, in µs since 1970, and a
-// network, "1919191919191919 192.0.2.0/24", with commas between them. NULL is none.
+// parseChecks parses the column checks. A check is an instant in µs since 1970, a space and a
+// network, as "1919191919191919 192.0.2.0/24"; commas separate checks.
 func parseChecks(text string) (list []store.Check, err error) {
 	for text != "" {
 		var one string
@@ -95,12 +95,12 @@ func parseChecks(text string) (list []store.Check, err error) {
 	return list, nil
 }
 
-// AppendCheck appends a check as parseChecks reads it.
+// AppendCheck appends a check in the format of parseChecks.
 func AppendCheck(buf []byte, c store.Check) []byte {
 	return append(append(strconv.AppendInt(buf, c.At.UnixMicro(), 10), ' '), c.Network...)
 }
 
-// NullIfZero returns nil, which is NULL, for the zero value, else x.
+// NullIfZero returns nil (NULL) for the zero value, else x.
 func NullIfZero[T comparable](x T) any {
 	var zero T
 	if x == zero {

@@ -17,20 +17,20 @@ const (
 	FailureWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: at most RowLimit checks may fail with no right code between
-// them, in any RowWindow, of all classes together (NIST SP 800-63B). So guessing a few codes each
-// day does not go on for ever.
+// The bound on failed checks in a row: at most ConsecutiveFailureLimit checks may fail with no right code between
+// them, in any ConsecutiveFailureWindow, of all classes together (NIST SP 800-63B). This stops an
+// attacker who guesses a few codes each day.
 const (
-	RowLimit  = 100
-	RowWindow = 30 * 24 * time.Hour
+	ConsecutiveFailureLimit  = 100
+	ConsecutiveFailureWindow = 30 * 24 * time.Hour
 )
 
-// DecideCheck decides a check of v. tried are the verifications with checks of its recipient, of
-// all classes; now is on the database's clock. The caller writes the check if it is Counted, and
-// the approval and the event if it is Approved. Errors: those of Judge.
+// DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
+// classes; now is on the database's clock. The caller writes a Counted check, with its approval and
+// event. Errors: those of Judge.
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
-	now time.Time) (d store.Checked, err error) {
-	d = store.Checked{Verification: v, Now: now}
+	now time.Time) (d store.CheckAnswer, err error) {
+	d = store.CheckAnswer{Verification: v, Now: now}
 	if Pending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
 		d.Counted = d.Lockout.Wait <= 0
@@ -48,9 +48,8 @@ func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verif
 	return d, err
 }
 
-// LockoutOf returns the lockout of a class that follows from the recipient's verifications, of all
-// classes. Wait is the longer wait of the two bounds (in a day, and in a row), and Failures are
-// those that this bound counts.
+// LockoutOf returns the lockout of a class. all are the recipient's verifications, of all classes.
+// Of the two bounds (in a day, and in a row), the one with the longer wait gives Wait and Failures.
 func LockoutOf(all []store.Verification, class store.Class, now time.Time) store.Lockout {
 	var last time.Time // when the newest right code was entered, which ends a row
 	for _, t := range all {
@@ -60,27 +59,27 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	}
 	var day, row []time.Time
 	for _, t := range all {
-		for _, at := range failedAt(t) {
+		for _, at := range failureTimes(t) {
 			age := now.Sub(at)
 			if age < FailureWindow && t.Class == class {
 				day = append(day, at)
 			}
-			if age < RowWindow && at.After(last) && t.ApprovedAt.IsZero() {
+			if age < ConsecutiveFailureWindow && at.After(last) && t.ApprovedAt.IsZero() {
 				row = append(row, at)
 			}
 		}
 	}
-	inDay := store.Lockout{Class: class, Failures: len(day), Wait: waitBelow(FailureLimit, day, FailureWindow, now)}
-	if wait := waitBelow(RowLimit, row, RowWindow, now); wait > inDay.Wait {
+	inDay := store.Lockout{Class: class, Failures: len(day), Wait: waitUntilBelow(FailureLimit, day, FailureWindow, now)}
+	if wait := waitUntilBelow(ConsecutiveFailureLimit, row, ConsecutiveFailureWindow, now); wait > inDay.Wait {
 		return store.Lockout{Class: class, Failures: len(row), Wait: wait}
 	}
 	return inDay
 }
 
-// failedAt returns the times of a verification's failed checks, without those that were forgiven.
-// Of an approved verification, the last check is left out, for it succeeded. If an erasure removed
-// the times, the failures count from the expiry.
-func failedAt(t store.Verification) (failed []time.Time) {
+// failureTimes returns the times of a verification's failed checks, without the forgiven ones and
+// without the right check that approved it. If an erasure removed the times, the failures count
+// from the expiry.
+func failureTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
 		n--
@@ -95,8 +94,9 @@ func failedAt(t store.Verification) (failed []time.Time) {
 	return failed
 }
 
-// waitBelow returns the wait until fewer than limit of the failures count; 0 if fewer count now.
-func waitBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
+// waitUntilBelow returns the wait until fewer than limit of the failures are in the window; 0 if
+// fewer are in it now.
+func waitUntilBelow(limit int, failed []time.Time, window time.Duration, now time.Time) time.Duration {
 	if len(failed) < limit {
 		return 0
 	}

@@ -14,7 +14,7 @@ import (
 	"sendcode/quota"
 )
 
-// Facts are the rows of an intent's recipient by which the gate decides.
+// Facts has the rows of an intent's recipient on which the gate's decision depends.
 type Facts struct {
 	Past        []PastSend           // counted sends of the bucket
 	Rejections  []PastSend           // rejected sends that Intent.Rejections may count
@@ -25,23 +25,22 @@ type Facts struct {
 
 // Decision is the gate's answer.
 type Decision struct {
-	store.Begun
+	store.BeginAnswer
 	Joined bool // the send joins an existing verification
 }
 
 // Decide admits or refuses a new intent by the rules, by the rule on rejected sends and by the
-// lockout. now is on the database's clock. An admitted send joins a verification or opens one.
-// Decide changes nothing; the caller writes the rows. For a send that has a row already, call
-// AnswerRepeated instead.
+// lockout. now is on the database's clock. An admitted send joins a verification or opens one; the
+// caller writes the rows. For a send that already has a row, call AnswerRepeated instead.
 func Decide(in store.Intent, now time.Time, has Facts) Decision {
 	events, failed := eventsWithin(quota.LongestKeep(in.Rules), in, now, has.Past),
 		eventsWithin(in.Rejections.Window, in, now, has.Rejections)
 	if !rulesAdmit(in, now, events) || !rejectionsAdmit(in, failed) {
-		return Decision{Begun: refusedAnswer(in, now, events, failed, store.Lockout{})}
+		return Decision{BeginAnswer: refusedAnswer(in, now, events, failed, store.Lockout{})}
 	}
 	v, joined := joinOrOpen(in, now, has.Candidates)
 	if out := LockoutOf(has.Tried, v.Class, now); out.Wait > 0 && !v.CallerChecks { // its checks are the caller's
-		return Decision{Begun: refusedAnswer(in, now, nil, nil, out)}
+		return Decision{BeginAnswer: refusedAnswer(in, now, nil, nil, out)}
 	}
 	v.Sends++
 	return Decision{admittedAnswer(in, v, has.Suppression, now, events, failed), joined}
@@ -62,8 +61,7 @@ func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification)
 	return newVerification(in, now), false
 }
 
-// MaxRowAge returns how old, by the database's clock, a row can be that still counts for the
-// intent.
+// MaxRowAge returns the largest age, on the database's clock, of a row that counts for the intent.
 func MaxRowAge(in store.Intent) time.Duration {
 	return quota.LongestKeep(in.Rules) + store.MaxClockSkew
 }
@@ -76,22 +74,24 @@ func LargestLimit(in store.Intent) (n int) {
 	return n
 }
 
-// ResendWithin is how long after a send its verification can be joined: as long as a code can live.
-const ResendWithin = store.MaxLife
+// ResendWithin is the time after a send during which its verification may be joined: the longest
+// life of a code.
+const ResendWithin = store.MaxCodeLife
 
-// PastSend is a counted send of the intent's bucket, or a rejected send of its recipient. For a
-// rejected send, Clock is empty and LoggedAt is the send's end.
+// PastSend is a counted send of the intent's bucket, or a rejected send of the recipient. For a
+// rejected send, Clock is empty and LoggedAt is the time of its end.
 type PastSend struct {
 	ID           uuid.UUID
 	Clock        string
 	TakenAt      time.Time
 	LoggedAt     time.Time
-	Verification string // ID; only read for a history
+	Verification string // ID; only set in a History
 }
 
-// age returns the row's age: that on the limiter's clock, if row and intent are on the same and the
-// age on the database's clock differs by at most store.MaxClockSkew; else that on the database's
-// clock. If the database's clock was set back, it may be negative; such a row counts.
+// age returns the row's age. It is measured on the limiter's clock if the row has the intent's clock
+// and the result differs by at most store.MaxClockSkew from the age on the database's clock; else
+// on the database's clock. If the database's clock was set back, the age may be negative; such a
+// row counts.
 func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock &&
@@ -101,7 +101,8 @@ func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
 	return logged
 }
 
-// eventsWithin returns the rows younger than window as events, oldest first; none if window is 0.
+// eventsWithin returns the rows younger than window as events, oldest first. If window is 0, it
+// returns none.
 // An event's instant is decisionTime minus the row's age.
 func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []PastSend) (events []quota.Event) {
 	at := decisionTime(in, now)
@@ -114,9 +115,9 @@ func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []P
 	return events
 }
 
-// decisionTime returns the time at which the intent is decided: TakenAt, but at most
-// store.MaxClockSkew after the database's now. Only rules by calendar period need it; the others
-// compare ages.
+// decisionTime returns the time for which the intent is decided: takenAt, but at most
+// store.MaxClockSkew after now, the database's time. Only rules by calendar period depend on it;
+// the others compare ages.
 func decisionTime(in store.Intent, now time.Time) time.Time {
 	if at := takenAt(in, now); at.Before(now.Add(store.MaxClockSkew)) {
 		return at
@@ -124,8 +125,8 @@ func decisionTime(in store.Intent, now time.Time) time.Time {
 	return now.Add(store.MaxClockSkew)
 }
 
-// takenAt returns the intent's TakenAt, or now, the database's time, if no limiter counted the
-// send.
+// takenAt returns the intent's TakenAt. If no limiter counted the send, it returns now, the
+// database's time.
 func takenAt(in store.Intent, now time.Time) time.Time {
 	if in.Send.Clock == store.DatabaseClock {
 		return now
@@ -133,8 +134,9 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// EventsBefore returns the rows younger than within as events, oldest first. An event's instant is
-// at minus the row's age, on the named clock. If clock is DatabaseClock, now replaces at.
+// EventsBefore returns the rows younger than within as events, oldest first. An event's instant, on
+// the named clock, is at minus the row's age. now is the database's time; if clock is
+// DatabaseClock, it replaces at.
 func EventsBefore(rows []PastSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
@@ -168,9 +170,9 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 	return true
 }
 
-// joinable reports whether the intent may resend the code of v: it can be derived, same app,
-// channel, recipient and purpose, the ID or holder that the intent names, still pending, and at
-// least MinLife left.
+// joinable reports whether the intent may resend the code of v: v is pending with at least MinLife
+// left, is no caller's code, has the intent's app, channel, recipient and purpose, and has the ID
+// or the holder that the intent names.
 func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
@@ -183,12 +185,12 @@ func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	return Pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
 }
 
-// Pending reports whether a code can still be checked against v: it is open and has tries left.
+// Pending reports whether v is open and has tries left.
 func Pending(v store.Verification, now time.Time) bool {
 	return isOpen(v, now) && v.Attempts < v.MaxAttempts
 }
 
-// isOpen reports whether v is neither approved, canceled nor expired.
+// isOpen reports whether v is not approved, canceled or expired.
 func isOpen(v store.Verification, now time.Time) bool {
 	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
 }
@@ -207,8 +209,7 @@ func newVerification(in store.Intent, now time.Time) store.Verification {
 	return v
 }
 
-// newSend returns the row of an admitted send: the fields that the caller gave, and those that
-// Begin decides.
+// newSend returns the row of an admitted send.
 func newSend(in store.Intent, v store.Verification, number int, suppression uuid.UUID, now time.Time) store.Send {
 	s := in.Send
 	s.VerificationID, s.Number, s.Suppression = v.ID, number, suppression
@@ -216,9 +217,9 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 	return asFirstWritten(s, in.Lease)
 }
 
-// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the
-// row as the first one wrote it. So the caller continues as attempt 1. If a later attempt holds the
-// row by now, the caller's writes change nothing.
+// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the row
+// as the first one wrote it. So its caller continues as attempt 1. If a later attempt has begun,
+// the caller's writes change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0
@@ -229,19 +230,19 @@ func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 
 // AnswerRepeated returns the answer to a Begin whose Send.ID has a row already. The error wraps
 // ErrBadRequest if that row is another recipient's.
-func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.Begun, error) {
+func AnswerRepeated(in store.Intent, s store.Send, v store.Verification) (store.BeginAnswer, error) {
 	if s.App != in.Send.App || s.Channel != in.Send.Channel || s.Recipient != in.Send.Recipient {
-		return store.Begun{}, store.BadRequestf("the ID belongs to another row")
+		return store.BeginAnswer{}, store.BadRequestf("the ID belongs to another row")
 	}
 	s = asFirstWritten(s, in.Lease)
-	return store.Begun{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
+	return store.BeginAnswer{Admitted: true, Repeated: true, Verification: v, Send: s, Now: s.LoggedAt,
 		NowClock: store.DatabaseClock}, nil
 }
 
 // admittedAnswer returns the answer to an intent that the gate admits.
 func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID, now time.Time,
-	events, rejections []quota.Event) store.Begun {
-	return store.Begun{
+	events, rejections []quota.Event) store.BeginAnswer {
+	return store.BeginAnswer{
 		Admitted: true, Verification: v, Send: newSend(in, v, v.Sends, suppression, now), Code: slices.Clone(in.Code),
 		History: events, Rejected: rejections, At: decisionTime(in, now), Now: now, NowClock: store.DatabaseClock,
 	}
@@ -249,7 +250,7 @@ func admittedAnswer(in store.Intent, v store.Verification, suppression uuid.UUID
 
 // refusedAnswer returns the answer to an intent that the rules refuse, or whose recipient is locked
 // out.
-func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.Begun {
+func refusedAnswer(in store.Intent, now time.Time, events, rejections []quota.Event, out store.Lockout) store.BeginAnswer {
 	at := decisionTime(in, now)
-	return store.Begun{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
+	return store.BeginAnswer{History: events, Rejected: rejections, Lockout: out, At: at, Now: at, NowClock: in.Send.Clock}
 }

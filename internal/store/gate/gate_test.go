@@ -121,7 +121,7 @@ func TestLockout(t *testing.T) {
 		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...),
 			23 * time.Hour},
 		"99 in a row":  {month(), 0},
-		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), RowWindow - 26*24*time.Hour},
+		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), ConsecutiveFailureWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
@@ -180,7 +180,7 @@ func TestLockout(t *testing.T) {
 func TestEveryTextIsCheckedAndWritten(t *testing.T) {
 	tried := 0
 	for i, c := range new(store.Send).Columns() {
-		if _, ok := c.Field.(*string); !ok || c.Use&store.InSend == 0 ||
+		if _, ok := c.Field.(*string); !ok || c.Flags&store.InsertedByBegin == 0 ||
 			slices.Contains([]string{"verification_id", "status", "domain"}, c.Name) {
 			continue
 		}

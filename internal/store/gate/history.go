@@ -8,23 +8,23 @@ import (
 	"sendcode/quota"
 )
 
-// Look asks for the rows of a recipient that count.
-type Look struct {
+// HistoryQuery selects the rows of a History.
+type HistoryQuery struct {
 	store.Bucket
-	Counting time.Duration // how old the bucket's counted sends are at most, on the database's clock; 0: none are read
-	Rejected time.Duration // how long ago the recipient's rejected sends ended at most; 0: none are read
+	Counting time.Duration // largest age of the bucket's counted sends, on the database's clock; 0: none are read
+	Rejected time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
 }
 
-// History is the rows that the database has of a recipient, at an instant. It takes no lock, so a
-// Begin may add a send right after it.
+// History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a send
+// right after it.
 type History struct {
 	Past       []PastSend // the bucket's counted sends
 	Rejections []PastSend // the recipient's rejected sends, of all purposes
 	Now        time.Time  // on the database's clock
 }
 
-// Later returns the history at an instant after h.Now, if no row has changed since.
-func (h History) Later(by time.Duration) History {
+// AfterDelay returns the history at an instant after h.Now, if no row has changed since.
+func (h History) AfterDelay(by time.Duration) History {
 	h.Now = h.Now.Add(by)
 	return h
 }
@@ -35,7 +35,7 @@ func (h History) Sends(within time.Duration, clock string, at time.Time) []quota
 	return EventsBefore(h.Past, within, clock, at, h.Now)
 }
 
-// SendsOf is Sends of the named verifications alone.
+// SendsOf is Sends, for sends of the given verifications (IDs) alone.
 func (h History) SendsOf(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
 	rows := slices.DeleteFunc(slices.Clone(h.Past),
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) })
@@ -54,8 +54,8 @@ func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 	return !slices.ContainsFunc(events, func(e quota.Event) bool { return !taken[e.ID].Equal(e.At) })
 }
 
-// Failures returns the rejected sends that ended less than within ago as events, oldest first. An
+// RejectedSends returns the rejected sends that ended less than within ago as events, oldest first. An
 // event's instant is the send's end, on the database's clock.
-func (h History) Failures(within time.Duration) []quota.Event {
+func (h History) RejectedSends(within time.Duration) []quota.Event {
 	return EventsBefore(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

@@ -62,19 +62,19 @@ func (p *DB) beginStatements() []statement {
 		{stmtGateCounted, p.replaceNow(gateSQL(countedSendsSQL))},
 		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
 		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
-		{stmtInsertVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
+		{stmtInsertVerifications, sqldb.VerificationTable.InsertManySQL(store.InsertedByBegin)},
 		{stmtUpdateJoined, updateJoinedSQL},
-		{stmtInsertSends, sqldb.SendTable.InsertMany(store.InSend)},
+		{stmtInsertSends, sqldb.SendTable.InsertManySQL(store.InsertedByBegin)},
 		{stmtInsertOutbox, insertOutboxSQL},
 		{stmtCommit, "COMMIT"},
 	}
 }
 
 // Begin implements sqldb.PerDatabase.
-func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	return p.begins.Submit(ctx, in, store.LockKey(in.Send))
 }
@@ -82,7 +82,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 // beginBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
 // answer or an error.
 func (p *DB) beginBatch(batch []*beginCall) {
-	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	p.beginBatchWithin(ctx, batch)
 }
@@ -107,11 +107,11 @@ func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
 	for i, x := range batch {
 		switch {
 		case err != nil:
-			x.Finish(store.Begun{}, err)
+			x.SetAnswer(store.BeginAnswer{}, err)
 		case answers[i].repeated:
-			x.Finish(p.answerRepeated(ctx, x.In))
+			x.SetAnswer(p.answerRepeated(ctx, x.In))
 		default:
-			x.Finish(answers[i].Begun, answers[i].err)
+			x.SetAnswer(answers[i].BeginAnswer, answers[i].err)
 		}
 	}
 }
@@ -150,17 +150,17 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 // unless the write was certainly not committed.
 func uncertainUnless(notCommitted bool, err error) error {
 	if err == nil || notCommitted {
-		return store.Unavailable(withCause(err))
+		return store.WrapUnavailable(withCause(err))
 	}
-	return store.Uncertain(withCause(err))
+	return store.WrapUncertain(withCause(err))
 }
 
 // answerRepeated returns the answer to a Begin whose send has a row already; see
 // gate.AnswerRepeated.
-func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, error) {
+func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
-		return store.Begun{}, store.Uncertain(withCause(err))
+		return store.BeginAnswer{}, store.WrapUncertain(withCause(err))
 	}
 	var v store.Verification
 	if story.Verification != nil {
@@ -173,20 +173,20 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 const refusalsPerInsert = 1000
 
 // RecordRefusals implements sqldb.PerDatabase.
-func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
+func (p *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	rows := store.MergeRefusals(refusals)
 	if len(rows) == 0 {
 		return nil
 	}
 	return p.Write(ctx, func(q sqldb.Tx) error {
-		var list []*store.Row
+		var list []*store.SendOrRefusal
 		for i := range rows {
 			rows[i].SetRefusedAt(q.Now)
 			list = append(list, &rows[i])
 		}
 		for some := range slices.Chunk(list, refusalsPerInsert) {
 			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL,
-				sqldb.RefusalTable.Arrays(store.InRefusal, some)...); err != nil {
+				sqldb.RefusalTable.InsertManyArgs(store.InsertedByRefusal, some)...); err != nil {
 				return err
 			}
 		}
@@ -194,4 +194,4 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 	})
 }
 
-var addRefusalsSQL = sqldb.RefusalTable.InsertMany(store.InRefusal) + sqldb.MergeRefusalSQL
+var addRefusalsSQL = sqldb.RefusalTable.InsertManySQL(store.InsertedByRefusal) + sqldb.MergeRefusalSQL

@@ -258,13 +258,13 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		queued.Queue(p.text[stmtInsertVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
+		queued.Queue(p.text[stmtInsertVerifications], sqldb.VerificationTable.InsertManyArgs(store.InsertedByBegin, fresh)...)
 	}
 	if len(joined) > 0 {
 		queued.Queue(p.text[stmtUpdateJoined], updateJoinedParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		queued.Queue(p.text[stmtInsertSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
+		queued.Queue(p.text[stmtInsertSends], sqldb.SendTable.InsertManyArgs(store.InsertedByBegin, sends)...)
 		queued.Queue(p.text[stmtInsertOutbox], insertOutboxParameters(admitted)...)
 	}
 	return queued.Len()
@@ -287,8 +287,8 @@ func insertOutboxParameters(admitted []*beginAnswer) []any {
 	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.Channel...) })
-	p.Add(columns.Flag, func(buf []byte, a *beginAnswer) []byte {
-		return columns.AppendFlag(buf,
+	p.Add(columns.Boolean, func(buf []byte, a *beginAnswer) []byte {
+		return columns.AppendBoolean(buf,
 			a.Verification.Class.IsStranger())
 	})
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte {

@@ -83,7 +83,7 @@ func TestPostgresBetweenTheTrips(t *testing.T) {
 }
 
 // meddle does something to a verification and its recipient.
-func meddle(db *DB, what int, first store.Begun, act store.AuditEntry) error {
+func meddle(db *DB, what int, first store.BeginAnswer, act store.AuditEntry) error {
 	ctx := context.Background()
 	var err error
 	switch what {
@@ -98,7 +98,7 @@ func meddle(db *DB, what int, first store.Begun, act store.AuditEntry) error {
 		err = db.ResetCounters(ctx, []store.Bucket{{App: s.App, Channel: s.Channel, Recipient: s.Recipient,
 			Purposes: []string{"login", "signup"}}}, act)
 	case 4:
-		_, err = db.Finish(ctx, store.Outcome{Held: store.Held{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
+		_, err = db.Finish(ctx, store.Outcome{AttemptID: store.AttemptID{ID: first.Send.ID, Attempt: 1}, Status: store.Failed,
 			Reason: store.ReasonRejected, Refund: true})
 	}
 	return err
@@ -134,7 +134,7 @@ func TestPostgresStopsBetweenTheTrips(t *testing.T) {
 			mine, theirs := f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour))),
 				f.Intent(1, storetest.WithRules(storetest.Rule(1, time.Hour)))
 			result := make(chan error, 1)
-			var begun store.Begun
+			var begun store.BeginAnswer
 			go func() {
 				var err error
 				begun, err = f.Begin(t.Context(), mine)
@@ -196,7 +196,7 @@ func TestPostgresFinishIsHot(t *testing.T) {
 			begun, err := db.Begin(t.Context(), g.Intent(1000*caller+i))
 			if err == nil {
 				_, err = db.Finish(t.Context(),
-					store.Outcome{Held: store.Held{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
+					store.Outcome{AttemptID: store.AttemptID{ID: begun.Send.ID, Attempt: 1}, Status: store.Sent, Provider: "mx",
 						ProviderCode: "250 2.0.0"})
 			}
 			if err != nil {

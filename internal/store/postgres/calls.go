@@ -24,12 +24,12 @@ type batchedCall[In, Answer any] = batch.Call[In, Answer]
 // The types of calls: Begin, Check, Finish, Postpone and AppEventEnded. The key of a Begin is that
 // of the recipient's advisory lock, the key of the others is a hash of the ID of their row.
 type (
-	beginCall    = batchedCall[store.Intent, store.Begun]
-	checkCall    = batchedCall[store.CheckRequest, store.Checked]
+	beginCall    = batchedCall[store.Intent, store.BeginAnswer]
+	checkCall    = batchedCall[store.CheckRequest, store.CheckAnswer]
 	finishCall   = batchedCall[store.Outcome, bool]
 	postponeCall = batchedCall[store.Postponement, bool]
 	eventEndCall = batchedCall[store.AppEventEnd, bool]
 )
 
 // change is a change of one row.
-type rowChange interface{ Row() store.Held }
+type rowChange interface{ GetAttemptID() store.AttemptID }

@@ -69,9 +69,9 @@ SELECT id FROM counted`
 
 // Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the
 // next ones.
-func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	if !store.ValidTexts(c.ID, c.Network) {
-		return store.Checked{}, fault.NotFound
+		return store.CheckAnswer{}, fault.NotFound
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(c.ID))
@@ -81,7 +81,7 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 // checkBatch makes the trips of a batch within beginTimeout. Every call gets an answer or an
 // error.
 func (p *DB) checkBatch(batch []*checkCall) {
-	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	p.checkBatchWithin(ctx, batch)
 }
@@ -103,7 +103,7 @@ func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
 	switch {
 	case err == nil:
 		for _, x := range decided {
-			x.Finish(x.Answer, x.Err)
+			x.SetAnswer(x.Answer, x.Err)
 		}
 		if len(left) > 0 {
 			p.checkBatchWithin(ctx, left)
@@ -114,7 +114,7 @@ func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
 		}
 	default:
 		for _, x := range batch {
-			x.Finish(store.Checked{}, err)
+			x.SetAnswer(store.CheckAnswer{}, err)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 	for _, x := range batch {
 		r := read[x.In.ID]
 		if r == nil {
-			x.Answer, x.Err = store.Checked{}, fault.NotFound
+			x.Answer, x.Err = store.CheckAnswer{}, fault.NotFound
 		} else if key := store.LockKey(store.Send{App: r.v.App, Channel: r.v.Channel,
 			Recipient: r.v.Recipient}); taken[key] {
 			left = append(left, x)
@@ -172,7 +172,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
 	var tried gateRow
-	fields := append([]any{columns.Into(&r.now)}, tried.withChecksFields()...)
+	fields := append([]any{columns.ScannerFor(&r.now)}, tried.withChecksFields()...)
 	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
 		one := read[r.v.ID]
 		if one == nil {
@@ -197,7 +197,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
-			counted[x.In.ID], x.Err = x, store.Unavailable(errNotCounted)
+			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errNotCounted)
 		}
 	}
 	var trip pgx.Batch
@@ -223,10 +223,10 @@ func countChecksParameters(counted []*checkCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte {
 		return columns.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
 	})
-	p.Add(columns.Flag, func(buf []byte, x *checkCall) []byte { return columns.AppendFlag(buf, x.Answer.Approved) })
+	p.Add(columns.Boolean, func(buf []byte, x *checkCall) []byte { return columns.AppendBoolean(buf, x.Answer.Approved) })
 	p.Add(columns.UUID, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Type...) })
-	p.Add(columns.Flag, func(buf []byte, x *checkCall) []byte { return columns.AppendFlag(buf, x.Answer.Event.Test) })
+	p.Add(columns.Boolean, func(buf []byte, x *checkCall) []byte { return columns.AppendBoolean(buf, x.Answer.Event.Test) })
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Status...) })
 	return p.Args()
 }

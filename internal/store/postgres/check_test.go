@@ -17,7 +17,7 @@ import (
 
 // checked is a check in a batch.
 func checked(c store.CheckRequest) *checkCall {
-	return batch.NewCall[store.CheckRequest, store.Checked](c, 0)
+	return batch.NewCall[store.CheckRequest, store.CheckAnswer](c, 0)
 }
 
 // Of a check whose COMMIT was sent and not answered, nothing is known: it is not repeated. One that

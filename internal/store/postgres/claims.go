@@ -40,7 +40,7 @@ type claimChange struct {
 	forget      bool // with release: the key may be used for another request
 }
 
-type claimCall = batchedCall[claimChange, store.Claimed]
+type claimCall = batchedCall[claimChange, store.ClaimAnswer]
 
 func (p *DB) claimStatements() []statement {
 	const claimed = `
@@ -81,7 +81,7 @@ CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id
 }
 
 // Claim implements sqldb.PerDatabase.
-func (p *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (p *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
 	return p.claims.Submit(ctx, claimChange{Claim: c}, batchKeyOfClaim(c.Key))
 }
 
@@ -98,7 +98,7 @@ func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(
 // changeClaims makes the round trip of a batch within beginTimeout. Every call gets an answer or an
 // error.
 func (p *DB) changeClaims(batch []*claimCall) {
-	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
+	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *claimCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
 	p.changeClaimsWithin(ctx, batch)
@@ -108,7 +108,7 @@ func (p *DB) changeClaims(batch []*claimCall) {
 // and lives differ, it makes one for each call. A claim can be repeated, also after a commit of
 // which no answer came: its row has the ID of its send then.
 func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
-	var answers map[[32]byte]store.Claimed
+	var answers map[[32]byte]store.ClaimAnswer
 	var claims, ended, forgotten []*claimCall
 	alike := true
 	for _, x := range batch {
@@ -138,7 +138,7 @@ func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
 		return
 	}
 	for _, x := range batch {
-		x.Finish(answers[x.In.Key], err)
+		x.SetAnswer(answers[x.In.Key], err)
 	}
 }
 
@@ -147,7 +147,7 @@ func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
 // earlier run may have been committed.
 func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*claimCall,
 	again bool) (
-	answers map[[32]byte]store.Claimed, notCommitted bool, err error) {
+	answers map[[32]byte]store.ClaimAnswer, notCommitted bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtBeginTransaction])
 	trip.Queue(p.text[stmtAsynchronousCommit])
@@ -164,7 +164,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	if len(claims) > 0 {
 		p.queueClaims(&trip, claims)
 	}
-	held := map[[32]byte]store.Claimed{}
+	held := map[[32]byte]store.ClaimAnswer{}
 	changes := trip.Len()
 	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for i := range changes {
@@ -199,7 +199,7 @@ func (p *DB) queueClaims(trip *pgx.Batch, claims []*claimCall) {
 	rows.Add(columns.UUID, appendSendID)
 	life := one.Life.Microseconds()
 	args := rows.Args(one.Lease.Microseconds(), life)
-	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.ClaimsForgotten*len(claims))
+	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.ClaimsDeletedPerCall*len(claims))
 	trip.Queue(p.text[stmtClaim], args...)
 }
 
@@ -213,18 +213,18 @@ func appendSendID(buf []byte, x *claimCall) []byte { return append(buf, x.In.Sen
 
 // readHeldClaims reads the result of stmtClaim: the claims that their callers hold now. A claim
 // with the caller's own send ID is new, and nothing else needs to be read.
-func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
+func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.ClaimAnswer) error {
 	var key []byte
-	var c store.Claimed
+	var c store.ClaimAnswer
 	rows, _ := results.Query() // the rows have the error
-	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, columns.Into(&c.Now)},
-		func() error { held[[32]byte(key)] = c; c = store.Claimed{}; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, columns.ScannerFor(&c.Now)},
+		func() error { held[[32]byte(key)] = c; c = store.ClaimAnswer{}; return nil })
 	return err
 }
 
 // readEarlierClaims adds the answers to claims of keys that were used before. answers has those
 // that their callers hold now. again is as for changeClaimsOnConn.
-func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*claimCall, answers map[[32]byte]store.Claimed,
+func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*claimCall, answers map[[32]byte]store.ClaimAnswer,
 	again bool) (err error) {
 	var trip pgx.Batch
 	keys := claimKeys(used).Args()
@@ -245,7 +245,7 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 		fields []any
 		each   func(key [32]byte)
 	}{
-		{[]any{columns.Into(&now), &row.Fingerprint, &row.SendID},
+		{[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
 			func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
@@ -260,9 +260,9 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 	for _, x := range used {
 		_, held := answers[x.In.Key]
 		// without a row: another request has just released and deleted the claim
-		answers[x.In.Key] = store.Claimed{State: store.ClaimBusy}
+		answers[x.In.Key] = store.ClaimAnswer{State: store.ClaimBusy}
 		if row, found := stored[x.In.Key]; found {
-			answers[x.In.Key] = row.Claimed(x.In.Claim, held || again && row.SendID == x.In.SendID,
+			answers[x.In.Key] = row.Answer(x.In.Claim, held || again && row.SendID == x.In.SendID,
 				sends[x.In.Key], verifications[x.In.Key], now)
 		}
 	}

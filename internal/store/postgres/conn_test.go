@@ -98,14 +98,14 @@ func TestClaimSurvivesALostConnection(t *testing.T) {
 	p.arm(cuts{mode: cutReply, times: 1})
 	got, err := f.Claim(t.Context(), c)
 	storetest.OK(t, err)
-	storetest.Equal(t, "claim", got.State, store.ClaimHeld)
+	storetest.Equal(t, "claim", got.State, store.ClaimGranted)
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 2)
 	p.arm(cuts{mode: cutReply, times: 1})
 	storetest.OK(t, f.Release(t.Context(), c.Key, c.SendID, true))
 	p.arm(cuts{})
 	c.Fingerprint[0]++
-	storetest.Equal(t, "after the release", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimHeld)
+	storetest.Equal(t, "after the release", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimGranted)
 }
 
 // A claim does not wait for the disk, and the commit of its send does: then both are there. The
@@ -125,7 +125,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	for i := range rounds {
 		in := f.Intent(i)
 		c := store.Claim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
-		storetest.Equal(t, "claim", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimHeld)
+		storetest.Equal(t, "claim", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimGranted)
 		claims += waiting()
 		f.Admit(t, in)
 		sends += waiting()
@@ -148,7 +148,7 @@ func TestClaimsShareATrip(t *testing.T) {
 	storetest.Must(f.Claim(t.Context(), second))(t)
 	run := func(changes ...claimChange) (calls []*claimCall) {
 		for _, c := range changes {
-			calls = append(calls, batch.NewCall[claimChange, store.Claimed](c, batchKeyOfClaim(c.Key)))
+			calls = append(calls, batch.NewCall[claimChange, store.ClaimAnswer](c, batchKeyOfClaim(c.Key)))
 		}
 		p.arm(cuts{})
 		db.changeClaims(slices.Clone(calls))
@@ -160,7 +160,7 @@ func TestClaimsShareATrip(t *testing.T) {
 		claimChange{Claim: other}, claimChange{Claim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
-	for i, want := range []store.ClaimState{store.ClaimHeld, 0, store.ClaimOther, store.ClaimHeld} {
+	for i, want := range []store.ClaimState{store.ClaimGranted, 0, store.ClaimMismatched, store.ClaimGranted} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state", calls[i].Answer.State, want)
 	}
@@ -169,7 +169,7 @@ func TestClaimsShareATrip(t *testing.T) {
 	third := claimOf(3)
 	calls = run(claimChange{Claim: claimOf(1)}, claimChange{Claim: brief}, claimChange{Claim: second, release: true},
 		claimChange{Claim: third})
-	for i, want := range []store.ClaimState{store.ClaimHeld, store.ClaimHeld, 0, store.ClaimBusy} {
+	for i, want := range []store.ClaimState{store.ClaimGranted, store.ClaimGranted, 0, store.ClaimBusy} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)
 	}

@@ -61,7 +61,7 @@ func TestPostgresCountsFromTheFirstRow(t *testing.T) {
 	for name, first := range map[string]func(t *testing.T, f *storetest.Fixture){
 		"a send": func(t *testing.T, f *storetest.Fixture) { f.Ended(t, f.Intent(1), storetest.Sent) },
 		"a refusal": func(t *testing.T, f *storetest.Fixture) {
-			storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
+			storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +166,7 @@ func traffic(t *testing.T, f *storetest.Fixture, hours int) {
 			}
 		}
 		if random.IntN(3) == 0 {
-			storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(n, func(s *store.Row) {
+			storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(n, func(s *store.SendOrRefusal) {
 				s.Count, s.BlockedBy = 1+random.IntN(9), []string{"minute", "day"}[random.IntN(2)]
 			})}))
 		}
@@ -189,12 +189,12 @@ func TestPostgresCountsForItself(t *testing.T) {
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
 	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
 		BadAddress: true})
-	storetest.OK(t, db.ConfirmRefund(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
+	storetest.OK(t, db.ConfirmRefund(t.Context(), store.AttemptID{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}
 	want := storetest.Must(f.Stats(t.Context(), q))(t)
-	if n := storetest.Must(f.CountHours(t.Context(), store.MaxLife, f.Now.Sub(begin)+time.Hour, 1000))(t); n != 0 {
+	if n := storetest.Must(f.CountHours(t.Context(), store.MaxCodeLife, f.Now.Sub(begin)+time.Hour, 1000))(t); n != 0 {
 		t.Errorf("%d hours counted while their codes live", n)
 	}
 	n := storetest.Must(f.CountHours(t.Context(), 10*time.Minute, f.Now.Sub(begin)+time.Hour, 1000))(t)

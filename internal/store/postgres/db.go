@@ -106,7 +106,7 @@ func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Ti
 	if _, err := results.Exec(); err != nil {
 		return now, err
 	}
-	return now, results.QueryRow().Scan(columns.Into(&now))
+	return now, results.QueryRow().Scan(columns.ScannerFor(&now))
 }
 
 // Run implements sqldb.Engine, in one round trip.

@@ -79,7 +79,7 @@ func TestPostgresLostConnections(t *testing.T) {
 func TestPostgresLostReadsAndWrites(t *testing.T) {
 	f, p := faultFixture(t)
 	begun := f.Admit(t, f.Intent(1))
-	held := store.Held{ID: begun.Send.ID, Attempt: 1}
+	held := store.AttemptID{ID: begun.Send.ID, Attempt: 1}
 	for name, call := range map[string]func() error{
 		"Sends": func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"Ping":  func() error { return f.Ping(t.Context()) },
@@ -96,7 +96,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 	}
 	for name, call := range map[string]func() error{
 		"Finish": func() error {
-			_, err := f.Finish(t.Context(), store.Outcome{Held: held, Status: store.Sent})
+			_, err := f.Finish(t.Context(), store.Outcome{AttemptID: held, Status: store.Sent})
 			return err
 		},
 		"Cancel":          func() error { _, err := f.Cancel(t.Context(), begun.Verification.ID); return err },
@@ -105,13 +105,13 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 			_, err := f.TakeOver(t.Context(), store.Queue{Channel: recipient.Email}, time.Second, 1)
 			return err
 		},
-		"then Refused": func() error { return f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}) },
+		"then Refused": func() error { return f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}) },
 	} {
 		var err error
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
 			// A connection of each pool is there, so it is not opening one that fails.
 			storetest.OK(t, f.Ping(t.Context()))
-			storetest.OK(t, f.Renew(t.Context(), time.Second, []store.Held{{ID: uuid.New(), Attempt: 1}}))
+			storetest.OK(t, f.Renew(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
 			// it asks for the time first, which is repeated
 			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")})
 			err = call()
@@ -154,7 +154,7 @@ func oneFailed[In, Answer any](t *testing.T, batch []*batchedCall[In, Answer], o
 			continue
 		}
 		storetest.OK(t, x.Err)
-		if done := any(x.Answer); done != true && !done.(store.Begun).Admitted {
+		if done := any(x.Answer); done != true && !done.(store.BeginAnswer).Admitted {
 			t.Errorf("call %d: %v", n, done)
 		}
 	}

@@ -87,7 +87,7 @@ func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, col
 			append(args[:len(args):len(args)], more...)...)
 	}
 	for _, edge := range []struct {
-		mark                      *store.Mark
+		mark                      *store.Cursor
 		at                        time.Time
 		atMark, atTime, elsewhere string // signs
 	}{{f.After, f.From, ">", ">=", ">="}, {f.Before, f.To, "<", "<", "<="}} {

@@ -28,7 +28,7 @@ func TestPostgresRareFilters(t *testing.T) {
 		f.End(t, send.Send.ID, store.Outcome{Status: store.Sent})
 	}
 	storetest.OK(t, f.RecordRefusals(t.Context(),
-		[]store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
+		[]store.SendOrRefusal{f.Refusal(4, func(s *store.SendOrRefusal) { s.BlockedBy = "minute" })}))
 	exec := func(statement string) {
 		t.Helper()
 		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
@@ -40,10 +40,10 @@ func TestPostgresRareFilters(t *testing.T) {
 	exec(`ANALYZE sends; ANALYZE refusals`)
 	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
-	mark := &store.Mark{At: time.Now().Add(time.Hour)}
+	mark := &store.Cursor{At: time.Now().Add(time.Hour)}
 	for name, filter := range map[string]store.Filter{
 		"domain": {Domain: "rare.example"}, "no such domain": {Domain: "nothing.example"},
-		"domain after":      {Domain: "rare.example", After: &store.Mark{At: time.Unix(0, 0)}},
+		"domain after":      {Domain: "rare.example", After: &store.Cursor{At: time.Unix(0, 0)}},
 		"domain before":     {Domain: "nothing.example", Before: mark},
 		"domain of an app":  {Domain: "nothing.example", App: "shop"},
 		"domain and status": {Domain: "nothing.example", Status: store.Sent},
@@ -72,7 +72,7 @@ func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.To = "a•••@example.com" }))
 	storetest.OK(t, f.RecordRefusals(t.Context(),
-		[]store.Row{f.Refusal(4, func(s *store.Row) { s.BlockedBy = "minute" })}))
+		[]store.SendOrRefusal{f.Refusal(4, func(s *store.SendOrRefusal) { s.BlockedBy = "minute" })}))
 	since := time.Now().Add(-time.Minute)
 	for _, statement := range []string{
 		copySends("logged_at - n * interval '1 s'") + `, generate_series(1, 20000) n`,
@@ -161,7 +161,7 @@ FROM (SELECT * FROM sends LIMIT 1) s, generate_series(1, 2000) n`)
 }
 
 // askOfRecipient makes each request that reads the sends of a recipient.
-func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, rounds int) {
+func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer, rounds int) {
 	t.Helper()
 	s := begun.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}

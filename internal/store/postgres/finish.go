@@ -151,10 +151,10 @@ func (p *DB) postponeBatch(batch []*postponeCall) {
 // call gets an answer or an error.
 func changeBatch[In rowChange](p *DB, statement string, batch []*batchedCall[In, bool],
 	parameters func([]*batchedCall[In, bool]) []any) {
-	ctx, cancel := context.WithTimeout(batch[0].TripContext(), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
 	slices.SortFunc(batch, func(x, y *batchedCall[In, bool]) int {
-		a, b := x.In.Row().ID, y.In.Row().ID
+		a, b := x.In.GetAttemptID().ID, y.In.GetAttemptID().ID
 		return bytes.Compare(a[:], b[:])
 	})
 	changed, err := p.changedRows(ctx, statement, parameters(batch))
@@ -167,7 +167,7 @@ func changeBatch[In rowChange](p *DB, statement string, batch []*batchedCall[In,
 		return
 	}
 	for _, x := range batch {
-		x.Finish(changed[x.In.Row().ID], err)
+		x.SetAnswer(changed[x.In.GetAttemptID().ID], err)
 	}
 }
 
@@ -188,12 +188,12 @@ func (p *DB) changedRows(ctx context.Context, statement string, parameters []any
 func heldParameters[In rowChange](batch []*batchedCall[In, bool], most int) *columns.Arrays[*batchedCall[In, bool]] {
 	p := columns.NewArrays(batch, most)
 	p.Add(columns.UUID, func(buf []byte, x *batchedCall[In, bool]) []byte {
-		id := x.In.Row().ID
+		id := x.In.GetAttemptID().ID
 		return append(buf, id[:]...)
 	})
 	p.Add(columns.Integer, func(buf []byte, x *batchedCall[In, bool]) []byte {
 		return columns.AppendInteger(buf,
-			x.In.Row().Attempt)
+			x.In.GetAttemptID().Attempt)
 	})
 	return p
 }
@@ -216,7 +216,7 @@ func finishSentParameters(batch []*finishCall) []any {
 // finishParameters returns the parameters of finishSQL.
 func finishParameters(batch []*finishCall) []any {
 	p := columns.NewArrays(batch, 9)
-	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.Refund) })
+	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Refund) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
 		return append(buf, id[:]...)
@@ -229,8 +229,8 @@ func finishParameters(batch []*finishCall) []any {
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Cause...) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.Type...) })
-	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.Event.Test) })
-	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.BadAddress) })
+	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Event.Test) })
+	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.BadAddress) })
 	return append(finishSentParameters(batch), p.Args()...)
 }
 

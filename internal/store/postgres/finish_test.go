@@ -22,7 +22,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 	db := f.Engine.(*DB)
 	var endings []*finishCall
 	for n := range 5 {
-		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
+		o := store.Outcome{AttemptID: store.AttemptID{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
 		endings = append(endings, batch.NewCall[store.Outcome, bool](o, 0))
 	}
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
@@ -94,7 +94,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 		storetest.Must(tx.Exec(t.Context(), `UPDATE verifications SET `+change+` WHERE id = $1`,
 			first.Verification.ID))(t)
 		in := f.Intent(n, func(in *store.Intent) { in.Verification.Holder = "s:1" })
-		var begun store.Begun
+		var begun store.BeginAnswer
 		result := make(chan error)
 		go func() { var err error; begun, err = f.Begin(t.Context(), in); result <- err }()
 		servertest.Await(t, "the send to wait", func() bool {
@@ -118,7 +118,7 @@ func TestPostgresApprovedWhileJoining(t *testing.T) {
 func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
-	var last store.Begun
+	var last store.BeginAnswer
 	for n := range gate.FailureLimit {
 		if n%5 == 0 {
 			last = f.Admit(t, f.Intent(1, held))
@@ -132,7 +132,7 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	check := make(chan error, 1)
 	go func() { _, err := other.Check(t.Context(), storetest.Wrong(last.Verification.ID)); check <- err }()
 	<-reached
-	var begun store.Begun
+	var begun store.BeginAnswer
 	result := make(chan error, 1)
 	go func() { var err error; begun, err = db.Begin(t.Context(), f.Intent(1, held)); result <- err }()
 	servertest.Await(t, "the send to wait", func() bool { return waits(t, db) })

@@ -243,7 +243,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func called(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
-	return batch.NewCall[store.Intent, store.Begun](in, store.LockKey(in.Send))
+	return batch.NewCall[store.Intent, store.BeginAnswer](in, store.LockKey(in.Send))
 }
 
 // lentDatabase returns a migrated and empty database of the shared server.

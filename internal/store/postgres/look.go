@@ -28,7 +28,7 @@ const (
 // historyCall is a call of ReadHistory, verificationCall one of Verification, readCall one of
 // ReadShared.
 type (
-	historyCall      = batch.Call[gate.Look, gate.History]
+	historyCall      = batch.Call[gate.HistoryQuery, gate.History]
 	verificationCall = batch.Call[string, storedVerification]
 	readCall         = batch.Call[*sqldb.Step, struct{}]
 )
@@ -84,7 +84,7 @@ func (p *DB) readStatements() []statement {
 
 // ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
 // next one.
-func (p *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+func (p *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
 	return submitRead(ctx, p, p.histories, l)
 }
 
@@ -111,7 +111,7 @@ func (p *DB) ReadShared(ctx context.Context, s *sqldb.Step) error {
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
 	answer, err := reads.Submit(ctx, in, p.sharedReads.Add(1)) // no two have the same key
 	if errors.Is(err, fault.Uncertain) {
-		err = store.Unavailable(ctx.Err())
+		err = store.WrapUnavailable(ctx.Err())
 	}
 	return answer, err
 }
@@ -128,7 +128,7 @@ func (p *DB) answerSteps(steps []*readCall) { answerReads(p, steps, p.runSteps) 
 // made the whole batch fail, it repeats each alone.
 func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	trip func(context.Context, []*batch.Call[In, Answer]) ([]Answer, error)) {
-	ctx, cancel := context.WithTimeout(calls[0].TripContext(), store.CallTimeout)
+	ctx, cancel := context.WithTimeout(calls[0].RoundTripContext(), store.CallTimeout)
 	defer cancel()
 	answers, err := trip(ctx, calls)
 	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
@@ -145,7 +145,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 		answers = make([]Answer, len(calls))
 	}
 	for i, x := range calls {
-		x.Finish(answers[i], store.Unavailable(withCause(err)))
+		x.SetAnswer(answers[i], store.WrapUnavailable(withCause(err)))
 	}
 }
 
@@ -157,7 +157,7 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[stmtReadVerifications], ids.Args()...) // the rows have the error
 		var f storedVerification
-		_, err := pgx.ForEachRow(rows, append([]any{columns.Into(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
+		_, err := pgx.ForEachRow(rows, append([]any{columns.ScannerFor(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
 			f.Work = store.Work{}
 			return nil
@@ -245,12 +245,12 @@ func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, 
 	var taken, at pgtype.Timestamptz
 	_, err = pgx.ForEachRow(rows, []any{&i, &id, &clock, &taken, &at, &verification}, func() error {
 		if i == 0 {
-			now = store.Micro(at.Time)
+			now = store.TruncateToMicroseconds(at.Time)
 			return nil
 		}
 		x := &seen[i-1]
-		row := gate.PastSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.Micro(taken.Time),
-			LoggedAt:     store.Micro(at.Time),
+		row := gate.PastSend{ID: id.Bytes, Clock: clock.String, TakenAt: store.TruncateToMicroseconds(taken.Time),
+			LoggedAt:     store.TruncateToMicroseconds(at.Time),
 			Verification: verification.String}
 		if clock.Valid {
 			x.Past = append(x.Past, row)

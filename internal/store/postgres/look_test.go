@@ -30,7 +30,7 @@ func TestLooksShareATrip(t *testing.T) {
 	ask := func(n int, app string, counting, rejected time.Duration) *historyCall {
 		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"}}
-		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected},
+		return batch.NewCall[gate.HistoryQuery, gate.History](gate.HistoryQuery{Bucket: bucket, Counting: counting, Rejected: rejected},
 			0)
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
@@ -68,7 +68,7 @@ func TestVerificationsShareATrip(t *testing.T) {
 		finds = append(finds, batch.NewCall[string, storedVerification](id, 0))
 	}
 	db.answerVerifications(finds)
-	for i, want := range []store.Begun{newest, {}, other, newest} {
+	for i, want := range []store.BeginAnswer{newest, {}, other, newest} {
 		x := finds[i]
 		storetest.OK(t, x.Err)
 		storetest.Equal(t, "verification", x.Answer.Verification.ID, want.Verification.ID)

@@ -42,17 +42,17 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		config.ConnectTimeout = connectTimeout()
 	}
 	if err := checkSessions(ctx, config); err != nil {
-		return migrations.Wrap(err)
+		return migrations.WrapError(err)
 	}
 	apply := deferSettings(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if is, err := logsInAs(ctx, db, role); is || err != nil {
-		return migrations.Wrap(err)
+		return migrations.WrapError(err)
 	}
 	unlock, err := lockSchema(ctx, db)
 	if err != nil {
-		return migrations.Wrap(err)
+		return migrations.WrapError(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return retryWhileLocked(ctx, func() error {
@@ -113,7 +113,7 @@ var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 func (p *DB) checkSchema(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
-		return migrations.Wrap(err)
+		return migrations.WrapError(err)
 	}
 	applied := map[int64]string{}
 	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {

@@ -34,8 +34,8 @@ func (m *model) read(*rapid.T) {
 	clock, at := pick(m, "clock", "redis", store.DatabaseClock), storetest.Epoch.Add(m.span("at"))
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
-		h, err := f.ReadHistory(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
-		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.Failures(rejected),
+		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, Counting: within, Rejected: rejected})
+		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.RejectedSends(rejected),
 			h.Now, err)
 	})
 	m.same("LatestRows", func(f *storetest.Fixture) []any {
@@ -56,11 +56,11 @@ func (m *model) read(*rapid.T) {
 }
 
 // mark is a place in the database, or none.
-func (m *model) mark() *store.Mark {
+func (m *model) mark() *store.Cursor {
 	if m.number("page", 0, 2) > 0 {
 		return nil
 	}
-	return &store.Mark{At: storetest.Epoch.Add(m.span("mark")), ID: m.held().ID}
+	return &store.Cursor{At: storetest.Epoch.Add(m.span("mark")), ID: m.held().ID}
 }
 
 // readFiltered lists sends by some conditions: those that Matches says, of all that there are.
@@ -91,9 +91,9 @@ func (m *model) readFiltered() {
 	for range m.number("conditions", 0, 3) {
 		conditions[m.number("condition", 0, len(conditions)-1)]()
 	}
-	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.Row)
+	rows := m.same("Sends", func(f *storetest.Fixture) []any { return answers(f.Sends(m.ctx, filter)) }).([]store.SendOrRefusal)
 	all := m.all()
-	want := slices.DeleteFunc(all, func(s store.Row) bool { return !filter.Matches(s) })
+	want := slices.DeleteFunc(all, func(s store.SendOrRefusal) bool { return !filter.Matches(s) })
 	if n := len(want) - filter.Limit; n > 0 && filter.After != nil {
 		want = want[n:]
 	} else {
@@ -108,14 +108,14 @@ func (m *model) readFiltered() {
 // invariant: after every step the whole database is the same.
 func (m *model) invariant(*rapid.T) {
 	m.same("suppressions", func(f *storetest.Fixture) []any {
-		return answers(f.Suppressions(m.ctx, store.SuppressionFilter{Limit: store.MaxPage}))
+		return answers(f.Suppressions(m.ctx, store.SuppressionFilter{Limit: store.MaxPageRows}))
 	})
 	m.all()
 }
 
-func (m *model) all() []store.Row {
+func (m *model) all() []store.SendOrRefusal {
 	return m.same("sends", func(f *storetest.Fixture) []any {
 		return answers(f.Sends(m.ctx,
-			store.Filter{Limit: store.MaxPage}))
-	}).([]store.Row)
+			store.Filter{Limit: store.MaxPageRows}))
+	}).([]store.SendOrRefusal)
 }

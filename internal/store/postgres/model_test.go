@@ -180,28 +180,28 @@ func (m *model) beginAgain(*rapid.T) {
 }
 
 func (m *model) beginOnBoth(what string, in store.Intent) {
-	begun := m.same(what, func(f *storetest.Fixture) []any { return answers(f.Begin(m.ctx, in)) }).(store.Begun)
+	begun := m.same(what, func(f *storetest.Fixture) []any { return answers(f.Begin(m.ctx, in)) }).(store.BeginAnswer)
 	if begun.Admitted && !slices.Contains(m.sends, in.Send.ID) {
 		m.sends, m.codes = append(m.sends, in.Send.ID), append(m.codes, begun.Verification.ID)
 	}
 }
 
 // held names a row, with its attempt or another one.
-func (m *model) held() store.Held {
+func (m *model) held() store.AttemptID {
 	id := uuid.UUID{1}
 	if len(m.sends) > 0 {
 		id = pick(m, "send", m.sends...)
 	}
-	return store.Held{ID: id, Attempt: pick(m, "attempt", 1, 1, 1, 2, 2, 3, 0)}
+	return store.AttemptID{ID: id, Attempt: pick(m, "attempt", 1, 1, 1, 2, 2, 3, 0)}
 }
 
 func (m *model) finish(*rapid.T) {
-	o := store.Outcome{Held: m.held(), Status: pick(m, "status", store.Sent, store.Failed, store.Failed, store.Unknown),
+	o := store.Outcome{AttemptID: m.held(), Status: pick(m, "status", store.Sent, store.Failed, store.Failed, store.Unknown),
 		Reason:   pick(m, "reason", "r", store.ReasonRejected, store.ReasonSuppressed, store.ReasonPaused),
 		Provider: pick(m, "provider", "p", "q"), ProviderCode: "250", Took: time.Second}
 	o.Refund = o.Status == store.Failed && rapid.Bool().Draw(m.T, "refund")
 	if o.Status == store.Failed && m.number("bounce", 0, 3) == 0 {
-		o.Suppress = store.SuppressAs{Cause: store.HardBounce, Address: storetest.Address(1),
+		o.Suppress = store.NewSuppression{Cause: store.CauseHardBounce, Address: storetest.Address(1),
 			For: max(time.Microsecond, m.span("lasts"))}
 	}
 	if rapid.Bool().Draw(m.T, "event") {
@@ -212,13 +212,13 @@ func (m *model) finish(*rapid.T) {
 }
 
 func (m *model) postpone(*rapid.T) {
-	p := store.Postponement{Held: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p",
+	p := store.Postponement{AttemptID: m.held(), After: max(0, m.span("after")), Reason: "later", Provider: "p",
 		ProviderCode: "451"}
 	m.same("Postpone", func(f *storetest.Fixture) []any { return answers(f.Postpone(m.ctx, p)) })
 }
 
 func (m *model) renew(*rapid.T) {
-	held := []store.Held{m.held(), m.held()}
+	held := []store.AttemptID{m.held(), m.held()}
 	m.same("Renew", func(f *storetest.Fixture) []any { return answers(f.Renew(m.ctx, 30*time.Second, held)) })
 }
 
@@ -265,13 +265,13 @@ func (m *model) cancel(*rapid.T) {
 func (m *model) suppress(*rapid.T) {
 	s := store.Suppression{ID: uuid.UUID{0: byte(m.number("id", 1, 4))}, Channel: recipient.Email,
 		Address: storetest.Address(1),
-		Cause:   store.Manual, App: pick(m, "app", "", "shop", "desk")}
+		Cause:   store.CauseManual, App: pick(m, "app", "", "shop", "desk")}
 	lasts := max(time.Microsecond, m.span("lasts"))
 	m.same("Suppress", func(f *storetest.Fixture) []any { return answers(f.Suppress(m.ctx, s, lasts, nil)) })
 }
 
 func (m *model) lift(*rapid.T) {
-	l := store.LiftRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
+	l := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
 		By: "ops", Why: "mended"}
 	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.Lift(m.ctx, l, nil)) })
 }
@@ -287,8 +287,8 @@ func (m *model) claim(*rapid.T) {
 			rapid.Bool().Draw(m.T, "forget")
 		m.same("Release", func(f *storetest.Fixture) []any { return answers(f.Release(m.ctx, c.Key, id, forget)) })
 	}
-	got := m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) }).(store.Claimed)
-	if got.State != store.ClaimHeld {
+	got := m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) }).(store.ClaimAnswer)
+	if got.State != store.ClaimGranted {
 		return
 	}
 	m.claimed[c.Key], in.Send.ID = got.SendID, got.SendID
@@ -300,13 +300,13 @@ func (m *model) claim(*rapid.T) {
 
 // events takes events that are due, ends an attempt or forgets old ones.
 func (m *model) events(*rapid.T) {
-	shares := []store.Share{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
+	shares := []store.AppEventLimit{{App: "shop", Limit: m.number("share", 1, 3)}, {App: "desk", Limit: 1}}
 	m.same("AppEventsDue", func(f *storetest.Fixture) []any {
 		return answers(f.AppEventsDue(m.ctx, 30*time.Second,
 			shares))
 	})
 	if len(m.told) > 0 {
-		end := store.AppEventEnd{Held: store.Held{ID: pick(m, "event", m.told...),
+		end := store.AppEventEnd{AttemptID: store.AttemptID{ID: pick(m, "event", m.told...),
 			Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
 			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp),
 			After: max(0, m.span("after"))}
@@ -337,7 +337,7 @@ func (m *model) report(*rapid.T) {
 	}
 	told := store.ProviderEvent{Send: send, Kind: pick(m, "kind", store.ProviderEventKinds[1:]...),
 		At: storetest.Epoch.Add(lasts)}
-	as := store.SuppressAs{Cause: store.Complaint, Address: storetest.Address(1), For: lasts}
+	as := store.NewSuppression{Cause: store.CauseComplaint, Address: storetest.Address(1), For: lasts}
 	m.same("IngestProviderEvent", func(f *storetest.Fixture) []any {
 		return answers(f.IngestProviderEvent(m.ctx,
 			told, as))
@@ -369,9 +369,9 @@ func (m *model) forget(*rapid.T) {
 }
 
 func (m *model) refused(*rapid.T) {
-	var rows []store.Row
+	var rows []store.SendOrRefusal
 	for range m.number("rows", 1, 3) {
-		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.Row) {
+		r := m.real.Refusal(m.number("recipient", 1, 2), func(s *store.SendOrRefusal) {
 			s.Count, s.RetryAfter, s.Clock, s.TakenAt = m.number("count", 0, 3), max(0, m.span("wait")), "redis",
 				storetest.Epoch
 			s.BlockedBy, s.Recipients = pick(m, "rule", "minute", "hour"), m.number("recipients", 0, 2)

@@ -15,12 +15,12 @@ import (
 )
 
 // Renew implements sqldb.PerDatabase.
-func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	if len(held) == 0 {
 		return nil
 	}
 	// see finish.go
-	held = slices.SortedFunc(slices.Values(held), func(x, y store.Held) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+	held = slices.SortedFunc(slices.Values(held), func(x, y store.AttemptID) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
@@ -93,7 +93,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
-		return append([]any{columns.Into(&d.at)}, sqldb.FlightFields(&d.Work)...)
+		return append([]any{columns.ScannerFor(&d.at)}, sqldb.FlightFields(&d.Work)...)
 	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }

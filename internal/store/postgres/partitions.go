@@ -15,7 +15,7 @@ import (
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
 	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
 		return p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
-			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.Into(&until))
+			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.ScannerFor(&until))
 		})
 	})
 	return until, err
@@ -29,7 +29,7 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 	}
 	err = p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var dropped sql.NullString
-		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.DueBefore(now, age)).Scan(&dropped)
+		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.RetentionCutoff(now, age)).Scan(&dropped)
 		name = dropped.String
 		return err
 	})

@@ -51,7 +51,7 @@ func TestPartitionsAreMadeAhead(t *testing.T) {
 	f, db, owner := owned(t)
 	before := names(t, db)
 	until := storetest.Must(f.EnsurePartitions(t.Context()))(t)
-	if n := store.WeeksAhead(until, time.Now()); n != 4 {
+	if n := store.PartitionWeeksAhead(until, time.Now()); n != 4 {
 		t.Errorf("%d weeks ahead, until %v", n, until)
 	}
 	storetest.Equal(t, "nothing to do", names(t, db), before)
@@ -161,7 +161,7 @@ func TestPartitionsExpire(t *testing.T) {
 		`DELETE FROM outbox WHERE id IN (SELECT id FROM sends WHERE status = 'sent')`)
 	f.End(t, refund, store.Outcome{Status: store.Failed, Refund: true})
 
-	expire := func(want store.Expired) {
+	expire := func(want store.ExpiredRows) {
 		t.Helper()
 		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), keep, 10))(t), want)
 	}
@@ -177,21 +177,21 @@ func TestPartitionsExpire(t *testing.T) {
 	}
 	reader := storetest.Must(owner.Begin(t.Context()))(t)
 	storetest.Must(reader.Exec(t.Context(), `SELECT FROM sends LIMIT 1`))(t)
-	expire(store.Expired{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
+	expire(store.ExpiredRows{Rows: 2}) // it is read just now: the partition stays, its rows go one by one
 	left(second, third)
 	storetest.OK(t, reader.Rollback(t.Context()))
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
-	expire(store.Expired{Partition: "sends_0", More: true})
-	expire(store.Expired{}) // sends_1 has one in flight and a refund
-	storetest.OK(t, f.ConfirmRefund(t.Context(), store.Held{ID: refund, Attempt: 1}))
-	expire(store.Expired{Rows: 1})
+	expire(store.ExpiredRows{Partition: "sends_0", More: true})
+	expire(store.ExpiredRows{}) // sends_1 has one in flight and a refund
+	storetest.OK(t, f.ConfirmRefund(t.Context(), store.AttemptID{ID: refund, Attempt: 1}))
+	expire(store.ExpiredRows{Rows: 1})
 	left(second)
 	f.End(t, flying, store.Outcome{Status: store.Sent})
 	exec(t, owner, `INSERT INTO refunds VALUES ('`+flying.String()+`', now(), 1)`)
-	expire(store.Expired{})
+	expire(store.ExpiredRows{})
 	left(second)
 	exec(t, owner, `DELETE FROM refunds`)
-	expire(store.Expired{Partition: "sends_1", More: true}) // with its row
+	expire(store.ExpiredRows{Partition: "sends_1", More: true}) // with its row
 	left()
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_2", "sends_3"})
 	storetest.Equal(t, "rows", storetest.IDs(f.All(t)), []uuid.UUID{young})
@@ -207,7 +207,7 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	exec(t, owner,
 		`UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
 			id.String()+`'`, `DELETE FROM outbox`)
-	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.Expired{})
+	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.ExpiredRows{})
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
@@ -299,8 +299,8 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 	queries := []query{{"statistics", "SELECT count(*) FROM sends s" + stats.Where(), stats.Args, "sends_1"}}
 	for name, filter := range map[string]store.Filter{"times": {From: from, To: to},
 		"kind":  {From: from, To: to, App: "shop", Status: store.Sent},
-		"mark":  {From: from, Before: &store.Mark{At: to, ID: uuid.Max}, Status: store.Sent},
-		"after": {After: &store.Mark{At: from}, To: to}} {
+		"mark":  {From: from, Before: &store.Cursor{At: to, ID: uuid.Max}, Status: store.Sent},
+		"after": {After: &store.Cursor{At: from}, To: to}} {
 		filter.Limit = 10
 		text, args := postgresFilter{sqldb.SendFilter{Filter: filter}}.postgresQuery()
 		if i := strings.Index(text, "SELECT s.* FROM kind"); i >= 0 { // the kinds themselves are looked for everywhere

@@ -78,7 +78,7 @@ func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	db, conn := openTest(t, url, serverClock), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
-	storetest.OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
 	exec(t, conn, `INSERT INTO provider_events SELECT id, 'bounced', now(), now(), 'post', '' FROM sends`,
 		`INSERT INTO minute_index VALUES ('provider', 'post', now())`,
 		`INSERT INTO suppressions (id, app, channel, address, recipient, masked, reason, detail, created_by, since, until)
@@ -100,7 +100,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 	}
 	readsFew(t, db, conn, admin, func() {
 		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t),
-			store.Expired{Rows: 20, More: true})
+			store.ExpiredRows{Rows: 20, More: true})
 	})
 }
 
@@ -293,7 +293,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
 	sixty.BeginAll(t, 60, seven)
 	who := seven(0).Send.Recipient
-	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPage}))(t)
+	rows := storetest.Must(f.Sends(t.Context(), store.Filter{Recipient: &who, Limit: store.MaxPageRows}))(t)
 	storetest.Equal(t, "rows", len(rows), 7)
 
 	// It tells the true wait: who comes when it is over is let in, who comes earlier is not.

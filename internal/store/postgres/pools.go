@@ -19,10 +19,10 @@ func (p *DB) pools() []namedPool {
 }
 
 // Pools implements sqldb.Engine.
-func (p *DB) Pools() (all []store.Pool) {
+func (p *DB) Pools() (all []store.PoolStats) {
 	for _, pool := range p.pools() {
 		s := pool.Stat()
-		all = append(all, store.Pool{
+		all = append(all, store.PoolStats{
 			Name: pool.name, InUse: int(s.AcquiredConns()), Idle: int(s.IdleConns()), Waits: s.EmptyAcquireCount(),
 		})
 	}

@@ -36,14 +36,14 @@ type DB struct {
 	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
 	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
-	claims    *batch.Batcher[claimChange, store.Claimed]
-	begins    *batch.Batcher[store.Intent, store.Begun]
-	checks    *batch.Batcher[store.CheckRequest, store.Checked]
+	claims    *batch.Batcher[claimChange, store.ClaimAnswer]
+	begins    *batch.Batcher[store.Intent, store.BeginAnswer]
+	checks    *batch.Batcher[store.CheckRequest, store.CheckAnswer]
 	outcomes  *batch.Batcher[store.Outcome, bool]
 
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
-	histories     *batch.Batcher[gate.Look, gate.History]
+	histories     *batch.Batcher[gate.HistoryQuery, gate.History]
 	verifications *batch.Batcher[string, storedVerification]
 	steps         *batch.Batcher[*sqldb.Step, struct{}]
 	sharedReads   atomic.Int64 // shared reads so far; the keys of their batches
@@ -330,7 +330,7 @@ func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Co
 		p.pool.Reset() // the other connections are probably lost too
 		err = withConn(ctx, p.pool, f)
 	}
-	return store.Unavailable(withCause(err))
+	return store.WrapUnavailable(withCause(err))
 }
 
 // changeOnPool runs f, which may write, on a pooled connection, and never repeats it.
@@ -351,7 +351,7 @@ func writeError(err error) error {
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return store.Unavailable(withCause(err))
+		return store.WrapUnavailable(withCause(err))
 	}
 	defer conn.Release()
 	own, cancel := context.WithDeadline(context.WithoutCancel(ctx), statementDeadline(ctx))

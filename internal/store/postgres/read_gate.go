@@ -56,7 +56,7 @@ func verificationsWithChecksSQL(of, now string) string {
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.RowWindow) + `)
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.ConsecutiveFailureWindow) + `)
     OFFSET 0`
 }
 
@@ -186,17 +186,17 @@ type gateRow struct {
 // withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
 // All are NULL if there is no such row.
 func (r *gateRow) withChecksFields() []any {
-	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
+	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.ScannerFor(&r.checks)}
 }
 
 // verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
 // lockouts are decided.
 func (r *gateRow) verificationWithChecks() store.Verification {
-	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32),
+	v := store.Verification{ExpiresAt: store.TruncateToMicroseconds(r.at.Time), Attempts: int(r.attempts.Int32),
 		Forgiven: int(r.forgiven.Int32),
 		Class:    store.Class(r.class.String), Checks: r.checks}
 	if r.taken.Valid {
-		v.ApprovedAt = store.Micro(r.taken.Time)
+		v.ApprovedAt = store.TruncateToMicroseconds(r.taken.Time)
 	}
 	return v
 }
@@ -214,7 +214,7 @@ type batchFacts struct {
 // addRow stores one row of gateSQL in the view.
 func (v *batchFacts) addRow(r gateRow) {
 	if r.kind == clockRow {
-		v.now = store.Micro(r.at.Time)
+		v.now = store.TruncateToMicroseconds(r.at.Time)
 		return
 	}
 	has := &v.facts[r.i-1]
@@ -228,10 +228,10 @@ func (v *batchFacts) addRow(r gateRow) {
 		has.Suppression = r.id.Bytes
 	case countedSendRow:
 		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, Clock: r.clock.String,
-			TakenAt:  store.Micro(r.taken.Time),
-			LoggedAt: store.Micro(r.at.Time)})
+			TakenAt:  store.TruncateToMicroseconds(r.taken.Time),
+			LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
 	case rejectedSendRow:
-		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
+		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
 	case withChecksRow:
 		has.Tried = append(has.Tried, r.verificationWithChecks())
 	}
@@ -316,7 +316,7 @@ func gateParameters(batch []*beginCall, b idBounds) []any {
 	})
 	p.Add(columns.Bytes, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Address[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.HolderToJoin()...) })
-	p.Add(columns.Flag, func(buf []byte, x *beginCall) []byte { return columns.AppendFlag(buf, holderSendsCoverRules(x.In)) })
+	p.Add(columns.Boolean, func(buf []byte, x *beginCall) []byte { return columns.AppendBoolean(buf, holderSendsCoverRules(x.In)) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 

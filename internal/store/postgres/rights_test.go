@@ -87,7 +87,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 			`UPDATE audit_recipients SET masked = '•••', recipient = NULL`} {
 			storetest.Must(db.pool.Exec(t.Context(), statement))(t)
 		}
-		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
+		storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
 	}
 }
 

@@ -104,7 +104,7 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	if err := q.ExecAll(sqldb.Args{"age": age}, deleteOldHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourToCountSQL,
+	hours, err := sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.ScannerFor(at)} }, nextHourToCountSQL,
 		sqldb.Args{"age": age, "delay": delay})
 	if err != nil || len(hours) == 0 {
 		return false, err

@@ -71,7 +71,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	case err != nil && pooled:
 		return poolerError(bounded, err)
 	case err != nil:
-		return store.Unavailable(withCause(err))
+		return store.WrapUnavailable(withCause(err))
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
 	if pooled {
@@ -119,7 +119,7 @@ func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errNoSecondConn
 	}
-	return store.Unavailable(withCause(err))
+	return store.WrapUnavailable(withCause(err))
 }
 
 // dividesSessions reports whether a pooler runs the statements of a connection in changing server

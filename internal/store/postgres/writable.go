@@ -15,12 +15,12 @@ import (
 	"sendcode/migrations"
 )
 
-// withCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is
+// withCause wraps err in ErrNoSpace, ErrReadOnly or ErrNoPartition if Postgres says that this is
 // why it can't write.
 func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case "25006":
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
@@ -63,7 +63,7 @@ const recheckRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
-		return migrations.Wrap(err)
+		return migrations.WrapError(err)
 	}
 	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
@@ -82,7 +82,7 @@ func (p *DB) Ping(ctx context.Context) error {
 	if err != nil {
 		p.roomy.Store(false)
 	}
-	if errors.Is(err, store.ErrFull) {
+	if errors.Is(err, store.ErrNoSpace) {
 		_ = p.Run(ctx, &sqldb.Step{Statement: recheckRoomSQL}) // else the others look within roomCheckInterval
 	}
 	if isUndefinedTable(err) { // without these tables, nothing is applied
@@ -93,5 +93,5 @@ func (p *DB) Ping(ctx context.Context) error {
 	if err == nil && !partition {
 		err = store.ErrNoPartition
 	}
-	return store.Unavailable(err)
+	return store.WrapUnavailable(err)
 }

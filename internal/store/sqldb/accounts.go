@@ -42,8 +42,8 @@ func (db *DB) AddAccount(ctx context.Context, a store.Account, act store.AuditEn
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		a.MadeAt, a.DisabledAt = q.Now, store.Micro(a.DisabledAt)
-		insert, args := accountTable.Insert(store.Added, &a)
+		a.MadeAt, a.DisabledAt = q.Now, store.TruncateToMicroseconds(a.DisabledAt)
+		insert, args := accountTable.InsertSQL(store.InsertedColumn, &a)
 		added, err := q.Change(insert+` ON CONFLICT (name) DO NOTHING`, args)
 		switch {
 		case err != nil:
@@ -65,7 +65,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 	return db.Write(ctx, func(q Tx) error {
 		act.Detail, err = queryFirst(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
-			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.Changed(c).DisabledAt),
+			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.WithChange(c).DisabledAt),
 		})
 		if err != nil {
 			return identityTakenOr(err)
@@ -112,7 +112,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 			Args{"since": q.Now.Add(-life.Truncate(time.Microsecond))}); err != nil {
 			return err
 		}
-		if err := q.exec(sessionTable.Insert(store.Added, &s)); err != nil {
+		if err := q.exec(sessionTable.InsertSQL(store.InsertedColumn, &s)); err != nil {
 			return err
 		}
 		return q.addAuditEntry(act)

@@ -54,7 +54,7 @@ LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.veri
 
 // takeEventsSQL returns the statement that starts the next attempt of events that are due, as many
 // of each app as its share allows. It adds the shares to args.
-func (d dialect) takeEventsSQL(shares []store.Share, args Args) string {
+func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
 		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)
@@ -70,8 +70,8 @@ UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inS
 // noEventDue reports whether no event of the apps is due (idle), and returns the database's time.
 // It takes no lock. Usually none is due, and then no transaction is needed. If the read fails, idle
 // is false: the caller's transaction will return the error.
-func (db *DB) noEventDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
-	apps := columns.MapSlice(shares, func(s store.Share) string { return s.App })
+func (db *DB) noEventDue(ctx context.Context, shares []store.AppEventLimit) (now time.Time, idle bool) {
+	apps := columns.MapSlice(shares, func(s store.AppEventLimit) string { return s.App })
 	due, err := readFirst(ctx, db, withClockColumn(&now, OneColumn[bool]), `
 SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`, Args{"apps": apps})
@@ -82,7 +82,7 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 // it takes at most Share.Limit events, those that are longest overdue. It returns all of them
 // sorted by ID, and the time on the database's clock.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
-	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
+	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil
 	}
@@ -162,12 +162,12 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 // often this is called, since the event's ID is store.ExpiryEventID. It leaves out verifications
 // that expired less than two store.CallTimeout ago, since a check of them may be about to commit,
 // and those that expired more than an hour before that.
-func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
-	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
-	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryMark, error) {
+func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
+	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error) {
+	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryCursor, error) {
 		until := q.Now.Add(-2 * store.CallTimeout)
 		if earliest := until.Add(-time.Hour); from.At.Before(earliest) {
-			from = store.ExpiryMark{At: earliest}
+			from = store.ExpiryCursor{At: earliest}
 		}
 		list, err := QueryAll(q, VerificationFields, q.Dialect.ExpiredVerificationsSQL(),
 			Args{"apps": apps, "from": from.At, "after": from.ID, "until": until, "limit": limit})
@@ -184,9 +184,9 @@ func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.Exp
 			}
 		}
 		if read = len(list); read == limit {
-			return store.ExpiryMark{At: list[read-1].ExpiresAt, ID: list[read-1].ID}, nil
+			return store.ExpiryCursor{At: list[read-1].ExpiresAt, ID: list[read-1].ID}, nil
 		}
-		return store.ExpiryMark{At: until}, nil
+		return store.ExpiryCursor{At: until}, nil
 	})
 	return to, read, err
 }

@@ -21,7 +21,7 @@ var auditEntriesSQL = `SELECT ` + auditEntryTable.SelectList() +
 // this ID exists, nothing is changed.
 func (q Tx) addAuditEntry(a store.AuditEntry) error {
 	a.At = q.Now
-	insert, args := auditEntryTable.Insert(store.Added, &a)
+	insert, args := auditEntryTable.InsertSQL(store.InsertedColumn, &a)
 	added, err := q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 	if added && q.audited != nil {
 		*q.audited = append(*q.audited, a)

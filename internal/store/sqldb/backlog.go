@@ -12,18 +12,18 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// backlogSQL reads at most MaxBacklog rows of the outbox, the oldest by ID, whatever waits behind
+// backlogSQL reads at most MaxBacklogCounted rows of the outbox, the oldest by ID, whatever waits behind
 // them. IDs sort as texts as they do as values.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
-FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
+FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
 
 // anySendWaitsSQL looks at the same rows of the outbox: a send that waits is older than those under
 // way.
 var anySendWaitsSQL = fmt.Sprintf(`
-SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklog)
+SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklogCounted)
 
-// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels,
+// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklogCounted of all channels,
 // waits for its next attempt.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
@@ -51,7 +51,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 			if err != nil {
 				return nil, err
 			}
-			at, err := QueryAll(q, func(t *time.Time) []any { return []any{columns.Into(t)} },
+			at, err := QueryAll(q, func(t *time.Time) []any { return []any{columns.ScannerFor(t)} },
 				`SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
 			if err != nil {
 				return nil, err

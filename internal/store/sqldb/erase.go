@@ -43,8 +43,8 @@ INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, 
 SELECT s.status, s.logged_at, s.id, s.finished_at, false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.recipient = @recipient AND s.status = 'failed' AND s.reason = 'erased' ON CONFLICT DO NOTHING`,
 		},
-		{Erase: eraseRowsSQL(SendTable, store.InSend), Forget: forgetRowsSQL("sends")},
-		{Erase: eraseRowsSQL(RefusalTable, store.InRefusal), Forget: forgetRowsSQL("refusals")},
+		{Erase: eraseRowsSQL(SendTable, store.InsertedByBegin), Forget: forgetRowsSQL("sends")},
+		{Erase: eraseRowsSQL(RefusalTable, store.InsertedByRefusal), Forget: forgetRowsSQL("refusals")},
 		{
 			// After the table sends, on which the statement depends.
 			Forget: `
@@ -53,7 +53,7 @@ WHERE recipient = @recipient AND NOT EXISTS (SELECT 1 FROM sends s WHERE s.id = 
 		},
 		{
 			Erase: `
-UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InSend) + `, checks = '',
+UPDATE verifications SET ` + VerificationTable.EraseSQL(store.InsertedByBegin) + `, checks = '',
        canceled_at = CASE WHEN approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now THEN @now ELSE canceled_at END
 WHERE recipient = @recipient AND masked <> '•••'`,
 			Forget: forgetRowsSQL("verifications"),
@@ -80,7 +80,7 @@ WHERE recipient = @recipient AND masked = '•••' AND (lifted_at IS NOT NULL
 }
 
 // eraseRowsSQL returns the statement that erases a recipient in sends or refusals.
-func eraseRowsSQL[T any](t columns.Table[T], by store.Use) string {
+func eraseRowsSQL[T any](t columns.Table[T], by store.ColumnFlags) string {
 	return `
 UPDATE ` + t.Name + ` SET ` + t.EraseSQL(by) + ` WHERE recipient = @recipient AND masked <> '•••'`
 }
@@ -127,7 +127,7 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
 	}
-	act.Recipient, act.To = h, store.Erased
+	act.Recipient, act.To = h, store.ErasedMask
 	act, err := act.Validated()
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return 0, err
 		}
-		due, err := QueryAll(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} },
+		due, err := QueryAll(q, func(h *recipient.Hash) []any { return []any{columns.ScannerFor(h)} },
 			q.Dialect.lockRows(dueErasuresSQL), nil)
 		if err != nil {
 			return 0, err

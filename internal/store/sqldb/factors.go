@@ -21,7 +21,7 @@ FROM second_factors f WHERE f.account = @account`
 )
 
 func factorFields(f *store.SecondFactor) []any {
-	return []any{&f.Account, &f.Sealed, &f.Step, columns.Into(&f.MadeAt), &f.Codes}
+	return []any{&f.Account, &f.Sealed, &f.Step, columns.ScannerFor(&f.MadeAt), &f.Codes}
 }
 
 // AddSecondFactor gives an account a second factor and recovery codes; codes are their hashes.

@@ -10,10 +10,10 @@ var (
 	SendTable = columns.New("sends", "s", (*store.Send).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL})
-	rowTable = columns.New("sends", "s", (*store.Row).Columns,
+	rowTable = columns.New("sends", "s", (*store.SendOrRefusal).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
-	RefusalTable      = rowTable.Refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
+	RefusalTable      = rowTable.AsRefusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
 	suppressionTable   = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
@@ -57,7 +57,7 @@ var (
 func sendFields(s *store.Send) []any { return SendTable.Destinations(s) }
 
 // rowFields returns the destinations to scan the columns of a row into.
-func rowFields(r *store.Row) []any { return rowTable.Destinations(r) }
+func rowFields(r *store.SendOrRefusal) []any { return rowTable.Destinations(r) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.Destinations(v) }
@@ -73,5 +73,5 @@ func FlightFields(w *store.Work) []any { return append([]any{&w.Code}, WorkField
 
 // RefundFields returns the variables into which a row of RefundsDue is scanned.
 func RefundFields(r *store.Refund) []any {
-	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.Into(&r.Recipient)}
+	return []any{&r.ID, &r.Attempt, &r.App, &r.Channel, &r.Purpose, columns.ScannerFor(&r.Recipient)}
 }

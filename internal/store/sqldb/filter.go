@@ -34,7 +34,7 @@ func AddIfSet[T comparable](c *Conditions, text string, value T) {
 
 // addBefore appends the condition that a row is older than the mark; without a mark it does
 // nothing. columns are the row's time and ID.
-func (c *Conditions) addBefore(columns string, mark *store.Mark) {
+func (c *Conditions) addBefore(columns string, mark *store.Cursor) {
 	if mark != nil {
 		c.Add("("+columns+") < (?, ?)", mark.At, mark.ID)
 	}
@@ -252,7 +252,7 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 	return fmt.Sprintf(`(SELECT * FROM %s s WHERE s.id >= %s AND s.id < %s AND substr(CAST(s.id AS text), 35) = %s
  AND substr(CAST(s.id AS text), 34, 1) %s ('1', '3', '5', '7', '9', 'b', 'd', 'f') LIMIT %d OFFSET 0) s`,
 		source.Table, c.addArg(from), c.addArg(to), c.addArg(fmt.Sprintf("%02x", r.Tail&0xff)), parity,
-		store.MaxReferenced)
+		store.MaxSupportSearchRows)
 }
 
 // LoggedSinceSQL returns the condition that a send s was logged at or after an instant (SQL),

@@ -42,7 +42,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {
 				args := bucketArgs(b)
-				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.RowWindow
+				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.ConsecutiveFailureWindow
 				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}

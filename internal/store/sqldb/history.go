@@ -30,7 +30,7 @@ WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @a
   AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.inList("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
 func pastSendFields(p *gate.PastSend) []any {
-	return []any{&p.ID, &p.Clock, columns.Into(&p.TakenAt), columns.Into(&p.LoggedAt), &p.Verification}
+	return []any{&p.ID, &p.Clock, columns.ScannerFor(&p.TakenAt), columns.ScannerFor(&p.LoggedAt), &p.Verification}
 }
 
 // rejectedSendsSQL selects the rejected sends of a recipient that ended after @after.
@@ -38,7 +38,7 @@ const rejectedSendsSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
-func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
+func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.ScannerFor(&p.LoggedAt)} }
 
 // bucketArgs are the parameters of CountedInBucketSQL and rejectedSendsSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
@@ -61,7 +61,7 @@ func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend
 }
 
 // ReadHistoryUnshared is ReadHistory by statements of its own, which share no round trip.
-func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.Look) (seen gate.History, err error) {
+func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.HistoryQuery) (seen gate.History, err error) {
 	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.Counting > 0 {
@@ -80,7 +80,7 @@ func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []st
 	err error) {
 	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
-			return []any{&f.ID, columns.Into(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
+			return []any{&f.ID, columns.ScannerFor(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
 		}, `
 SELECT s.id, f.finished_at, s.purpose, s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
     WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class AND p.lifted_at IS NULL AND p.until > @at)
@@ -127,11 +127,11 @@ GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.
 
 // HeavyRecipients returns up to q.Limit recipients with many counted sends, newest send first, and
 // the number of all such recipients.
-func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error) {
+func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error) {
 	all := 0
 	rows, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
-		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
-			columns.Into(&c.Newest), &all}
+		return []any{&c.App, &c.Channel, columns.ScannerFor(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
+			columns.ScannerFor(&c.Newest), &all}
 	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

@@ -91,7 +91,7 @@ func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
 }
 
 // ReadHistory implements Engine.
-func (e observedEngine) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+func (e observedEngine) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
 	ctx, began := e.begin(ctx, "look")
 	defer e.end(ctx, began, "look")
 	return e.Engine.ReadHistory(ctx, l)
@@ -118,14 +118,14 @@ type observedPerDatabase struct {
 }
 
 // Begin implements PerDatabase, as do the methods below.
-func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	ctx, began := n.begin(ctx, "begin")
 	defer n.end(ctx, began, "begin")
 	return n.PerDatabase.Begin(ctx, intent)
 }
 
 // Claim implements PerDatabase.
-func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
+func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
 	ctx, began := n.begin(ctx, "claim")
 	defer n.end(ctx, began, "claim")
 	return n.PerDatabase.Claim(ctx, c)
@@ -139,21 +139,21 @@ func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.
 }
 
 // RecordRefusals implements PerDatabase.
-func (n observedPerDatabase) RecordRefusals(ctx context.Context, refusals []store.Row) error {
+func (n observedPerDatabase) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	ctx, began := n.begin(ctx, "refused")
 	defer n.end(ctx, began, "refused")
 	return n.PerDatabase.RecordRefusals(ctx, refusals)
 }
 
 // Check implements PerDatabase.
-func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	ctx, began := n.begin(ctx, "check")
 	defer n.end(ctx, began, "check")
 	return n.PerDatabase.Check(ctx, c)
 }
 
 // Renew implements PerDatabase.
-func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	ctx, began := n.begin(ctx, "renew")
 	defer n.end(ctx, began, "renew")
 	return n.PerDatabase.Renew(ctx, lease, held)

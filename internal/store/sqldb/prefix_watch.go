@@ -94,7 +94,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 		if err != nil {
 			return nil, err
 		}
-		if usual != store.NoUsual && usual < 2*w.Approved {
+		if usual != store.UsualUnknown && usual < 2*w.Approved {
 			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
 		p, err := q.startPause(w, c, usual)
@@ -107,10 +107,10 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 }
 
 // usualPercent returns the percentage of the class's codes approved outside the prefix, in its
-// country or in all, whichever is higher; NoUsual if there were too few sends. It looks at the week
+// country or in all, whichever is higher; UsualUnknown if there were too few sends. It looks at the week
 // before, so that an attack on a whole country does not lower it.
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
-	most := store.NoUsual
+	most := store.UsualUnknown
 	for _, country := range []string{c.country, ""} {
 		s, err := queryFirst(q, conversionFields, conversionElsewhereSQL,
 			Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
@@ -144,7 +144,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		Until: q.Now.Add(min(lasts, maxPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
-	return p, q.exec(prefixPauseTable.Insert(store.Added, &p))
+	return p, q.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }
 
 // pauseIDNamespace is the namespace of the IDs of pauses.
@@ -200,7 +200,7 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 
 // LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the
 // pause had ended before; nothing was written. Error: fault.NotFound.
-func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
+func (db *DB) LiftPrefix(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return store.PrefixPause{}, false, err

@@ -18,26 +18,26 @@ INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_tr
 // the host that vouches for the address. The intent has neither rules nor a lease. False: the
 // verification's ID has a row already, since it is made of a nonce that was used; nothing was
 // written.
-func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.Begun,
+func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer,
 	bool, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err == nil && !store.ValidTexts(issuer) {
 		err = store.BadRequestf("the issuer is not plain text")
 	}
 	if err != nil {
-		return store.Begun{}, false, err
+		return store.BeginAnswer{}, false, err
 	}
 	var fresh bool
-	begun, err := WriteWithResult(ctx, db, func(q Tx) (b store.Begun, err error) {
+	begun, err := WriteWithResult(ctx, db, func(q Tx) (b store.BeginAnswer, err error) {
 		b = provenAnswer(in, issuer, q)
 		if err := store.CheckDrift(b.Send.ID, q.Now); err != nil {
 			return b, err
 		}
-		insert, args := VerificationTable.Insert(store.InSend|store.InProof, &b.Verification)
+		insert, args := VerificationTable.InsertSQL(store.InsertedByBegin|store.InsertedByProve, &b.Verification)
 		if fresh, err = q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args); err != nil || !fresh {
-			return store.Begun{}, err
+			return store.BeginAnswer{}, err
 		}
-		if _, err = q.Change(SendTable.Insert(store.InSend|store.InProof, &b.Send)); err != nil {
+		if _, err = q.Change(SendTable.InsertSQL(store.InsertedByBegin|store.InsertedByProve, &b.Send)); err != nil {
 			return b, err
 		}
 		if index := q.Dialect.pick(indexProvenSQL); index != "" {
@@ -50,10 +50,10 @@ func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tel
 	return begun, fresh && err == nil, err
 }
 
-func provenAnswer(in store.Intent, issuer string, q Tx) store.Begun {
+func provenAnswer(in store.Intent, issuer string, q Tx) store.BeginAnswer {
 	v, s := in.Verification, in.Send
-	v.CreatedAt, v.ApprovedAt, v.ExpiresAt, v.Method = q.Now, q.Now, q.Now.Add(in.TTL), store.EVP
+	v.CreatedAt, v.ApprovedAt, v.ExpiresAt, v.Method = q.Now, q.Now, q.Now.Add(in.TTL), store.MethodEVP
 	s.VerificationID, s.Number, s.Status, s.Provider = v.ID, 0, store.Proven, issuer
 	s.Clock, s.TakenAt, s.LoggedAt, s.FinishedAt = store.DatabaseClock, q.Now, q.Now, q.Now
-	return store.Begun{Admitted: true, Verification: v, Send: s, Now: q.Now, NowClock: store.DatabaseClock}
+	return store.BeginAnswer{Admitted: true, Verification: v, Send: s, Now: q.Now, NowClock: store.DatabaseClock}
 }

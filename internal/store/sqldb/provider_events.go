@@ -31,7 +31,7 @@ INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', d
 var (
 	setAfterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + eventRankSQL("afterwards") + ` < ` +
 		eventRankSQL("@kind")
-	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
+	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.CauseHardBounce) + `'`
 )
 
 // eventRankSQL returns the SQL for the rank of a kind of provider event.
@@ -47,7 +47,7 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 // if suppress.For > 0, in one transaction with the event tell. A hard bounce marks the send; its
 // status stays. False: an event of the kind was recorded before, and no other is. Errors:
 // fault.NotFound, fault.Unavailable.
-func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs,
+func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
 	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
@@ -56,12 +56,12 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err != nil {
 			return false, err
 		}
-		e = e.ReceivedAt(q.Now)
+		e = e.WithHeardAt(q.Now)
 		// also after a bounce that may have passed
 		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}
-		insert, args := providerEventTable.Insert(store.Added, &e)
+		insert, args := providerEventTable.InsertSQL(store.InsertedColumn, &e)
 		recorded, err := q.Change(insert+` ON CONFLICT (send_id, kind) DO NOTHING`, args)
 		if err != nil || !recorded {
 			return false, err

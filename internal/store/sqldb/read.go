@@ -33,7 +33,7 @@ func (q Tx) Verification(id string) (store.Verification, error) {
 
 // withClockColumn returns the destinations for a row whose first column is the database's clock.
 func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
-	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
+	return func(x *T) []any { return append([]any{columns.ScannerFor(now)}, fields(x)...) }
 }
 
 // VerificationUnshared is Verification by a statement of its own, which shares no round trip.
@@ -53,7 +53,7 @@ WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipi
 }
 
 // Sends returns rows, newest first, by LoggedAt and then ID.
-func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Row, error) {
+func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error) {
 	if !filter.Matchable() {
 		return nil, nil
 	}
@@ -66,7 +66,7 @@ func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.Row, erro
 }
 
 // SendsByID reads up to 1,000 rows, in no order. Unknown IDs are left out.
-func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error) {
+func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -103,7 +103,7 @@ ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
 // LatestRows returns the newest row of each recipient that was logged less than within ago, newest
 // first. Recipients without such a row are left out. It takes up to 5,000 hashes.
-func (db *DB) LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error) {
+func (db *DB) LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error) {
 	if len(hs) == 0 {
 		return nil, nil
 	}
@@ -113,7 +113,7 @@ func (db *DB) LatestRows(ctx context.Context, hs []recipient.Hash, within time.D
 
 // SendsBySupportReference returns the rows with a support reference, sorted by ID; none if the text
 // is not a reference.
-func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error) {
+func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error) {
 	r, ok := store.ParseSupportReference(support)
 	if !ok {
 		return nil, nil
@@ -121,16 +121,16 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	from, to := r.IDRange()
 	rows, err := ReadAll(ctx, db, rowFields,
 		`SELECT s.* FROM (`+sendsAndRefusalsSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
-		Args{"from": from, "to": to, "most": store.MaxReferenced})
+		Args{"from": from, "to": to, "most": store.MaxSupportSearchRows})
 	return r.Filter(rows), err
 }
 
 // Story returns one row with everything that belongs to it. Error: fault.NotFound.
-func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
-	return ReadWithResult(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
+func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
+	return ReadWithResult(ctx, db, func(q Tx) (store.SendDetails, error) { return q.story(id) })
 }
 
-func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
+func (q Tx) story(id uuid.UUID) (story store.SendDetails, err error) {
 	story.Send, err = queryFirst(q, withClockColumn(&story.Now, rowFields),
 		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
@@ -172,11 +172,11 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
-func (q Tx) related(v store.Verification) ([]store.Row, error) {
+func (q Tx) related(v store.Verification) ([]store.SendOrRefusal, error) {
 	return QueryAll(q, rowFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.loggedSince("@created_at"))+`
 UNION ALL `+RefusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
-ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),
+ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
 		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift),
 			"recipient": refusalHash(v.Recipient),
 			"app":       v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
@@ -200,7 +200,7 @@ const CountedSendsPageSize = 2000
 // stops at the first error of yield and returns that error.
 func (db *DB) CountedSends(ctx context.Context, clock string, within time.Duration,
 	yield func(store.CountedSend) error) error {
-	mark := store.Mark{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
+	mark := store.Cursor{ID: uuid.Max} // with the largest ID, the first page begins after mark.At
 	err := db.Read(ctx, func(q Tx) error {
 		now, err := q.Clock()
 		mark.At = now.Add(-within.Truncate(time.Microsecond))
@@ -215,7 +215,7 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.logg
 			if err := yield(countedSendOn(s, clock)); err != nil {
 				return err
 			}
-			mark = store.Mark{At: s.LoggedAt, ID: s.ID}
+			mark = store.Cursor{At: s.LoggedAt, ID: s.ID}
 		}
 		if len(page) < CountedSendsPageSize {
 			return err
@@ -237,7 +237,7 @@ func countedSendOn(s store.Send, clock string) store.CountedSend {
 }
 
 // ConfirmRefund confirms that the limiter has made a refund.
-func (db *DB) ConfirmRefund(ctx context.Context, held store.Held) error {
+func (db *DB) ConfirmRefund(ctx context.Context, held store.AttemptID) error {
 	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
 		Args{"id": held.ID, "attempt": held.Attempt})
 	return err

@@ -34,7 +34,7 @@ RETURNING ` + pendingReceiptTable.SelectList()
 // nothing is changed.
 func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
 	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
-		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
+		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
 	// NULL: never polled
 	_, err := db.runOne(ctx, awaitReceiptSQL,

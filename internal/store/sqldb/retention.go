@@ -65,7 +65,7 @@ var deleteWithSendsSQL = []string{
 }
 
 // storageStatusSQL reads the fields of a StorageStatus. @before is the instant before which rows
-// are due; see store.DueBefore.
+// are due; see store.RetentionCutoff.
 func (d dialect) storageStatusSQL() string {
 	count := func(from string) string {
 		return `, (SELECT count(*) FROM (SELECT 1 FROM ` + from + ` LIMIT 10000) old)`
@@ -92,7 +92,7 @@ type storageStatus struct {
 }
 
 func (e *storageStatus) fields() []any {
-	fields := []any{columns.Into(&e.Oldest), columns.Into(&e.oldestRefusal), &e.Forgetting, &e.Late}
+	fields := []any{columns.ScannerFor(&e.Oldest), columns.ScannerFor(&e.oldestRefusal), &e.Forgetting, &e.Late}
 	for i := range e.due {
 		fields = append(fields, &e.due[i])
 	}
@@ -112,27 +112,27 @@ func (e storageStatus) combined() store.StorageStatus {
 // first, and of each of agedTables. A send in flight or with a refund due stays until it has its
 // outcome or its refund, and so does its verification. With partitions, it first drops the oldest
 // partition if no row in it has to stay. Several replicas may call it at once.
-func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
+func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
 	}
-	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.Expired,
+	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows,
 		error) {
-		return q.expire(store.DueBefore(q.Now, age), limit)
+		return q.expire(store.RetentionCutoff(q.Now, age), limit)
 	})
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
 
-func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
+func (q Tx) expire(before time.Time, limit int) (gone store.ExpiredRows, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
 	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
 	}
 	args["ids"] = ids
-	gone = store.Expired{Rows: len(ids), More: len(ids) >= limit}
+	gone = store.ExpiredRows{Rows: len(ids), More: len(ids) >= limit}
 	for _, a := range agedTables {
 		if q.Dialect == SQLite && a.partitioned {
 			continue
@@ -158,7 +158,7 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 // and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
-		before := store.DueBefore(now, age)
+		before := store.RetentionCutoff(now, age)
 		row, err := queryFirst(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
 			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxDrift))})
 		if err != nil {
@@ -196,7 +196,7 @@ func (db *DB) Partitions(ctx context.Context) ([]store.Partition, error) {
 		return nil, nil
 	}
 	return ReadAll(ctx, db, func(x *store.Partition) []any {
-		return []any{&x.Name, columns.Into(&x.Begins), columns.Into(&x.Ends), &x.Rows, &x.Bytes}
+		return []any{&x.Name, columns.ScannerFor(&x.Begins), columns.ScannerFor(&x.Ends), &x.Rows, &x.Bytes}
 	}, `
 SELECT p.name, p.begins, p.ends, c.reltuples::bigint, pg_total_relation_size(p.id)
 FROM sendcode_partitions p JOIN pg_class c ON c.oid = p.id ORDER BY p.ends`, nil)

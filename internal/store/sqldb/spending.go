@@ -35,12 +35,12 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 // Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
 // charge's account, else "". Parallel calls never exceed a limit together. After an error nothing
 // was charged, unless it is fault.Uncertain.
-func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
+func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.SpentCharge, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
-	spent, err = WriteWithResult(ctx, db, func(q Tx) (spent []store.Spent, err error) {
+	spent, err = WriteWithResult(ctx, db, func(q Tx) (spent []store.SpentCharge, err error) {
 		for _, c := range charges {
-			at := store.Spent{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
+			at := store.SpentCharge{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
 			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
 				Args{"account": c.Account, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
@@ -60,7 +60,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 }
 
 // UndoCharges subtracts charges that Spend made from the periods in which it made them.
-func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
+func (db *DB) UndoCharges(ctx context.Context, spent []store.SpentCharge) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
 			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "account": x.Account,
@@ -85,7 +85,7 @@ func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient
 	err = db.ReadShared(ctx, &Step{Statement: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
-			err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))
+			err := read(columns.ScannerFor(&since), columns.ScannerFor(&until), columns.ScannerFor(&now))
 			hold = store.CarrierHold{Left: until.Sub(now), Whole: until.Sub(since)}
 			return err
 		}})

@@ -46,7 +46,7 @@ type Engine interface {
 	// each.
 	Run(ctx context.Context, steps ...*Step) error
 	// ReadHistory reads what the database counts of a recipient, without a lock.
-	ReadHistory(ctx context.Context, l gate.Look) (gate.History, error)
+	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
@@ -67,7 +67,7 @@ type Engine interface {
 	// in SQLite.
 	LastCommit() *Commit
 	// Pools returns the state of each pool of connections.
-	Pools() []store.Pool
+	Pools() []store.PoolStats
 	Close() error
 }
 
@@ -78,26 +78,26 @@ type PerDatabase interface {
 	// is a value and writes nothing. With an error, nothing was written unless the error is
 	// fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call wrote
 	// it, and writes no second one.
-	Begin(ctx context.Context, intent store.Intent) (store.Begun, error)
+	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
 	// Claim claims an idempotency key for a request; see the type Claim. While another request
 	// holds the claim, the answer is ClaimBusy. If its lease has ended and there is no send, the
 	// next request with the same fingerprint gets the claim.
-	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
+	Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error)
 	// Release ends the lease of a claim that led to no send, so that the next request can get the
 	// claim at once. With forget it deletes the claim, so that the key can also be used for a
 	// different request. It changes nothing if the claim has another SendID than id.
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
 	// row: Count is added, RetryAfter replaced, and the larger Recipients kept.
-	RecordRefusals(ctx context.Context, refusals []store.Row) error
+	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
 	// Check checks a code: it counts the check, and approves the verification if Judge finds the
 	// code right, in one transaction, which is committed when it returns. Of several right checks
 	// exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing was
 	// written.
-	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
+	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and
 	// those with another current attempt.
-	Renew(ctx context.Context, lease time.Duration, held []store.Held) error
+	Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended;
 	// nothing was changed.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
@@ -187,7 +187,7 @@ func (q Tx) Clock() (now time.Time, err error) {
 	if !q.Now.IsZero() {
 		return q.Now, nil
 	}
-	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.Into(&now)) })
+	_, err = q.Run(`SELECT @now`, nil, func(read Scan) error { return read(columns.ScannerFor(&now)) })
 	return now, err
 }
 

@@ -23,7 +23,7 @@ WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @a
 
 // Suppress adds a suppression. False: there is one with this ID already, and nothing was changed.
 func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
-	insert, args := suppressionTable.Insert(store.Added, &x)
+	insert, args := suppressionTable.InsertSQL(store.InsertedColumn, &x)
 	return q.Change(insert+` ON CONFLICT (id) DO NOTHING`, args)
 }
 
@@ -87,7 +87,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 // Lift ends all suppressions of an address that are in force now, and returns them, oldest first.
 // The audit entry is written even if there were none. Its Detail becomes their number, and its
 // recipient, if it has none, that of the first.
-func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) (lifted []store.Suppression,
+func (db *DB) Lift(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 		if err != nil || act == nil {
 			return list, err
 		}
-		return list, q.addAuditEntry(act.WithLifted(list))
+		return list, q.addAuditEntry(act.WithLiftedSuppressions(list))
 	})
 	slices.SortFunc(lifted, func(a, b store.Suppression) int {
 		return cmp.Or(a.Since.Compare(b.Since),

@@ -57,7 +57,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 			return false, err
 		}
 		if !ok {
-			act = act.FailedTooLate()
+			act = act.WithFailedAsEnded()
 		}
 		return ok, q.addAuditEntry(act)
 	})
@@ -80,7 +80,7 @@ ORDER BY v.created_at DESC, v.id DESC LIMIT 1`
 // NewestPending returns the newest pending verification of a holder for a recipient and purpose, or
 // fault.NotFound.
 func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error) {
-	if err := h.Check(); err != nil {
+	if err := h.Validate(); err != nil {
 		return store.Verification{}, err
 	}
 	found, err := readAllShared(ctx, db, VerificationFields, db.Dialect.newestPendingSQL(),
@@ -96,12 +96,12 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 }
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
-// checks and did not expire longer than gate.RowWindow before now, of all classes of callers.
+// checks and did not expire longer than gate.ConsecutiveFailureWindow before now, of all classes of callers.
 func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
-		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.ConsecutiveFailureWindow)})
 }
 
 // Lockout returns the state of the bounds on failed checks for v's recipient and the class of

@@ -13,44 +13,43 @@ import (
 )
 
 // Begin implements sqldb.PerDatabase.
-func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error) {
+func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err != nil {
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (store.BeginAnswer, error) { return begin(q, in) })
 }
 
-// begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row
-// already, it decides nothing and returns gate.AnswerRepeated. Errors: ErrDrift, or ErrBadRequest
-// if that row is another recipient's.
-func begin(q sqldb.Tx, in store.Intent) (store.Begun, error) {
+// begin decides an intent and writes its rows if it is admitted. If its send already has a row, it
+// returns gate.AnswerRepeated. Errors: ErrDrift, and those of AnswerRepeated.
+func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	earlier, err := q.Send(in.Send.ID)
 	if err == nil {
 		v, err := q.Verification(earlier.VerificationID)
 		if err != nil && !errors.Is(err, fault.NotFound) {
-			return store.Begun{}, err
+			return store.BeginAnswer{}, err
 		}
 		return gate.AnswerRepeated(in, earlier, v)
 	}
 	if !errors.Is(err, fault.NotFound) {
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	if err := store.CheckDrift(in.Send.ID, q.Now); err != nil {
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	has, err := readFacts(q, in)
 	if err != nil {
-		return store.Begun{}, err
+		return store.BeginAnswer{}, err
 	}
 	r := gate.Decide(in, q.Now, has)
 	if !r.Admitted {
-		return r.Begun, nil
+		return r.BeginAnswer, nil
 	}
-	return r.Begun, writeAdmitted(q, r)
+	return r.BeginAnswer, writeAdmitted(q, r)
 }
 
-// readFacts reads the rows by which the gate decides an intent.
+// readFacts reads the rows that the gate needs to decide an intent.
 func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	s := in.Send
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: in.Purposes}
@@ -76,9 +75,9 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verification with the ID that the intent names, or, if it has a
-// HolderToJoin, those of the recipient's recent sends, also of other holders. The gate chooses
-// among them. It returns nil if the intent has neither, or if there is none.
+// candidates returns the verifications among which the gate chooses one to join: the one that
+// Intent.Join names or, if there is a HolderToJoin, those of the recipient's recent sends, of all
+// holders.
 func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
@@ -88,7 +87,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 		}
 		return []store.Verification{v}, err
 	case in.HolderToJoin() != "":
-		return sqldb.QueryAll(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
+		return sqldb.QueryAll(q, sqldb.VerificationFields, candidatesSQL, sqldb.Args{
 			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel,
 			"purpose": s.Purpose,
 		})
@@ -96,7 +95,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	return nil, nil
 }
 
-var heldSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
+var candidatesSQL = `SELECT ` + sqldb.VerificationColumns + ` FROM verifications v WHERE v.id IN (
     SELECT s.verification_id FROM sends s WHERE s.recipient = @recipient AND s.logged_at > @after AND s.app = @app
       AND s.channel = @channel AND s.purpose = @purpose)`
 
@@ -107,12 +106,12 @@ func writeAdmitted(q sqldb.Tx, r gate.Decision) (err error) {
 		_, err = q.Change(`UPDATE verifications SET sends = @sends WHERE id = @id`,
 			sqldb.Args{"sends": r.Verification.Sends, "id": r.Verification.ID})
 	} else {
-		_, err = q.Change(sqldb.VerificationTable.Insert(store.InSend, &r.Verification))
+		_, err = q.Change(sqldb.VerificationTable.InsertSQL(store.InsertedByBegin, &r.Verification))
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := q.Change(sqldb.SendTable.Insert(store.InSend, &r.Send)); err != nil {
+	if _, err := q.Change(sqldb.SendTable.InsertSQL(store.InsertedByBegin, &r.Send)); err != nil {
 		return err
 	}
 	var sealed any // NULL
@@ -128,12 +127,12 @@ VALUES (@id, @due, 1, 0, @channel, @stranger, @expires, @sealed)`,
 }
 
 // RecordRefusals implements sqldb.PerDatabase.
-func (s *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
+func (s *DB) RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error {
 	list := store.MergeRefusals(refusals)
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
-			insert, args := sqldb.RefusalTable.Insert(store.InRefusal, &list[i])
+			insert, args := sqldb.RefusalTable.InsertSQL(store.InsertedByRefusal, &list[i])
 			if _, err := q.Change(insert+sqldb.MergeRefusalSQL, args); err != nil {
 				return err
 			}

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	countSQL = `
+	countCheckSQL = `
 UPDATE verifications SET attempts = attempts + 1, checks = checks || CASE WHEN checks = '' THEN '' ELSE ',' END || @entry,
        approved_at = CASE WHEN @approves THEN @now END
 WHERE id = @id`
 )
 
 // Check implements sqldb.PerDatabase.
-func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, error) {
+func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
 	if !store.ValidTexts(c.ID, c.Network) {
-		return store.Checked{}, fault.NotFound
+		return store.CheckAnswer{}, fault.NotFound
 	}
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.Checked, err error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.CheckAnswer, err error) {
 		v, err := q.Verification(c.ID)
 		if err != nil {
 			return d, err
@@ -37,7 +37,7 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 		err = q.ExecAll(sqldb.Args{
 			"id": c.ID, "approves": d.Approved,
 			"entry": string(columns.AppendCheck(nil, store.Check{At: q.Now, Network: c.Network})),
-		}, countSQL)
+		}, countCheckSQL)
 		if err != nil {
 			return d, err
 		}

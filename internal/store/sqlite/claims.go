@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	forgetSQL = `
+	deleteOldClaimsSQL = `
 DELETE FROM idempotency_keys WHERE key IN (
     SELECT key FROM idempotency_keys WHERE created_at <= @now - @life AND key <> @key ORDER BY created_at LIMIT @forgotten)`
 
@@ -30,13 +30,13 @@ WHERE k.created_at <= excluded.created_at - @life
 )
 
 // Claim implements sqldb.PerDatabase.
-func (s *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.Claimed, err error) {
+func (s *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.ClaimAnswer, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
-			"forgotten": store.ClaimsForgotten,
+			"forgotten": store.ClaimsDeletedPerCall,
 		}
-		if _, err = q.Change(forgetSQL, args); err != nil {
+		if _, err = q.Change(deleteOldClaimsSQL, args); err != nil {
 			return out, err
 		}
 		held, err := q.Change(claimSQL, args)
@@ -48,16 +48,16 @@ func (s *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
 		if err != nil {
 			return out, err
 		}
-		send, v, err := sendOf(q, row.SendID)
+		send, v, err := sendAndVerification(q, row.SendID)
 		if err != nil {
 			return out, err
 		}
-		return row.Claimed(c, held, send, v, q.Now), nil
+		return row.Answer(c, held, send, v, q.Now), nil
 	})
 }
 
-// sendOf returns a send and its verification; zero what there is not.
-func sendOf(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
+// sendAndVerification returns a send and its verification. A missing one is zero, without an error.
+func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Verification, err error) {
 	if send, err = q.Send(id); err == nil {
 		v, err = q.Verification(send.VerificationID)
 	}

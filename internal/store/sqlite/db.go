@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// liteConn runs statements in a transaction or on a reader.
-type liteConn struct {
+// statementConn runs statements in a transaction or on a reader.
+type statementConn struct {
 	ctx context.Context
 	now time.Time
 	q   querier
@@ -29,12 +29,12 @@ type querier interface {
 
 // tx returns a Tx on a transaction or a reader, at the present time.
 func (s *DB) tx(ctx context.Context, q querier) sqldb.Tx {
-	now := store.Micro(s.now())
-	return sqldb.Tx{Conn: liteConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
+	now := store.TruncateToMicroseconds(s.now())
+	return sqldb.Tx{Conn: statementConn{ctx, now, q}, Dialect: sqldb.SQLite, Now: now}
 }
 
 // Run implements sqldb.Conn.
-func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan) error) (n int64, err error) {
+func (c statementConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan) error) (n int64, err error) {
 	args := toDriverArgs(params, c.now)
 	if each == nil {
 		result, err := c.q.ExecContext(c.ctx, statement, args...)
@@ -56,8 +56,8 @@ func (c liteConn) Run(statement string, params sqldb.Args, each func(sqldb.Scan)
 	return n, rows.Err()
 }
 
-// toDriverArgs returns the parameters as the driver takes them, with now for @now: instants and
-// durations as numbers of µs, lists as JSON.
+// toDriverArgs converts parameters to those of the driver: instants and durations to numbers of µs,
+// lists to JSON. It adds now as @now.
 func toDriverArgs(params sqldb.Args, now time.Time) []any {
 	args := append(make([]any, 0, len(params)+1), sql.Named("now", now.UnixMicro()))
 	for name, v := range params {
@@ -90,7 +90,7 @@ func jsonList[T any](list []T, text func(T) string) string {
 // Read implements sqldb.Engine: f runs outside of a transaction, so two of its statements may see
 // different states.
 func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return store.Unavailable(sqliteCause(f(s.tx(ctx, s.readers))))
+	return store.WrapUnavailable(sqliteCause(f(s.tx(ctx, s.readers))))
 }
 
 // ReadShared implements sqldb.Engine.

@@ -9,7 +9,7 @@ import (
 )
 
 // Renew implements sqldb.PerDatabase.
-func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) error {
+func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(
@@ -35,18 +35,18 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	})
 }
 
-// finish writes the outcome of a send: its row, and the failure, refund, suppression and event that
-// follow from it.
+// finish writes the outcome of a send and, if the outcome has them, its failure, refund, suppression
+// and event.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	statements := []string{endSendSQL}
 	if o.Status != store.Sent {
-		statements = append(statements, failedSQL)
+		statements = append(statements, addFailureSQL)
 	}
 	if o.Refund {
-		statements = append(statements, refundSQL)
+		statements = append(statements, addRefundSQL)
 	}
 	if o.Event.Type != "" {
-		statements = append(statements, tellSQL)
+		statements = append(statements, addEventSQL)
 	}
 	args := sqldb.Args{"id": o.ID, "status": o.Status, "reason": o.Reason, "provider": o.Provider,
 		"code": o.ProviderCode, "took": o.Took,
@@ -69,15 +69,15 @@ UPDATE sends SET status = @status, reason = @reason, provider = @provider, provi
   counts = counts AND NOT (@refund AND NOT in_doubt)
 WHERE id = @id`
 
-	failedSQL = `
+	addFailureSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT status, logged_at, id, finished_at, status = 'failed' AND @bad AND NOT forgiven, app, channel, recipient
 FROM sends WHERE id = @id ON CONFLICT DO NOTHING`
 
-	refundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`
+	addRefundSQL = `INSERT INTO refunds (id, since, attempt) SELECT id, @now, attempt FROM sends WHERE id = @id AND NOT in_doubt`
 
-	// tellSQL writes the event of a send that has just ended.
-	tellSQL = `
+	// addEventSQL writes the event of a send that has just ended.
+	addEventSQL = `
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
 SELECT @event, s.app, @type, s.id, s.verification_id, s.status, s.reason, @test, @now, @now FROM sends s WHERE s.id = @id`
 )

@@ -1,4 +1,5 @@
-// Package sqlite is the store in one file, for one process.
+// Package sqlite is the store in one SQLite file, for one process: the connections, and the
+// statements of each send.
 package sqlite
 
 import (
@@ -22,7 +23,7 @@ import (
 	"sendcode/migrations"
 )
 
-// Migrate brings the schema up to date, as postgres.Migrate does.
+// Migrate applies the missing migrations; see migrations.Migrate for its errors.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	return migrations.Migrate(ctx, goose.DialectSQLite3, db, migrations.SQLite, "sqlite")
 }
@@ -46,8 +47,8 @@ const (
 	commonPragmas = "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
 	writerPragmas = commonPragmas +
 		"&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=secure_delete(1)&_txlock=immediate"
-	readerPragmas = commonPragmas + "&_pragma=query_only(1)"
-	readers       = 4
+	readerPragmas     = commonPragmas + "&_pragma=query_only(1)"
+	readerConnections = 4
 )
 
 // Open opens the store in the file at path and migrates its schema. The directory must exist; only
@@ -63,15 +64,15 @@ func Open(ctx context.Context, path string, now func() time.Time) (*DB, error) {
 	if err := Migrate(ctx, writer); err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
-	reader, err := openPool(path, readerPragmas, readers)
+	reader, err := openPool(path, readerPragmas, readerConnections)
 	if err != nil {
 		return nil, errors.Join(err, writer.Close())
 	}
 	return New(writer, reader, now), nil
 }
 
-// New returns the store on two pools with its schema, which may be the same one. writer has one
-// connection, whose transactions are IMMEDIATE. now is the store's clock.
+// New returns the store on two pools, which may be the same one. The schema must exist. writer has
+// one connection and IMMEDIATE transactions. now is the database's clock.
 func New(writer, readers *sql.DB, now func() time.Time) *DB {
 	s := &DB{writer: writer, readers: readers, now: now}
 	s.DB = sqldb.DB{Dialect: sqldb.SQLite, Engine: s, PerDatabase: s}
@@ -102,7 +103,7 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 }
 
 // ReadHistory implements sqldb.Engine.
-func (s *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+func (s *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error) {
 	return s.ReadHistoryUnshared(ctx, l)
 }
 
@@ -117,38 +118,37 @@ func (s *DB) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// Write implements sqldb.Engine. It waits for its turn until ctx ends; from then on it runs to its
-// end, which takes milliseconds, so that its outcome is known. Writes that come while a transaction
-// is under way share the next one, in the order of their arrival: each sees the rows of those
-// before it, and has its own time. If f fails, only its own changes are undone. A method needs
-// nothing but Write, or sqldb.Writing, to share commits with all others.
+// Write implements sqldb.Engine. If ctx ends before f has begun, f does not run; a begun f runs to
+// its end, which takes milliseconds. Writes that arrive while a transaction is under way share the
+// next one, in the order of their arrival. Each sees the rows of the ones before it, and has its
+// own time. If f fails, only its own changes are undone.
 func (s *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	_, err := s.writes.Submit(ctx, f, s.written.Add(1)) // no two have the same key
 	return err
 }
 
-type write = batch.Call[func(sqldb.Tx) error, struct{}]
+type queuedWrite = batch.Call[func(sqldb.Tx) error, struct{}]
 
 // writeBatch runs writes in one transaction. Every write gets an answer or an error.
-func (s *DB) writeBatch(writes []*write) {
+func (s *DB) writeBatch(writes []*queuedWrite) {
 	failures, err := s.writeInTransaction(writes)
 	for i, x := range writes {
 		if failures[i] != nil {
-			x.Finish(struct{}{}, store.Unavailable(sqliteCause(failures[i])))
+			x.SetAnswer(struct{}{}, store.WrapUnavailable(sqliteCause(failures[i])))
 		} else {
-			x.Finish(struct{}{}, err)
+			x.SetAnswer(struct{}{}, err)
 		}
 	}
 }
 
-// writeInTransaction runs writes in a transaction and commits it. failures are those of single
-// writes, err is that of all others.
-func (s *DB) writeInTransaction(writes []*write) (failures []error, err error) {
+// writeInTransaction runs writes in a transaction and commits it. failures has the error of each
+// failed write; err is the error of all others.
+func (s *DB) writeInTransaction(writes []*queuedWrite) (failures []error, err error) {
 	ctx := context.Background()
 	failures = make([]error, len(writes))
 	tx, err := s.writer.BeginTx(ctx, nil) // IMMEDIATE, by _txlock
 	if err != nil {
-		return failures, store.Unavailable(sqliteCause(err))
+		return failures, store.WrapUnavailable(sqliteCause(err))
 	}
 	if len(writes) == 1 {
 		if failures[0] = writes[0].In(s.tx(ctx, tx)); failures[0] != nil {
@@ -159,15 +159,15 @@ func (s *DB) writeInTransaction(writes []*write) (failures []error, err error) {
 	}
 	for i, x := range writes {
 		if failures[i], err = s.writeShared(ctx, tx, x.In); err != nil {
-			return failures, store.Unavailable(sqliteCause(errors.Join(err, tx.Rollback())))
+			return failures, store.WrapUnavailable(sqliteCause(errors.Join(err, tx.Rollback())))
 		}
 	}
 	return failures, commitError(tx.Commit())
 }
 
-// writeShared runs a write within a transaction with others. failure is that of the write, whose
-// changes are undone. err means that the whole transaction is lost: SQLite itself rolls it back if
-// the disk is full or fails.
+// writeShared runs a write in a transaction that it shares with others. failure is the error of the
+// write; its changes are undone. err means that the whole transaction is lost: SQLite itself rolls
+// it back if the disk is full or fails.
 func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error) (failure, err error) {
 	q := s.tx(ctx, tx)
 	if err := q.ExecAll(nil, "SAVEPOINT one"); err != nil {
@@ -182,20 +182,20 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	return failure, nil
 }
 
-// commitError wraps the error of a COMMIT in fault.Unavailable, and also in fault.Uncertain unless
-// it surely was not committed.
+// commitError wraps the error of a COMMIT in fault.Unavailable and, if the transaction may have been
+// committed, also in fault.Uncertain.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
-		return store.Unavailable(sqliteCause(err))
+		return store.WrapUnavailable(sqliteCause(err))
 	}
-	return store.Uncertain(sqliteCause(err))
+	return store.WrapUncertain(sqliteCause(err))
 }
 
 // EnsurePartitions implements sqldb.PerDatabase. A file needs no partitions.
 func (s *DB) EnsurePartitions(context.Context) (until time.Time, err error) { return until, nil }
 
-// CountHours implements sqldb.PerDatabase. SQLite stores no counts; the empty transaction only
-// reports whether the store can write.
+// CountHours implements sqldb.PerDatabase. SQLite stores no counts. The empty transaction returns
+// an error if the store cannot write.
 func (s *DB) CountHours(ctx context.Context, _, _ time.Duration, _ int) (int, error) {
 	return 0, s.Engine.Write(ctx, func(sqldb.Tx) error { return nil })
 }
@@ -207,10 +207,10 @@ func (s *DB) SendsQuery(f sqldb.SendFilter) (string, sqldb.Args) { return f.Quer
 func (s *DB) DropPartition(context.Context, time.Duration) (name string, err error) { return "", nil }
 
 // Pools implements sqldb.Engine.
-func (s *DB) Pools() (all []store.Pool) {
+func (s *DB) Pools() (all []store.PoolStats) {
 	for name, pool := range map[string]*sql.DB{"sqlite_writer": s.writer, "sqlite_readers": s.readers} {
 		p := pool.Stats()
-		all = append(all, store.Pool{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
+		all = append(all, store.PoolStats{Name: name, InUse: p.InUse, Idle: p.Idle, Waits: p.WaitCount})
 	}
 	return all
 }
@@ -222,5 +222,5 @@ func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 // copies the write-ahead log into the database file and empties it, unless a reader still needs it.
 func (s *DB) PurgeDeleted(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
-	return store.Unavailable(sqliteCause(err))
+	return store.WrapUnavailable(sqliteCause(err))
 }

@@ -180,7 +180,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			db := openSQLite(t, storetest.TempFile(t), &storetest.TestClock{At: storetest.Epoch})
 			leave, seen, used := make(chan struct{}), []int{}, map[any]bool{}
 			insert := func(q sqldb.Tx) error {
-				used[q.Conn.(liteConn).q] = true
+				used[q.Conn.(statementConn).q] = true
 				rows, err := sqldb.QueryAll(q, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil)
 				seen = append(seen, rows...)
 				return errors.Join(err, q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (x'00')`))
@@ -231,22 +231,22 @@ func TestSQLitePlans(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ query, index string }{
 		"gate":   {sqldb.CountedInBucketSQL, "sends_recipient"},
-		"holder": {heldSQL, "sends_recipient"},
+		"holder": {candidatesSQL, "sends_recipient"},
 		"in flight": {
 			`SELECT f.id FROM outbox f CROSS JOIN sends s ON s.id = f.id WHERE f.due_at <= 5 AND f.channel = 'email'`,
 			"outbox_due"},
 		"refunds": {
 			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
 		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SendsOfVerificationSQL, "sends_recipient"},
-		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
-		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "refusals_logged"},
+		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Cursor{}}), "sqlite_autoindex_failures_1"},
+		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Cursor{}}), "refusals_logged"},
 		"rule":      {filter(store.Filter{BlockedBy: "x"}), "refusals_blocked_by"},
 		"domain":    {filter(store.Filter{Domain: "x"}), "sends_domain"},
 		"delivered": {filter(store.Filter{Status: store.Delivered}), "sends_texts"},
 		"all":       {filter(store.Filter{}), "sends_logged"},
-		"page":      {filter(store.Filter{Before: &store.Mark{}}), "sends_logged"},
-		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Mark{}}), "sends_recipient"},
-		"reference": {filter(store.Filter{Reference: "x", Before: &store.Mark{}}), "sends_reference"},
+		"page":      {filter(store.Filter{Before: &store.Cursor{}}), "sends_logged"},
+		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Cursor{}}), "sends_recipient"},
+		"reference": {filter(store.Filter{Reference: "x", Before: &store.Cursor{}}), "sends_reference"},
 		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
@@ -300,7 +300,7 @@ func TestSQLiteActsAreOnlyAdded(t *testing.T) {
 		storetest.Equal(t, "acts after "+statement, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 	}
 	storetest.Must(db.writer.Exec(`UPDATE audit_recipients SET masked = '•••', recipient = NULL`))(t)
-	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.Erased)
+	storetest.Equal(t, "masked", f.ListActs(t, store.AuditFilter{})[0].To, store.ErasedMask)
 }
 
 // The file itself and what is beside it, not only what its rows say.

@@ -9,11 +9,11 @@ import (
 	"modernc.org/sqlite"
 )
 
-// keptStatements is how many prepared statements a connection keeps.
-const keptStatements = 256
+// maxPreparedStatements is how many prepared statements a connection keeps.
+const maxPreparedStatements = 256
 
-// OpenPool opens a pool of at most so many connections. They keep their statements prepared, since
-// SQLite takes longer to compile a statement than to run it.
+// OpenPool opens a pool with at most this many connections. They keep their statements prepared,
+// since SQLite takes longer to compile a statement than to run it.
 func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	connector, err := sqlite.NewConnector(dsn)
 	if err != nil {
@@ -25,9 +25,9 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// limits replaces a parameter of LIMIT by an expression. SQLite reads the value of a bare parameter
-// when it plans, and so compiles the statement again each time that a value is bound.
-var limits = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
+// limitReplacer replaces a parameter of LIMIT by an expression. SQLite's planner reads the value of a
+// bare parameter, so SQLite would compile the statement again for each value.
+var limitReplacer = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
 
 type stmtCachingConnector struct{ driver.Connector }
 
@@ -64,7 +64,7 @@ type preparedStmt interface {
 // time.
 type stmtCachingConn struct {
 	sqliteConn
-	idle map[string]preparedStmt // by text; without statements that are running
+	idle map[string]preparedStmt // prepared statements that do not run now, by their text
 }
 
 // takeStatement removes the statement with this text from the idle ones, or prepares it.
@@ -73,20 +73,20 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 		delete(c.idle, text)
 		return stmt, nil
 	}
-	stmt, err := c.PrepareContext(ctx, limits.Replace(text))
+	stmt, err := c.PrepareContext(ctx, limitReplacer.Replace(text))
 	if err != nil {
 		return nil, err
 	}
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement keeps a statement that has run for its next use. If there is no room, it closes any
+// putStatement makes a statement that has run idle again. If there are too many, it first closes any
 // other one.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
 	}
-	if len(c.idle) >= keptStatements {
+	if len(c.idle) >= maxPreparedStatements {
 		for other, stmt := range c.idle {
 			delete(c.idle, other)
 			if err := stmt.Close(); err != nil {
@@ -99,16 +99,15 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mayBeScript reports whether a text may hold several statements, or a PRAGMA, which can take
-// effect when it is prepared.
+// mayBeScript reports whether a text may not be prepared: it may have several statements, or it is a
+// PRAGMA, which can take effect when it is prepared.
 func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
 
-// runKept takes a statement, prepared before or now, and calls run. It returns the result and the
-// statement, which the caller must pass to putStatement after use. If run fails, it closes the
-// statement.
-func runKept[T any](ctx context.Context, c *stmtCachingConn, text string,
+// runPrepared calls run with a prepared statement. It returns the result and the statement, which
+// the caller must pass to putStatement after use. If run fails, runPrepared closes the statement.
+func runPrepared[T any](ctx context.Context, c *stmtCachingConn, text string,
 	run func(preparedStmt) (T, error)) (out T, stmt preparedStmt, err error) {
 	if stmt, err = c.takeStatement(ctx, text); err != nil {
 		return out, nil, err
@@ -125,7 +124,7 @@ func (c *stmtCachingConn) ExecContext(ctx context.Context, text string,
 	if mayBeScript(text) {
 		return c.sqliteConn.ExecContext(ctx, text, args)
 	}
-	result, stmt, err := runKept(ctx, c, text,
+	result, stmt, err := runPrepared(ctx, c, text,
 		func(s preparedStmt) (driver.Result, error) { return s.ExecContext(ctx, args) })
 	if err != nil {
 		return nil, err
@@ -139,7 +138,7 @@ func (c *stmtCachingConn) QueryContext(ctx context.Context, text string,
 	if mayBeScript(text) {
 		return c.sqliteConn.QueryContext(ctx, text, args)
 	}
-	rows, stmt, err := runKept(ctx, c, text,
+	rows, stmt, err := runPrepared(ctx, c, text,
 		func(s preparedStmt) (driver.Rows, error) { return s.QueryContext(ctx, args) })
 	if err != nil {
 		return nil, err

@@ -76,10 +76,10 @@ func TestStatementWithinItself(t *testing.T) {
 // No more than so many are kept.
 func TestStatementsAreBounded(t *testing.T) {
 	db, conn := onePool(t)
-	for n := range keptStatements + 50 {
+	for n := range maxPreparedStatements + 50 {
 		var got int
 		storetest.OK(t, db.QueryRow(fmt.Sprintf(`SELECT %d`, n)).Scan(&got))
 		storetest.Equal(t, "row", got, n)
 	}
-	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), keptStatements) })
+	conn(func(c *stmtCachingConn) { storetest.Equal(t, "kept", len(c.idle), maxPreparedStatements) })
 }

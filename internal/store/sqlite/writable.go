@@ -22,10 +22,10 @@ const (
 	sqliteIOErrShmSize                    = sqliteIOErr | 19<<8
 )
 
-// commitUndone reports whether a failed COMMIT certainly committed nothing: SQLite could not write
-// the last frame of the write-ahead log, or did not begin to write, and SQLite or the driver has
-// rolled back. After another error, such as a failed sync, the last frame may be in the file; then
-// the transaction may take effect after a crash, until a later commit overwrites the frame.
+// commitUndone reports whether a failed COMMIT certainly committed nothing. This is so if SQLite did
+// not write the last frame of the write-ahead log: then SQLite or the driver has rolled back. After
+// another error, such as a failed sync, the last frame may be in the file, and the transaction may
+// take effect after a crash, until a later commit overwrites the frame.
 // https://www.sqlite.org/lang_transaction.html, https://www.sqlite.org/walformat.html
 func commitUndone(err error) bool { return commitUndoneCode(sqliteCode(err)) }
 
@@ -44,20 +44,21 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// sqliteCause wraps err in ErrFull or ErrReadOnly if SQLite says that this is why it can't write.
+// sqliteCause wraps err in ErrNoSpace or ErrReadOnly if SQLite's result code says so.
 func sqliteCause(err error) error {
 	switch why := sqliteCode(err); {
 	case why == sqliteIOErrWrite || why == sqliteIOErrNoMem || why == sqliteIOErrShmSize:
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case why&0xff == sqliteFull || why&0xff == sqliteNoMem:
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
+		return fmt.Errorf("%w: %w", store.ErrNoSpace, err)
 	case why&0xff == sqliteReadOnly:
 		return fmt.Errorf("%w: %w", store.ErrReadOnly, err)
 	}
 	return err
 }
 
-// LastCommit implements sqldb.Engine: a Ping of a file is cheap.
+// LastCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead, which
+// is cheap.
 func (s *DB) LastCommit() *sqldb.Commit { return nil }
 
 // Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It

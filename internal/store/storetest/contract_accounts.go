@@ -152,7 +152,7 @@ func (f *Fixture) Act(changes ...func(*store.AuditEntry)) store.AuditEntry {
 func (f *Fixture) ListActs(t *testing.T, filter store.AuditFilter) []store.AuditEntry {
 	t.Helper()
 	if filter.Limit == 0 {
-		filter.Limit = store.MaxPage
+		filter.Limit = store.MaxPageRows
 	}
 	list := Must(f.AuditEntries(t.Context(), filter))(t)
 	return list
@@ -188,7 +188,7 @@ func acts(t *testing.T, f *Fixture) {
 	Equal(t, "on no one", f.ListActs(t, store.AuditFilter{Recipient: &recipient.Hash{}}), nil)
 	Equal(t, "hostile", f.ListActs(t, store.AuditFilter{Who: "\x00'; --"}), nil)
 	Equal(t, "first page", f.ListActs(t, store.AuditFilter{Limit: 1}), []store.AuditEntry{same})
-	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Mark{At: same.At, ID: same.ID}}),
+	Equal(t, "next page", f.ListActs(t, store.AuditFilter{Limit: 2, Before: &store.Cursor{At: same.At, ID: same.ID}}),
 		[]store.AuditEntry{onNoOne, ended})
 }
 

@@ -41,7 +41,7 @@ func beginWrites(t *testing.T, f *Fixture) {
 		LoggedAt: f.Now,
 		DueAt:    f.Now.Add(8 * time.Second), Observed: []string{"office", "stricter"},
 	}
-	Equal(t, "begun", got, store.Begun{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now,
+	Equal(t, "begun", got, store.BeginAnswer{Admitted: true, Verification: v, Send: s, At: s.TakenAt, Now: f.Now,
 		NowClock: store.DatabaseClock})
 	Equal(t, "row", f.Row(t, s.ID), RowOf(s))
 	read, newest, now := Must3(f.Verification(t.Context(), v.ID))(t)
@@ -124,7 +124,7 @@ func badIntents(t *testing.T, f *Fixture) {
 		"code of another": func(in *store.Intent) {
 			in.Verification.CallerChecks, in.Code, in.Join = true, []byte("sealed"), "v"
 		},
-		"long":            func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxText+1) },
+		"long":            func(in *store.Intent) { in.Verification.Holder = strings.Repeat("x", store.MaxTextBytes+1) },
 		"NUL in the join": func(in *store.Intent) { in.Join = "\x00" },
 		"observed comma":  func(in *store.Intent) { in.Send.Observed = []string{"a,b"} },
 		"observed NUL":    func(in *store.Intent) { in.Send.Observed = []string{"a", "b\x00"} },
@@ -208,7 +208,7 @@ var joinRows = []struct {
 		before: func(_ *testing.T, f *Fixture, _ store.Verification) { f.Pass(10*time.Minute - time.Microsecond) }},
 	{name: "refunded sends do not matter", joins: true, before: func(t *testing.T, f *Fixture, v store.Verification) {
 		_, s, _ := Must3(f.Verification(t.Context(), v.ID))(t)
-		Must(f.Finish(t.Context(), store.Outcome{Held: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)
+		Must(f.Finish(t.Context(), store.Outcome{AttemptID: Held(s.ID, 1), Status: store.Failed, Refund: true}))(t)
 	}},
 }
 

@@ -282,13 +282,13 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	Equal(t, "a code of another class", tryOnce(t, f, theirs.ID), false)
 	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
-	wait := first[0].CreatedAt.Add(gate.RowWindow).Sub(f.Now)
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.RowLimit})
+	wait := first[0].CreatedAt.Add(gate.ConsecutiveFailureWindow).Sub(f.Now)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.ConsecutiveFailureLimit})
 	f.checkLockedOut(t, almost, wait)
 	f.refuseLockedOut(t, f.Intent(1, byKnown),
-		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.RowLimit})
+		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.ConsecutiveFailureLimit})
 
-	f.Pass(first[0].ExpiresAt.Add(gate.RowWindow).Sub(f.Now))
+	f.Pass(first[0].ExpiresAt.Add(gate.ConsecutiveFailureWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a month later", tryOnce(t, f, free.ID), true)
 }

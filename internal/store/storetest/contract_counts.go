@@ -27,7 +27,7 @@ func (f *Fixture) reject(t *testing.T, in store.Intent, reason ...string) {
 }
 
 // fail begins a send and has it fail a second later, with a refund.
-func (f *Fixture) fail(t *testing.T, in store.Intent, out store.Outcome) store.Begun {
+func (f *Fixture) fail(t *testing.T, in store.Intent, out store.Outcome) store.BeginAnswer {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.Pass(time.Second) // it counts from its end
@@ -137,7 +137,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	q.Class = store.UnknownBrowser
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
-	must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
+	must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
 	one.Held, two.Held = false, false
 	expect("after it was lifted", one, two)
 
@@ -217,7 +217,7 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 			Equal(t, "the first", own[0], quota.Event{ID: string(first.Send.ID[:]), At: Epoch})
 		}
 	}
-	one = f.Intent(2, func(in *store.Intent) { in.Verification.Replaces = make([]string, store.MaxReplaces+1) })
+	one = f.Intent(2, func(in *store.Intent) { in.Verification.Replaces = make([]string, store.MaxReplacedIDs+1) })
 	Is(t, Err(f.Begin(t.Context(), one)), store.ErrBadRequest)
 }
 
@@ -228,7 +228,7 @@ func countingSends(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	other := f.Admit(t, f.Intent(2)).Send
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
 	is := func(s store.Send, at time.Time, clock string) store.CountedSend {
 		return store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
 			Event: quota.Event{ID: string(s.ID[:]), At: at}, Clock: clock}
@@ -257,7 +257,7 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 		f.Pass(time.Minute)
 	}
 	f.Ended(t, f.Intent(2), store.Outcome{Status: store.Failed, Refund: true})
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(2, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(2, nil)}))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.App = "desk" }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Channel = recipient.SMS }))
 	f.Admit(t, f.Intent(2, func(in *store.Intent) { in.Send.Purpose, in.Purposes = "gift", []string{"gift"} }))
@@ -271,20 +271,20 @@ func heavyRecipients(t *testing.T, f *Fixture) {
 	login := []string{"signup", "login"}
 	one, two := crowd(1, 3, time.Minute), crowd(2, 2, 2*time.Minute)
 	for _, c := range []struct {
-		q    store.HeavyQuery
+		q    store.HeavyRecipientsQuery
 		all  int
 		want []store.HeavyRecipient
 	}{
-		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2,
+		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 10}, 2,
 			[]store.HeavyRecipient{one, two}},
-		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
-		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
+		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 2, Limit: 1}, 2, []store.HeavyRecipient{one}},
+		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 3, Limit: 10}, 1, []store.HeavyRecipient{one}},
 		// 5 min ago is out
-		{store.HeavyQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2,
+		{store.HeavyRecipientsQuery{Purposes: login, Within: 5 * time.Minute, AtLeast: 2, Limit: 10}, 2,
 			[]store.HeavyRecipient{crowd(1, 2,
 				time.Minute), two}},
-		{store.HeavyQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
-		{store.HeavyQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
+		{store.HeavyRecipientsQuery{Purposes: login, Within: time.Hour, AtLeast: 4, Limit: 10}, 0, nil},
+		{store.HeavyRecipientsQuery{Purposes: []string{"signup"}, Within: time.Hour, AtLeast: 1, Limit: 10}, 0, nil},
 	} {
 		got, n := must2(f.HeavyRecipients(t.Context(), c.q))(t)
 		Equal(t, "in all", n, c.all)

@@ -23,9 +23,9 @@ func (f *Fixture) Telling(kind string) store.NewEvent {
 // takeDueEvents takes what is due of the apps, 10 each, for a lease of 30 s.
 func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 	t.Helper()
-	var shares []store.Share
+	var shares []store.AppEventLimit
 	for _, app := range apps {
-		shares = append(shares, store.Share{App: app, Limit: 10})
+		shares = append(shares, store.AppEventLimit{App: app, Limit: 10})
 	}
 	events, now := must2(f.AppEventsDue(t.Context(), 30*time.Second, shares))(t)
 	if len(events) > 0 {
@@ -36,7 +36,7 @@ func (f *Fixture) takeDueEvents(t *testing.T, apps ...string) []store.AppEvent {
 
 func (f *Fixture) events(t *testing.T, filter store.AppEventFilter) []store.AppEvent {
 	t.Helper()
-	filter.Limit = store.MaxPage
+	filter.Limit = store.MaxPageRows
 	return Must(f.AppEvents(t.Context(), filter))(t)
 }
 
@@ -54,7 +54,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		f.Pass(time.Second)
 		tell := f.Telling("send." + string(status))
 		tell.Test = status == store.Unknown
-		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: tell}
+		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why", Event: tell}
 		f.MustFinish(t, o, true)
 		want := store.AppEvent{
 			ID: tell.ID, App: "shop", Type: tell.Type, SendID: begun.Send.ID, VerificationID: begun.Verification.ID,
@@ -67,7 +67,7 @@ func eventOfASend(t *testing.T, f *Fixture) {
 		// again.
 		o.Event = f.Telling(tell.Type)
 		f.MustFinish(t, o, false)
-		f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")},
+		f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 2), Status: store.Sent, Event: f.Telling("send.sent")},
 			false)
 		want.Attempt, want.DueAt = 1, f.Now.Add(30*time.Second)
 		Equal(t, "due", f.takeDueEvents(t, "shop"), []store.AppEvent{want})
@@ -91,15 +91,15 @@ func eventShares(t *testing.T, f *Fixture) {
 	}
 	quiet := tell(9, "quiet")
 	tell(10, "no one asks")
-	take := func(shares ...store.Share) []uuid.UUID {
+	take := func(shares ...store.AppEventLimit) []uuid.UUID {
 		events, _ := must2(f.AppEventsDue(t.Context(), time.Hour, shares))(t)
 		return eventIDs(events)
 	}
 	Equal(t, "nothing asked for", take(), nil)
-	Equal(t, "a share each", take(store.Share{App: "busy", Limit: 3}, store.Share{App: "quiet", Limit: 3}),
+	Equal(t, "a share each", take(store.AppEventLimit{App: "busy", Limit: 3}, store.AppEventLimit{App: "quiet", Limit: 3}),
 		append(busy[:3:3], quiet))
-	Equal(t, "the next ones", take(store.Share{App: "quiet", Limit: 3}, store.Share{App: "busy", Limit: 4}), busy[3:7])
-	Equal(t, "the last one", take(store.Share{App: "busy", Limit: 4}), busy[7:])
+	Equal(t, "the next ones", take(store.AppEventLimit{App: "quiet", Limit: 3}, store.AppEventLimit{App: "busy", Limit: 4}), busy[3:7])
+	Equal(t, "the last one", take(store.AppEventLimit{App: "busy", Limit: 4}), busy[7:])
 	listed := f.events(t, store.AppEventFilter{App: "busy", State: store.EventPending, Before: busy[3]})
 	Equal(t, "listed", eventIDs(listed), reversed(busy[:3]))
 }
@@ -111,7 +111,7 @@ func eventsOnce(t *testing.T, f *Fixture) {
 			Event: f.Telling("send.sent")}
 	})
 	eachOnce(t, f, 60, func(db *sqldb.DB) (ids []uuid.UUID, err error) {
-		events, _, err := db.AppEventsDue(t.Context(), time.Hour, []store.Share{{App: "shop", Limit: 3}})
+		events, _, err := db.AppEventsDue(t.Context(), time.Hour, []store.AppEventLimit{{App: "shop", Limit: 3}})
 		return eventIDs(events), err
 	})
 }
@@ -127,7 +127,7 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	for range 5 {
 		tryOnce(t, f, open[2].Verification.ID)
 	}
-	tell := func(db *sqldb.DB, from store.ExpiryMark) (store.ExpiryMark, int) {
+	tell := func(db *sqldb.DB, from store.ExpiryCursor) (store.ExpiryCursor, int) {
 		return must2(db.AddExpiryEvents(t.Context(), []string{"shop"}, from, 3,
 			func(store.Verification) (store.NewEvent, error) {
 				return store.NewEvent{Type: store.VerificationExpired, Status: "expired"}, nil
@@ -141,17 +141,17 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 		return ids
 	}
 	f.Pass(10*time.Minute + store.CallTimeout)
-	_, read := tell(f.DB, store.ExpiryMark{})
+	_, read := tell(f.DB, store.ExpiryCursor{})
 	Equal(t, "read, while a check may be about to commit", read, 0)
 	f.Pass(2 * store.CallTimeout)
-	mark, pages := store.ExpiryMark{}, []int(nil)
+	mark, pages := store.ExpiryCursor{}, []int(nil)
 	for read = 3; read == 3; pages = append(pages, read) {
 		mark, read = tell(f.DB, mark)
 	}
 	Equal(t, "pages", pages, []int{3, 3, 1})
 	_, read = tell(f.DB, mark)
 	Equal(t, "read again", read, 0)
-	_, read = tell(f.Replica, store.ExpiryMark{})
+	_, read = tell(f.Replica, store.ExpiryCursor{})
 	Equal(t, "read by one that has just begun", read, 3)
 	var want []string
 	for _, b := range open[3:] {
@@ -163,8 +163,8 @@ func eventsOfExpiry(t *testing.T, f *Fixture) {
 	Equal(t, "told", got, want)
 	late := f.Admit(t, f.Intent(12))
 	f.Pass(2 * time.Hour)
-	_, read = tell(f.DB, store.ExpiryMark{})
+	_, read = tell(f.DB, store.ExpiryCursor{})
 	Equal(t, "read of what expired long before the first process", read, 0)
-	_, read = tell(f.DB, store.ExpiryMark{At: late.Verification.CreatedAt})
+	_, read = tell(f.DB, store.ExpiryCursor{At: late.Verification.CreatedAt})
 	Equal(t, "and after a process slept", read, 0)
 }

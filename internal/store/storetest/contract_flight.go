@@ -22,12 +22,12 @@ func (f *Fixture) MustFinish(t *testing.T, o store.Outcome, want bool) {
 // End finishes the first attempt of a send, which must change something.
 func (f *Fixture) End(t *testing.T, id uuid.UUID, o store.Outcome) {
 	t.Helper()
-	o.Held = Held(id, 1)
+	o.AttemptID = Held(id, 1)
 	f.MustFinish(t, o, true)
 }
 
 // Ended begins a send, which must be let in, and ends it.
-func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Begun {
+func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.BeginAnswer {
 	t.Helper()
 	begun := f.Admit(t, in)
 	f.End(t, begun.Send.ID, o)
@@ -38,7 +38,9 @@ func (f *Fixture) Ended(t *testing.T, in store.Intent, o store.Outcome) store.Be
 var Sent = store.Outcome{Status: store.Sent}
 
 // Held names an attempt.
-func Held(id uuid.UUID, attempt int) store.Held { return store.Held{ID: id, Attempt: attempt} }
+func Held(id uuid.UUID, attempt int) store.AttemptID {
+	return store.AttemptID{ID: id, Attempt: attempt}
+}
 
 // MustTakeOver takes over what is due.
 func (f *Fixture) MustTakeOver(t *testing.T, limit int) []store.Work {
@@ -50,7 +52,7 @@ func finish(t *testing.T, f *Fixture) {
 	for n, status := range []store.Status{store.Sent, store.Failed, store.Unknown} {
 		begun := f.Admit(t, f.Intent(n))
 		f.Pass(3 * time.Second)
-		o := store.Outcome{Held: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff",
+		o := store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: status, Reason: "why\x00\xff",
 			Provider:     "mx.example.com",
 			ProviderCode: "250 2.0.0", Took: 1500*time.Microsecond + 999}
 		f.MustFinish(t, o, true)
@@ -64,7 +66,7 @@ func finish(t *testing.T, f *Fixture) {
 		f.MustFinish(t, o, false) // it ended before
 		Equal(t, "row", f.Row(t, begun.Send.ID), RowOf(want))
 	}
-	f.MustFinish(t, store.Outcome{Held: store.Held{ID: uuid.UUID{1}, Attempt: 1}, Status: store.Sent}, false)
+	f.MustFinish(t, store.Outcome{AttemptID: store.AttemptID{ID: uuid.UUID{1}, Attempt: 1}, Status: store.Sent}, false)
 	f.Pass(time.Hour)
 	Equal(t, "work", len(f.MustTakeOver(t, 10)), 0)
 }
@@ -72,7 +74,7 @@ func finish(t *testing.T, f *Fixture) {
 func postponeAndTakeOver(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(1))
 	held := Held(begun.Send.ID, 1)
-	p := store.Postponement{Held: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx",
+	p := store.Postponement{AttemptID: held, After: 5*time.Second + 7, Reason: "greylisted", Provider: "mx",
 		ProviderCode: "451"}
 	Equal(t, "postponed", Must(f.Postpone(t.Context(), p))(t), true)
 	want := begun.Send
@@ -80,31 +82,31 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 		f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
-	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held})) // it waits: there is no lease to renew
+	OK(t, f.Renew(t.Context(), time.Hour, []store.AttemptID{held})) // it waits: there is no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)
 	Equal(t, "work too early", len(f.MustTakeOver(t, 10)), 0)
 	f.Pass(time.Microsecond)
 	work := f.MustTakeOver(t, 10)
 	want.Status, want.Attempt, want.DueAt = store.Sending, 2, f.Now.Add(8*time.Second)
 	Equal(t, "work", work, []store.Work{{Send: want, Verification: begun.Verification}})
-	OK(t, f.Renew(t.Context(), time.Minute, []store.Held{{ID: held.ID, Attempt: 2}})) // it waits no longer
+	OK(t, f.Renew(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it waits no longer
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	// nor can the first attempt do anything else
-	f.MustFinish(t, store.Outcome{Held: held, Status: store.Failed, Refund: true}, false)
-	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{Held: held}))(t), false)
-	OK(t, f.Renew(t.Context(), time.Hour, []store.Held{held}))
+	f.MustFinish(t, store.Outcome{AttemptID: held, Status: store.Failed, Refund: true}, false)
+	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: held}))(t), false)
+	OK(t, f.Renew(t.Context(), time.Hour, []store.AttemptID{held}))
 
 	// Its lease ends without a word: in doubt from then on, also after an attempt that was
 	// postponed, and its place stays spent.
 	f.Pass(time.Microsecond)
 	Equal(t, "in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 3)}))(t), true)
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(held.ID, 3)}))(t), true)
 	Equal(t, "still in doubt", f.MustTakeOver(t, 10)[0].Send.InDoubt, true)
-	f.MustFinish(t, store.Outcome{Held: Held(held.ID, 4), Status: store.Failed, Refund: true}, true)
+	f.MustFinish(t, store.Outcome{AttemptID: Held(held.ID, 4), Status: store.Failed, Refund: true}, true)
 	row := f.Row(t, held.ID)
 	Equal(t, "counts, refund due", []bool{row.Counts, row.RefundDue}, []bool{true, false})
-	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(held.ID, 4)}))(t),
+	Equal(t, "postponed after its end", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(held.ID, 4)}))(t),
 		false)
 }
 
@@ -143,14 +145,14 @@ func callersCode(t *testing.T, f *Fixture) {
 	Equal(t, "sealed codes", sealed(), 1)
 	f.Pass(8 * time.Second)
 	Equal(t, "codes", codes(f.MustTakeOver(t, 10)), []string{`""`, `"sealed\x00\xff"`, `""`, `""`})
-	Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 2), After: time.Second}))(t)
+	Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(begun.Send.ID, 2), After: time.Second}))(t)
 	f.Pass(time.Second)
 	Equal(t, "code once more", codes(f.MustTakeOver(t, 10)), []string{`"sealed\x00\xff"`})
 	Must(f.Cancel(t.Context(), begun.Verification.ID))(t)
 	Equal(t, "sealed codes while the attempt runs", sealed(), 1)
 	again := f.MustBegin(t, f.Intent(1, held, withCode("other"), func(in *store.Intent) { in.Send.ID = begun.Send.ID }))
 	Equal(t, "repeated, code", []any{again.Repeated, len(again.Code)}, []any{true, 0})
-	f.MustFinish(t, store.Outcome{Held: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true},
+	f.MustFinish(t, store.Outcome{AttemptID: Held(begun.Send.ID, 3), Status: store.Failed, Reason: "ended", Refund: true},
 		true)
 	Equal(t, "sealed codes", sealed(), 0)
 
@@ -282,15 +284,15 @@ func endTogether(t *testing.T, f *Fixture) {
 	changed := f.atOnce(t, n, func(_ *sqldb.DB, i int) (bool, error) {
 		switch h := Held(begun[i].Send.ID, 1); i % 4 {
 		case 0:
-			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Sent, Provider: "mx", Took: took(i),
+			return f.Finish(t.Context(), store.Outcome{AttemptID: h, Status: store.Sent, Provider: "mx", Took: took(i),
 				Event: events[i]})
 		case 1:
-			return f.Finish(t.Context(), store.Outcome{Held: h, Status: store.Failed, Reason: "rejected", Refund: true,
-				Suppress: store.SuppressAs{Cause: store.OptOut, Address: Address(byte(i)), For: time.Hour}})
+			return f.Finish(t.Context(), store.Outcome{AttemptID: h, Status: store.Failed, Reason: "rejected", Refund: true,
+				Suppress: store.NewSuppression{Cause: store.CauseOptOut, Address: Address(byte(i)), For: time.Hour}})
 		case 2:
-			return f.Postpone(t.Context(), store.Postponement{Held: h, After: took(i), Reason: "temporary_rcpt"})
+			return f.Postpone(t.Context(), store.Postponement{AttemptID: h, After: took(i), Reason: "temporary_rcpt"})
 		default: // an attempt that does not hold it
-			return f.Finish(t.Context(), store.Outcome{Held: Held(h.ID, 2), Status: store.Unknown})
+			return f.Finish(t.Context(), store.Outcome{AttemptID: Held(h.ID, 2), Status: store.Unknown})
 		}
 	})
 	Equal(t, "changed", changed, n*3/4)
@@ -313,7 +315,7 @@ func endTogether(t *testing.T, f *Fixture) {
 	for _, s := range suppressed {
 		n := s.Recipient[15]
 		Equal(t, "suppression", []any{s.ID, s.Address, n % 4},
-			[]any{store.SuppressionID(s.Send, store.OptOut), Address(n), 1})
+			[]any{store.SuppressionID(s.Send, store.CauseOptOut), Address(n), 1})
 	}
 }
 
@@ -323,7 +325,7 @@ func claim(n byte, in store.Intent) store.Claim {
 		Life: 24 * time.Hour}
 }
 
-func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.Claimed {
+func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.ClaimAnswer {
 	t.Helper()
 	got := Must(f.Claim(t.Context(), c))(t)
 	Equal(t, "state", got.State, want)
@@ -332,25 +334,25 @@ func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) stor
 
 func claimsGivenUp(t *testing.T, f *Fixture) {
 	in, later := f.Intent(1), f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimHeld)
+	f.claim(t, claim(1, in), store.ClaimGranted)
 	other := claim(1, later)
 	other.Fingerprint[0]++
 	f.claim(t, claim(1, later), store.ClaimBusy)
 	f.Pass(15 * time.Second)
-	f.claim(t, other, store.ClaimOther)
-	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimHeld).SendID, in.Send.ID)
+	f.claim(t, other, store.ClaimMismatched)
+	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimGranted).SendID, in.Send.ID)
 	OK(t, f.Release(t.Context(), other.Key, later.Send.ID, true)) // not its send
-	f.claim(t, other, store.ClaimOther)
+	f.claim(t, other, store.ClaimMismatched)
 	OK(t, f.Release(t.Context(), other.Key, in.Send.ID, true))
-	Equal(t, "as if it never was", f.claim(t, other, store.ClaimHeld).SendID, later.Send.ID)
+	Equal(t, "as if it never was", f.claim(t, other, store.ClaimGranted).SendID, later.Send.ID)
 }
 
 func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimHeld)
+	f.claim(t, claim(1, in), store.ClaimGranted)
 	f.Admit(t, in)
 	for n := range byte(5) {
-		f.claim(t, claim(10+n, f.Intent(2)), store.ClaimHeld)
+		f.claim(t, claim(10+n, f.Intent(2)), store.ClaimGranted)
 	}
 	f.Pass(24*time.Hour - time.Microsecond)
 	f.claim(t, claim(1, f.Intent(1)), store.ClaimDone)
@@ -358,11 +360,11 @@ func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	fresh := f.Intent(1)
 	c := claim(1, fresh)
 	c.Fingerprint[0]++
-	Equal(t, "a day later it is a new request", f.claim(t, c, store.ClaimHeld).SendID, fresh.Send.ID)
+	Equal(t, "a day later it is a new request", f.claim(t, c, store.ClaimGranted).SendID, fresh.Send.ID)
 	c.SendID = f.Intent(1).Send.ID
 	f.claim(t, c, store.ClaimBusy)
 	again := f.Intent(2)
-	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.ClaimHeld).SendID, again.Send.ID)
+	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.ClaimGranted).SendID, again.Send.ID)
 }
 
 // Of 50 requests with one key one holds it, for its own send; after its lease one takes over.
@@ -375,10 +377,10 @@ func claimsAtOnce(t *testing.T, f *Fixture) {
 		first := f.Serial == 50
 		Equal(t, "held", f.atOnce(t, 50, func(db *sqldb.DB, i int) (bool, error) {
 			got, err := db.Claim(t.Context(), claims[i])
-			if first && got.State == store.ClaimHeld && got.SendID != claims[i].SendID {
+			if first && got.State == store.ClaimGranted && got.SendID != claims[i].SendID {
 				t.Error("held with another's send")
 			}
-			return got.State == store.ClaimHeld, err
+			return got.State == store.ClaimGranted, err
 		}), 1)
 		f.Pass(15 * time.Second)
 	}

@@ -120,7 +120,7 @@ func (f *Fixture) erase(t *testing.T, n int, keep time.Duration) store.AuditEntr
 	t.Helper()
 	act := f.Act(func(a *store.AuditEntry) { a.What, a.Recipient, a.To = "erase", recipient.Hash{}, "" })
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: byte(n)}, keep, act))
-	act.At, act.Recipient, act.To = f.Now, recipient.Hash{15: byte(n)}, store.Erased
+	act.At, act.Recipient, act.To = f.Now, recipient.Hash{15: byte(n)}, store.ErasedMask
 	return act
 }
 
@@ -137,16 +137,16 @@ func erases(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 
 	act := f.erase(t, 1, time.Hour)
-	before.To = store.Erased
+	before.To = store.ErasedMask
 	Equal(t, "acts", f.ListActs(t, store.AuditFilter{}), []store.AuditEntry{act, before})
 	for id, status := range map[uuid.UUID]store.Status{mine.Send.ID: store.Sent, desk.Send.ID: store.Sending} {
 		row := f.Row(t, id)
 		Equal(t, "row", []any{row.To, row.Reference, row.IP, row.Locale, row.Recipient, row.Status, row.Counts},
-			[]any{store.Erased, "", "", "", mine.Send.Recipient, status, true})
+			[]any{store.ErasedMask, "", "", "", mine.Send.Recipient, status, true})
 	}
 	for _, id := range []string{mine.Verification.ID, approved.ID} {
 		v := f.Code(t, id)
-		Equal(t, "verification", []any{v.To, len(v.Sealed), len(v.Nonce), v.Reference}, []any{store.Erased, 0, 0, ""})
+		Equal(t, "verification", []any{v.To, len(v.Sealed), len(v.Nonce), v.Reference}, []any{store.ErasedMask, 0, 0, ""})
 		Equal(t, "approved stays, open is canceled", v.ApprovedAt.IsZero(), !v.CanceledAt.IsZero())
 	}
 	Equal(t, "another's row", f.Row(t, other.Send.ID).Reference, "order 7 of Ana")
@@ -159,7 +159,7 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	f.reject(t, f.Intent(1))
 	spent := f.spendAllTries(t, 1, 4)
-	f.erase(t, 1, gate.RowWindow)
+	f.erase(t, 1, gate.ConsecutiveFailureWindow)
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, withRejections(1, time.Hour)))
 	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
@@ -205,7 +205,7 @@ func forgets(t *testing.T, f *Fixture) {
 func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	hers := f.Admit(t, f.Intent(1))
 	f.Pass(time.Second)
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(2, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(2, nil)}))
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
@@ -217,7 +217,7 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	who := recipient.Hash{15: 1}
 	s, _ := must2(f.Suppress(t.Context(), store.Suppression{
 		ID: uuid.UUID{9}, Channel: recipient.Email, Address: who, Recipient: who, To: "a•••@example.com",
-		Cause:  store.Complaint,
+		Cause:  store.CauseComplaint,
 		Detail: "550 5.7.1",
 	}, 3*time.Hour, nil))(t)
 	f.erase(t, 1, time.Hour)
@@ -226,7 +226,7 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 		all, _ := must2(f.Suppressions(t.Context(), store.SuppressionFilter{Limit: 10}))(t)
 		return all
 	}
-	s.To = store.Erased
+	s.To = store.ErasedMask
 	Equal(t, "erased", list(), []store.Suppression{s})
 	for _, after := range []time.Duration{time.Hour, 2*time.Hour - time.Microsecond} {
 		f.Pass(after)
@@ -241,7 +241,7 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 
 func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want int) {
 	t.Helper()
-	Equal(t, "expired", Must(f.Expire(t.Context(), age, limit))(t), store.Expired{Rows: want, More: want == limit})
+	Equal(t, "expired", Must(f.Expire(t.Context(), age, limit))(t), store.ExpiredRows{Rows: want, More: want == limit})
 }
 
 // Sends and refusals go in the order in which they came; what is under way or has a refund due
@@ -252,11 +252,11 @@ func expires(t *testing.T, f *Fixture) {
 	refunded := f.Ended(t, f.Intent(3), store.Outcome{Status: store.Failed, Refund: true}).Send.ID
 	f.Pass(time.Second)
 	r := f.Refusal(1, nil)
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{r}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{r}))
 	f.Pass(time.Second)
 	young := f.Ended(t, f.Intent(4), Sent).Send.ID
 
-	f.Pass(time.Hour + store.MaxLife - 2*time.Second)
+	f.Pass(time.Hour + store.MaxCodeLife - 2*time.Second)
 	f.expireAndCheck(t, time.Hour, 10, 0) // exactly so old
 	f.Pass(time.Microsecond)
 	f.expireAndCheck(t, time.Hour, 10, 1)
@@ -278,7 +278,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	old := f.Ended(t, f.Intent(1), Sent)
 	f.Pass(time.Minute)
 	kept := f.Ended(t, f.Intent(1), Sent)
-	f.Pass(time.Hour + store.MaxLife)
+	f.Pass(time.Hour + store.MaxCodeLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Is(t, err3(f.Verification(t.Context(), old.Verification.ID)), fault.NotFound)
 	Is(t, Err(f.Story(t.Context(), old.Send.ID)), fault.NotFound)
@@ -290,7 +290,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 func expiresAtOnce(t *testing.T, f *Fixture) {
 	f.endAll(t, f.admitAll(t, 40, func(i int) store.Intent { return f.Intent(i) }),
 		func(int) store.Outcome { return Sent })
-	f.Pass(time.Hour + store.MaxLife + time.Second)
+	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
 	var gone atomic.Int32
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {
 		before = gone.Load()

@@ -70,7 +70,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	Is(t, f.CountedSends(t.Context(), "", month, func(store.CountedSend) error { return fault.NotFound }),
 		fault.NotFound)
 	crowd, _, err := f.HeavyRecipients(t.Context(),
-		store.HeavyQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
+		store.HeavyRecipientsQuery{Purposes: []string{"login"}, Within: month, AtLeast: 4, Limit: 10})
 	OK(t, err)
 	Equal(t, "crowds", len(crowd), 1)
 }
@@ -86,7 +86,7 @@ func pagesOverMonths(t *testing.T, f *Fixture) {
 	for _, filter := range []store.Filter{{}, {App: "shop"}, {From: Epoch.Add(-time.Hour), To: f.Now}} {
 		filter.Limit = 4
 		Equal(t, "down", reversed(IDs(f.pages(t, filter, false))), want)
-		filter.After = &store.Mark{At: Epoch.Add(-time.Hour)}
+		filter.After = &store.Cursor{At: Epoch.Add(-time.Hour)}
 		Equal(t, "up", reversed(IDs(f.pages(t, filter, true))), want)
 	}
 	Equal(t, "opened", Must(f.Stats(t.Context(), store.StatsQuery{From: Epoch, To: f.Now, Each: 24 * time.Hour}))(
@@ -105,12 +105,12 @@ func storageStatus(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "empty", look(), store.StorageStatus{Now: f.Now, Age: time.Hour})
 	refused := f.Now
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
 	Equal(t, "a refusal", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second)
 	f.Ended(t, f.Intent(1), Sent)
 	flying := f.Admit(t, f.Intent(2))
-	f.Pass(time.Hour + store.MaxLife - time.Second)
+	f.Pass(time.Hour + store.MaxCodeLife - time.Second)
 	f.Admit(t, f.Intent(3))
 	Equal(t, "not yet due", look(), store.StorageStatus{Now: f.Now, Age: time.Hour, Oldest: refused})
 	f.Pass(time.Second + time.Microsecond)

@@ -26,7 +26,7 @@ func waiting(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(1, bySMS))
 	id := f.Admit(t, f.Intent(2)).Send.ID
 	check(false, false)
-	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{Held: Held(id, 1), After: time.Minute}))(t),
+	Equal(t, "postponed", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(id, 1), After: time.Minute}))(t),
 		true)
 	check(true, false)
 	f.Pass(time.Minute)
@@ -86,7 +86,7 @@ func observed(t *testing.T, f *Fixture) {
 			got = append(got, kind+" "+name())
 		}})
 	begun := Must(db.Begin(t.Context(), f.Intent(1)))(t)
-	Must(db.Finish(t.Context(), store.Outcome{Held: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
+	Must(db.Finish(t.Context(), store.Outcome{AttemptID: Held(begun.Send.ID, 1), Status: store.Sent}))(t)
 	Must(db.SendsByID(t.Context(), []uuid.UUID{begun.Send.ID}))(t)
 	OK(t, db.AddAuditEntry(t.Context(), f.Act()))
 	OK(t, db.Ping(t.Context()))

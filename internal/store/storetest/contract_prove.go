@@ -20,14 +20,14 @@ func proves(t *testing.T, f *Fixture) {
 	Equal(t, "verification", v, begun.Verification)
 	Equal(t, "send", send, begun.Send)
 	Equal(t, "approved", []any{v.ApprovedAt, v.Method, v.CreatedAt, v.ExpiresAt, v.Sends, v.Sealed},
-		[]any{now, store.EVP, now, now.Add(in.TTL), 0, in.Verification.Sealed})
+		[]any{now, store.MethodEVP, now, now.Add(in.TTL), 0, in.Verification.Sealed})
 	Equal(t, "the row", []any{send.ID, send.VerificationID, send.Number, send.Status, send.Provider, send.Counts,
 		send.LoggedAt, send.FinishedAt},
 		[]any{in.Send.ID, v.ID, 0, store.Proven, "issuer.example", false, now, now})
 	want := store.AppEvent{
 		ID: tell.ID, App: "shop", Type: tell.Type, VerificationID: v.ID, Status: "approved", At: now,
 		State: store.EventPending, DueAt: now,
-		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7", Method: store.EVP,
+		Channel: "email", Purpose: "login", To: "a•••@example.com", Reference: "order 7", Method: store.MethodEVP,
 	}
 	Equal(t, "event", f.events(t, store.AppEventFilter{}), []store.AppEvent{want})
 	for _, by := range []store.Filter{{Status: store.Proven}, {Provider: "issuer.example"},

@@ -21,8 +21,8 @@ import (
 )
 
 // Refusal is one of recipient n.
-func (f *Fixture) Refusal(n int, change func(*store.Row)) store.Row {
-	s := store.Row{Send: f.Intent(n).Send,
+func (f *Fixture) Refusal(n int, change func(*store.SendOrRefusal)) store.SendOrRefusal {
+	s := store.SendOrRefusal{Send: f.Intent(n).Send,
 		Refusal: store.Refusal{BlockedBy: "minute", RetryAfter: 40 * time.Second, Count: 1}}
 	s.Status = store.Refused
 	if change != nil {
@@ -32,20 +32,20 @@ func (f *Fixture) Refusal(n int, change func(*store.Row)) store.Row {
 }
 
 func refusalsAddUp(t *testing.T, f *Fixture) {
-	a := f.Refusal(1, func(s *store.Row) {
+	a := f.Refusal(1, func(s *store.SendOrRefusal) {
 		s.Clock, s.TakenAt, s.VerificationID = "redis", Epoch.Add(-time.Hour), "v-named"
 		// none of it belongs on a refusal
 		s.Attempt, s.Counts, s.Number, s.Reason, s.RefundDue, s.Status = 3, true, 2, "x", true, store.Sent
 	})
-	b := f.Refusal(2, func(s *store.Row) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{b, a, a}))
+	b := f.Refusal(2, func(s *store.SendOrRefusal) { s.Count = 0; s.Clock = "redis" }) // no instant: the database's
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{b, a, a}))
 	first := f.Now
 	f.Pass(time.Second)
 	a.RetryAfter, a.Count, a.BlockedBy, a.To = 30*time.Second+1, 5, "other", "changed"
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{a}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{a}))
 	OK(t, f.RecordRefusals(t.Context(), nil))
 
-	want := store.Row{
+	want := store.SendOrRefusal{
 		Send: store.Send{
 			ID: a.ID, VerificationID: "v-named", App: "shop", Channel: recipient.Email, Purpose: "login",
 			Recipient: a.Recipient,
@@ -106,7 +106,7 @@ func codeStates(t *testing.T, f *Fixture) {
 }
 
 func manyRefusals(t *testing.T, f *Fixture) {
-	rows := make([]store.Row, 250)
+	rows := make([]store.SendOrRefusal, 250)
 	for i := range rows {
 		rows[i] = f.Refusal(i, nil)
 	}
@@ -124,9 +124,9 @@ func manyRefusals(t *testing.T, f *Fixture) {
 
 func story(t *testing.T, f *Fixture) {
 	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), fault.NotFound)
-	say := func(n int, change func(*store.Row)) store.Row {
+	say := func(n int, change func(*store.SendOrRefusal)) store.SendOrRefusal {
 		r := f.Refusal(n, change)
-		OK(t, f.RecordRefusals(t.Context(), []store.Row{r}))
+		OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{r}))
 		f.Pass(time.Second)
 		return f.Row(t, r.ID)
 	}
@@ -135,19 +135,19 @@ func story(t *testing.T, f *Fixture) {
 	v := first.Verification
 	atOnce := say(1, nil) // of its very instant
 	say(2, nil)           // another recipient
-	say(1, func(s *store.Row) { s.App = "other" })
-	say(1, func(s *store.Row) { s.Channel = recipient.SMS })
-	during := say(1, func(s *store.Row) { s.Purpose = "signup" })
+	say(1, func(s *store.SendOrRefusal) { s.App = "other" })
+	say(1, func(s *store.SendOrRefusal) { s.Channel = recipient.SMS })
+	during := say(1, func(s *store.SendOrRefusal) { s.Purpose = "signup" })
 	second := f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Join = v.ID }))
 	f.Admit(t, f.Intent(1)) // another verification's
 	f.Pass(v.ExpiresAt.Sub(f.Now) - time.Microsecond)
 	last := say(1, nil)
 	f.Pass(v.ExpiresAt.Sub(f.Now))
-	late := say(1, func(s *store.Row) { s.VerificationID = v.ID }) // after its life
+	late := say(1, func(s *store.SendOrRefusal) { s.VerificationID = v.ID }) // after its life
 
 	got := Must(f.Story(t.Context(), first.Send.ID))(t)
-	want := []store.Row{RowOf(first.Send), atOnce, during, RowOf(second.Send), last}
-	slices.SortFunc(want, store.ByLogged)
+	want := []store.SendOrRefusal{RowOf(first.Send), atOnce, during, RowOf(second.Send), last}
+	slices.SortFunc(want, store.CompareLogged)
 	Equal(t, "related", got.Related, want)
 	Equal(t, "send", got.Send, RowOf(first.Send))
 	Equal(t, "verification", *got.Verification, second.Verification)
@@ -170,7 +170,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 	// The longest texts fit into every index, also where nothing can be compressed.
 	long := func(in *store.Intent) {
 		text := func() string {
-			b := make([]byte, store.MaxText*3/4)
+			b := make([]byte, store.MaxTextBytes*3/4)
 			_, _ = rand.Read(b)
 			return base64.StdEncoding.EncodeToString(b)
 		}
@@ -178,13 +178,13 @@ func hostileTexts(t *testing.T, f *Fixture) {
 			text(), text()
 		in.Purposes, in.Verification.ID, in.Verification.Holder = []string{in.Send.Purpose}, text(), text()
 	}
-	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxText)
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) {
-		s.Locale, s.VerificationID = strings.Repeat("ü", store.MaxText), strings.Repeat("a\x00", store.MaxText)
+	Equal(t, "length", len(f.Admit(t, f.Intent(1, long)).Send.App), store.MaxTextBytes)
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, func(s *store.SendOrRefusal) {
+		s.Locale, s.VerificationID = strings.Repeat("ü", store.MaxTextBytes), strings.Repeat("a\x00", store.MaxTextBytes)
 	})}))
 	got := Must(f.Sends(t.Context(), store.Filter{Limit: 1, Status: store.Refused}))(t)
 	Equal(t, "mended refusals found", len(got), 1)
-	Equal(t, "mended text", got[0].Locale, strings.Repeat("ü", store.MaxText/2))
+	Equal(t, "mended text", got[0].Locale, strings.Repeat("ü", store.MaxTextBytes/2))
 
 	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
 	Equal(t, "recipients that there are not",
@@ -219,7 +219,7 @@ func callsAfterCancelAndClose(t *testing.T, f *Fixture) {
 		"a batch":  func() error { _, err := f.Begin(t.Context(), f.Intent(1)); return err },
 		"an end":   func() error { _, err := f.Finish(t.Context(), Sent); return err },
 		"a write":  func() error { _, err := f.Cancel(t.Context(), "x"); return err },
-		"a list":   func() error { return f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, nil)}) },
+		"a list":   func() error { return f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}) },
 		"a read":   func() error { _, err := f.Sends(t.Context(), store.Filter{Limit: 1}); return err },
 		"a stream": func() error { return f.CountedSends(t.Context(), "", time.Hour, nil) },
 		"Ping":     func() error { return f.Ping(t.Context()) },
@@ -245,8 +245,8 @@ func findBySupportReference(t *testing.T, f *Fixture) {
 	f.Admit(t, f.Intent(3, at(second+1, 8)))
 	two := f.Admit(t, f.Intent(4, at(second+999, 7)))
 	f.Admit(t, f.Intent(5, at(second+1000, 7)))
-	refused := f.Refusal(6, func(s *store.Row) { s.ID = one.Send.ID; s.ID[5], s.ID[7] = s.ID[5]+9, 1 })
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{refused}))
+	refused := f.Refusal(6, func(s *store.SendOrRefusal) { s.ID = one.Send.ID; s.ID[5], s.ID[7] = s.ID[5]+9, 1 })
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refused}))
 
 	text, want := store.SupportReference(one.Send.ID), []uuid.UUID{one.Send.ID, refused.ID, two.Send.ID}
 	rows := Must(f.SendsBySupportReference(t.Context(), text))(t)

@@ -137,9 +137,9 @@ func duePollsShared(t *testing.T, f *Fixture) {
 	})
 }
 
-func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppress ...store.SuppressAs) {
+func (f *Fixture) ingest(t *testing.T, want bool, e store.ProviderEvent, suppress ...store.NewSuppression) {
 	t.Helper()
-	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.SuppressAs{})[0]))(t), want)
+	Equal(t, "recorded", Must(f.IngestProviderEvent(t.Context(), e, append(suppress, store.NewSuppression{})[0]))(t), want)
 }
 
 // Each kind is kept once, in whatever order they come; the worst is what lists say; no state moves,
@@ -168,10 +168,10 @@ func providerEvents(t *testing.T, f *Fixture) {
 	Equal(t, "row", story.Send, before)
 	Equal(t, "suppressions", len(story.Suppressions), 0)
 	refusal := f.Refusal(1, nil)
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{refusal}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refusal}))
 	for _, none := range []uuid.UUID{{1}, refusal.ID} {
 		e := store.ProviderEvent{Send: none, Kind: store.ProviderDelivered}
-		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.SuppressAs{})), fault.NotFound)
+		Is(t, Err(f.IngestProviderEvent(t.Context(), e, store.NewSuppression{})), fault.NotFound)
 	}
 }
 
@@ -182,7 +182,7 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "recorded", f.atOnce(t, 24, func(db *sqldb.DB, i int) (bool, error) {
 		return db.IngestProviderEvent(t.Context(),
 			store.ProviderEvent{Send: id, Kind: kinds[i%len(kinds)], Provider: "p"},
-			store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Hour})
+			store.NewSuppression{Cause: store.CauseComplaint, Address: Address(1), For: time.Hour})
 	}), len(kinds))
 	Equal(t, "afterwards", f.Row(t, id).Afterwards, store.ProviderComplained)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
@@ -193,9 +193,9 @@ func providerEventsAtOnce(t *testing.T, f *Fixture) {
 func providerEventsExpire(t *testing.T, f *Fixture) {
 	id := f.Ended(t, f.Intent(1, to(1)), Sent).Send.ID
 	f.ingest(t, true, store.ProviderEvent{Send: id, Kind: store.ProviderComplained, Provider: "p"},
-		store.SuppressAs{Cause: store.Complaint, Address: Address(1), For: time.Minute})
+		store.NewSuppression{Cause: store.CauseComplaint, Address: Address(1), For: time.Minute})
 	f.suppress(t, 2, 24*time.Hour)
-	f.Pass(time.Hour + store.MaxLife + time.Second)
+	f.Pass(time.Hour + store.MaxCodeLife + time.Second)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Equal(t, "not yet: it held for a minute", len(f.suppressions(t, store.SuppressionFilter{})), 2)
 	f.Pass(time.Minute)

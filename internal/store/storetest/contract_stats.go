@@ -12,7 +12,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	hour := f.Now.Truncate(time.Hour).Add(time.Hour)
 	f.Pass(hour.Sub(f.Now))
 	begin := f.Now
-	end := func(n int, took time.Duration, o store.Outcome, changes ...func(*store.Intent)) store.Begun {
+	end := func(n int, took time.Duration, o store.Outcome, changes ...func(*store.Intent)) store.BeginAnswer {
 		begun := f.Admit(t, f.Intent(n, changes...))
 		f.Pass(took)
 		f.End(t, begun.Send.ID, o)
@@ -26,7 +26,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 	f.approve(t, first.Verification.ID)
 	end(7, time.Second, Sent, withCode("sealed"), inApp("desk")) // counts as a send, and not as a code that was opened
 	for range 2 {
-		OK(t, f.RecordRefusals(t.Context(), []store.Row{f.Refusal(1, func(s *store.Row) { s.Count = 3 })}))
+		OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, func(s *store.SendOrRefusal) { s.Count = 3 })}))
 	}
 	f.Pass(begin.Add(time.Hour).Sub(f.Now)) // the next stretch begins
 	lost := end(4, 4*time.Second, store.Outcome{Status: store.Unknown, Reason: "no_answer"}, bySMS)

@@ -23,7 +23,7 @@ func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration,
 	s := store.Suppression{
 		ID: uuid.UUID{5: byte(f.Serial), 6: 0x70, 8: 0x80}, Channel: recipient.Email, Address: Address(n),
 		Recipient: recipient.Hash{15: n},
-		To:        "a•••@example.com", Cause: store.Manual, Detail: "asked by telephone", By: "ops",
+		To:        "a•••@example.com", Cause: store.CauseManual, Detail: "asked by telephone", By: "ops",
 	}
 	for _, change := range changes {
 		change(&s)
@@ -38,7 +38,7 @@ func (f *Fixture) suppress(t *testing.T, n byte, lasts time.Duration,
 func (f *Fixture) suppressions(t *testing.T, filter store.SuppressionFilter) []store.Suppression {
 	t.Helper()
 	if filter.Limit == 0 {
-		filter.Limit = store.MaxPage
+		filter.Limit = store.MaxPageRows
 	}
 	list, now := must2(f.Suppressions(t.Context(), filter))(t)
 	Equal(t, "clock", now, f.Now)
@@ -60,19 +60,19 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	begun := f.Admit(t, f.Intent(7, to(1)))
 	f.Pass(time.Second)
 	o := store.Outcome{
-		Held: Held(begun.Send.ID, 2), Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx",
+		AttemptID: Held(begun.Send.ID, 2), Status: store.Failed, Reason: store.ReasonRejected, Refund: true, Provider: "mx",
 		ProviderCode: "550 5.1.1",
-		Suppress:     store.SuppressAs{Cause: store.HardBounce, Address: Address(1), For: 2*time.Hour + 3},
+		Suppress:     store.NewSuppression{Cause: store.CauseHardBounce, Address: Address(1), For: 2*time.Hour + 3},
 	}
 	f.MustFinish(t, o, false) // another attempt holds it
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 0)
 	o.Attempt = 1
 	f.MustFinish(t, o, true)
 	want := store.Suppression{
-		ID: store.SuppressionID(begun.Send.ID, store.HardBounce), App: "shop", Channel: recipient.Email,
+		ID: store.SuppressionID(begun.Send.ID, store.CauseHardBounce), App: "shop", Channel: recipient.Email,
 		Address:   Address(1),
 		Recipient: begun.Send.Recipient,
-		To:        "a•••@example.com", Cause: store.HardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now,
+		To:        "a•••@example.com", Cause: store.CauseHardBounce, Detail: "550 5.1.1", Send: begun.Send.ID, Since: f.Now,
 		Until: f.Now.Add(2 * time.Hour),
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
@@ -84,10 +84,10 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 
 	// The same again, from an event: it is one row, and stays lifted.
 	lifted := Must(f.Lift(t.Context(),
-		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
+		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
 	got, added := must2(f.Suppress(t.Context(),
 		store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
-			Cause: store.HardBounce}, time.Hour, nil))(t)
+			Cause: store.CauseHardBounce}, time.Hour, nil))(t)
 	want.LiftedAt, want.LiftedBy, want.LiftedWhy = f.Now, "ops", "mended"
 	Equal(t, "added", added, false)
 	Equal(t, "lifted, and as it is", append(lifted, got), []store.Suppression{want, want})
@@ -105,13 +105,13 @@ func suppressionList(t *testing.T, f *Fixture) {
 		"all":           {store.SuppressionFilter{}, []store.Suppression{b, a, old}},
 		"active":        {store.SuppressionFilter{Active: true}, []store.Suppression{b, a}},
 		"one recipient": {store.SuppressionFilter{Recipient: &recipient.Hash{15: 1}}, []store.Suppression{a, old}},
-		"second page": {store.SuppressionFilter{Limit: 2, Before: &store.Mark{At: b.Since, ID: b.ID}},
+		"second page": {store.SuppressionFilter{Limit: 2, Before: &store.Cursor{At: b.Since, ID: b.ID}},
 			[]store.Suppression{a, old}},
 	} {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
 	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
-		lifted := Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: a.Address, App: app},
+		lifted := Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
 			nil))(t)
 		Equal(t, "lifted", len(lifted), map[string]int{"": 1}[app])
 	}
@@ -128,15 +128,15 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	add.Recipient, add.To = recipient.Hash{15: 1}, "a•••@example.com"
 	s := store.Suppression{ID: uuid.UUID{1}, Channel: recipient.Email, Address: Address(1),
 		Recipient: recipient.Hash{15: 1},
-		To:        "a•••@example.com", Cause: store.Manual, By: "mei"}
+		To:        "a•••@example.com", Cause: store.CauseManual, By: "mei"}
 	must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
 	lifted := Must(f.Lift(t.Context(),
-		store.LiftRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
+		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
 		act(2, "suppression.lift")))(t)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
-	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)},
+	Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)},
 		act(3, "suppression.lift")))(t)
 
 	list := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
@@ -150,9 +150,9 @@ func suppressionActs(t *testing.T, f *Fixture) {
 	bad := act(4, "")
 	_, _, err := f.Suppress(t.Context(),
 		store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
-			Cause: store.Manual}, time.Hour, bad)
+			Cause: store.CauseManual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
-	Is(t, Err(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
+	Is(t, Err(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
 		store.ErrBadRequest)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }

@@ -91,7 +91,7 @@ func watchPauses(t *testing.T, f *Fixture) {
 		Sends: 11, Approved: 1,
 		Usual: 60}
 	b, c := a, a
-	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.NoUsual
+	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.UsualUnknown
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
 	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
 	Equal(t, "again", f.pausePrefixes(t, watching), nil)
@@ -152,7 +152,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
 	for _, p := range list {
 		if p.Class == store.KnownBrowser {
-			must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
+			must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
 		}
 	}
 	paused(store.UnknownBrowser)
@@ -225,7 +225,7 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.Pass(8 * 24 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.NoUsual)
+	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.UsualUnknown)
 }
 
 // One after the other lasts twice as long, up to a day; one that was lifted does not count.
@@ -251,12 +251,12 @@ func watchLifted(t *testing.T, f *Fixture) {
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift",
 		Reason:  "ours",
 		Outcome: store.AuditDone}
-	Is(t, err2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: uuid.UUID{9}}, act)), fault.NotFound)
+	Is(t, err2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	for n, by := range []string{"mei\x00", "another"} {
 		act.ID[1] = byte(n)
-		got, done := must2(f.LiftPrefix(t.Context(), store.PrefixLifting{ID: p.ID, By: by, Why: "ours"}, act))(t)
+		got, done := must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: p.ID, By: by, Why: "ours"}, act))(t)
 		Equal(t, "lifted", done, n == 0)
 		Equal(t, "pause", got, p)
 	}
@@ -292,7 +292,7 @@ func watchedAtOnce(t *testing.T, f *Fixture) {
 	})
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Limit: 10}))(t)
 	Equal(t, "started, there", []int{int(n.Load()), len(list)}, []int{3, 3})
-	next := store.PrefixPauseFilter{Active: true, Before: &store.Mark{At: list[0].Since, ID: list[0].ID}, Limit: 1}
+	next := store.PrefixPauseFilter{Active: true, Before: &store.Cursor{At: list[0].Since, ID: list[0].ID}, Limit: 1}
 	page, now := must2(f.PrefixPauses(t.Context(), next))(t)
 	Equal(t, "second page", page, list[1:2])
 	Equal(t, "now", now, f.Now)
@@ -343,7 +343,7 @@ func charge(account string, amount, limit int64) store.Charge {
 }
 
 // spend makes charges and says by whom they were refused.
-func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.Spent, string) {
+func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.SpentCharge, string) {
 	t.Helper()
 	spent, refusedBy := must2(f.Spend(t.Context(), charges))(t)
 	if (len(spent) == len(charges)) != (refusedBy == "") || refusedBy != "" && len(spent) != 0 {
@@ -354,7 +354,7 @@ func (f *Fixture) spend(t *testing.T, charges ...store.Charge) ([]store.Spent, s
 
 func spendTogether(t *testing.T, f *Fixture) {
 	spent, _ := f.spend(t, charge("b", 40, 100), charge("a", 60, 100))
-	Equal(t, "first", spent, []store.Spent{{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
+	Equal(t, "first", spent, []store.SpentCharge{{Charge: charge("a", 60, 100), Period: "2030-03-01", Used: 60},
 		{Charge: charge("b", 40, 100), Period: "2030-03-01", Used: 40}})
 	_, by := f.spend(t, charge("a", 40, 100), charge("b", 61, 100))
 	Equal(t, "refused by", by, "b")

@@ -65,7 +65,7 @@ func (f *Fixture) Reopen(db database) { f.DB = db.Store() }
 // History reads the counted sends of a bucket and the rejected ones of its recipient, both of the
 // last time within.
 func (f *Fixture) History(ctx context.Context, b store.Bucket, within time.Duration) (gate.History, error) {
-	return f.ReadHistory(ctx, gate.Look{Bucket: b, Counting: within, Rejected: within})
+	return f.ReadHistory(ctx, gate.HistoryQuery{Bucket: b, Counting: within, Rejected: within})
 }
 
 // Beside gives the fixture a replica.
@@ -150,7 +150,7 @@ func takenAt(clock string, at time.Time) func(*store.Intent) {
 }
 
 // MustBegin begins a send, whether it is let in or not.
-func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.Begun {
+func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun, err := f.Begin(t.Context(), in)
 	if err != nil {
@@ -160,7 +160,7 @@ func (f *Fixture) MustBegin(t *testing.T, in store.Intent) store.Begun {
 }
 
 // Admit begins what must be let in.
-func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
+func (f *Fixture) Admit(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun := f.MustBegin(t, in)
 	if !begun.Admitted {
@@ -171,13 +171,13 @@ func (f *Fixture) Admit(t *testing.T, in store.Intent) store.Begun {
 
 // BeginAll begins n sends at once, on the database and its replica, so that round trips are shared.
 // It returns how many are admitted.
-func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.Begun, admitted int) {
+func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent) (begun []store.BeginAnswer, admitted int) {
 	t.Helper()
 	intents := make([]store.Intent, n)
 	for i := range intents {
 		intents[i] = intent(i)
 	}
-	begun = make([]store.Begun, n)
+	begun = make([]store.BeginAnswer, n)
 	return begun, f.atOnce(t, n, func(db *sqldb.DB, i int) (did bool, err error) {
 		begun[i], err = db.Begin(t.Context(), intents[i])
 		return begun[i].Admitted, err
@@ -185,7 +185,7 @@ func (f *Fixture) BeginAll(t *testing.T, n int, intent func(i int) store.Intent)
 }
 
 // admitAll begins what must be let in, all at once.
-func (f *Fixture) admitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.Begun {
+func (f *Fixture) admitAll(t *testing.T, n int, intent func(i int) store.Intent) []store.BeginAnswer {
 	t.Helper()
 	begun, admitted := f.BeginAll(t, n, intent)
 	Equal(t, "admitted", admitted, n)
@@ -193,12 +193,12 @@ func (f *Fixture) admitAll(t *testing.T, n int, intent func(i int) store.Intent)
 }
 
 // endAll finishes the first attempts of sends, all at once.
-func (f *Fixture) endAll(t *testing.T, sends []store.Begun, outcome func(i int) store.Outcome) {
+func (f *Fixture) endAll(t *testing.T, sends []store.BeginAnswer, outcome func(i int) store.Outcome) {
 	t.Helper()
 	outcomes := make([]store.Outcome, len(sends))
 	for i := range outcomes {
 		outcomes[i] = outcome(i)
-		outcomes[i].Held = Held(sends[i].Send.ID, 1)
+		outcomes[i].AttemptID = Held(sends[i].Send.ID, 1)
 	}
 	Equal(t, "finished", f.atOnce(t, len(sends),
 		func(db *sqldb.DB, i int) (bool, error) { return db.Finish(t.Context(), outcomes[i]) }),
@@ -206,7 +206,7 @@ func (f *Fixture) endAll(t *testing.T, sends []store.Begun, outcome func(i int) 
 }
 
 // Refuse begins what must not be let in.
-func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
+func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.BeginAnswer {
 	t.Helper()
 	begun := f.MustBegin(t, in)
 	if begun.Admitted {
@@ -216,16 +216,18 @@ func (f *Fixture) Refuse(t *testing.T, in store.Intent) store.Begun {
 }
 
 // All reads every row, page by page.
-func (f *Fixture) All(t *testing.T) []store.Row {
+func (f *Fixture) All(t *testing.T) []store.SendOrRefusal {
 	t.Helper()
-	return f.pages(t, store.Filter{Limit: store.MaxPage}, false)
+	return f.pages(t, store.Filter{Limit: store.MaxPageRows}, false)
 }
 
 // Row reads one send.
 // RowOf returns a send as lists have it.
-func RowOf(s store.Send) store.Row { return store.Row{Send: s, Refusal: store.Refusal{Count: 1}} }
+func RowOf(s store.Send) store.SendOrRefusal {
+	return store.SendOrRefusal{Send: s, Refusal: store.Refusal{Count: 1}}
+}
 
-func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.Row {
+func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.SendOrRefusal {
 	t.Helper()
 	story := Must(f.Story(t.Context(), id))(t)
 	return story.Send
@@ -295,7 +297,7 @@ func Equal[T any](t *testing.T, what string, got, want T) {
 }
 
 // IDs are those of the rows.
-func IDs(rows []store.Row) []uuid.UUID {
+func IDs(rows []store.SendOrRefusal) []uuid.UUID {
 	var list []uuid.UUID
 	for _, r := range rows {
 		list = append(list, r.ID)
@@ -365,7 +367,7 @@ func eachOnce[K comparable](t *testing.T, f *Fixture, want int, take func(db *sq
 }
 
 // pages reads the rows of a filter page by page, from the newest or, up, from the mark After on.
-func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.Row) {
+func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store.SendOrRefusal) {
 	t.Helper()
 	for {
 		page := Must(f.Sends(t.Context(), filter))(t)
@@ -379,9 +381,9 @@ func (f *Fixture) pages(t *testing.T, filter store.Filter, up bool) (all []store
 		}
 		newest, oldest := page[0], page[len(page)-1]
 		if up {
-			filter.After = &store.Mark{At: newest.LoggedAt, ID: newest.ID}
+			filter.After = &store.Cursor{At: newest.LoggedAt, ID: newest.ID}
 		} else {
-			filter.Before = &store.Mark{At: oldest.LoggedAt, ID: oldest.ID}
+			filter.Before = &store.Cursor{At: oldest.LoggedAt, ID: oldest.ID}
 		}
 	}
 }
@@ -392,13 +394,13 @@ func TempFile(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db"
 // Count counts the rows by the replica.
 func (f *Fixture) Count(t *testing.T) int {
 	t.Helper()
-	rows := Must(f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPage}))(t)
+	rows := Must(f.Replica.Sends(t.Context(), store.Filter{Limit: store.MaxPageRows}))(t)
 	return len(rows)
 }
 
 // SumRefusals adds up rows of refusals: those of one recipient, those that recipients share, and
 // the requests of all.
-func SumRefusals(rows []store.Row) (own, shared, requests int) {
+func SumRefusals(rows []store.SendOrRefusal) (own, shared, requests int) {
 	for _, row := range rows {
 		if row.Recipients > 0 {
 			shared++

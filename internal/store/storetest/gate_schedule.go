@@ -141,7 +141,7 @@ func (s *gateSchedule) refund(i int) {
 	s.Helper()
 	id := s.naive.sends[i].intent.Send.ID
 	done, err := s.Finish(s.Context(),
-		store.Outcome{Held: store.Held{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
+		store.Outcome{AttemptID: store.AttemptID{ID: id, Attempt: 1}, Status: store.Failed, Reason: "rejected",
 			Refund: true})
 	OK(s.T, err)
 	Equal(s.T, "finished", done, !s.naive.sends[i].refunded)

@@ -22,7 +22,7 @@ func Show(v any) string { return fmt.Sprintf("%+v", v) }
 func IsFull(t *testing.T, err error) {
 	t.Helper()
 	Certain(t, err)
-	Is(t, err, store.ErrFull)
+	Is(t, err, store.ErrNoSpace)
 }
 
 // FillWithSends admits sends until the database takes no more, and says how many it took.
@@ -73,7 +73,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		case 1:
 			f.End(t, begun.Send.ID, Sent)
 		case 2:
-			Must(f.Postpone(t.Context(), store.Postponement{Held: Held(begun.Send.ID, 1), After: time.Second}))(t)
+			Must(f.Postpone(t.Context(), store.Postponement{AttemptID: Held(begun.Send.ID, 1), After: time.Second}))(t)
 		case 3:
 			f.End(t, begun.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
 				BadAddress: true})
@@ -83,17 +83,17 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 	wrong.Network = Traces["network"]
 	Must(f.Check(t.Context(), wrong))(t)
 	OK(t, f.AddCarrierHold(t.Context(), recipient.Email, recipient.Hash{15: byte(n)}, time.Millisecond))
-	refusal := f.Refusal(n, func(s *store.Row) {
+	refusal := f.Refusal(n, func(s *store.SendOrRefusal) {
 		s.To, s.IP, s.Locale = Traces["masked"], Traces["network"], Traces["locale"]
 		s.Prefix, s.Country = Traces["prefix"], "ZZ"
 	})
-	OK(t, f.RecordRefusals(t.Context(), []store.Row{refusal}))
+	OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{refusal}))
 	h := recipient.Hash{15: byte(n)}
 	must2(f.Suppress(t.Context(), store.Suppression{
-		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.Manual,
+		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.CauseManual,
 		Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil))(t)
-	Must(f.Lift(t.Context(), store.LiftRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
+	Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
 		nil))(t)
 	OK(t, f.AddAuditEntry(t.Context(),
 		f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))

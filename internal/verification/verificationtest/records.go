@@ -28,7 +28,7 @@ func ParseEmail(t testing.TB, address string) recipient.Recipient {
 }
 
 // Rows are up to 200 rows of the database, the oldest first.
-func (r *Rig) Rows() []store.Row {
+func (r *Rig) Rows() []store.SendOrRefusal {
 	r.Helper()
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Limit: 200})
 	r.NoError(err)
@@ -37,7 +37,7 @@ func (r *Rig) Rows() []store.Row {
 }
 
 // RowsOf are the rows of a mail address.
-func (r *Rig) RowsOf(address string) []store.Row {
+func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 	r.Helper()
 	h := r.Svc.Vault.Hash(ParseEmail(r.T, address))
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, Limit: 10})
@@ -47,7 +47,7 @@ func (r *Rig) RowsOf(address string) []store.Row {
 
 // RowBlockedBy is the row of a recipient's refusals by a rule or reason. It fails the test unless
 // there is one.
-func (r *Rig) RowBlockedBy(rule, channel, to string) store.Row {
+func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
 	r.Helper()
 	h, err := r.Svc.Desk.Hash(channel, to)
 	r.NoError(err)
@@ -226,5 +226,5 @@ func (r *Rig) Actions() string {
 // recipient, Ana or an erased one.
 func (r *Rig) WantActions(want string) {
 	r.Helper()
-	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.Erased, "").Replace(r.Actions()), want)
+	r.Want("actions", strings.NewReplacer(" "+AnaMasked, "", " "+store.ErasedMask, "").Replace(r.Actions()), want)
 }

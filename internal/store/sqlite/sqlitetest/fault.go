@@ -24,8 +24,8 @@ const (
 )
 
 var (
-	errDown = store.Unavailable(errors.New("down for a test"))
-	errLost = store.Uncertain(errors.New("lost for a test"))
+	errDown = store.WrapUnavailable(errors.New("down for a test"))
+	errLost = store.WrapUncertain(errors.New("lost for a test"))
 )
 
 // nothingDone has the errors of the faults with which an access has no effect.
