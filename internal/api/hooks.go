@@ -68,13 +68,13 @@ func (h *authHooks) receive(c echo.Context) error {
 	}
 	if len(r.Messages) == 0 {
 		h.logger.InfoContext(ctx, "hook without a code: nothing was sent", "hook", hook.Name, "action", r.Action)
-		return c.JSON(http.StatusOK, hook.Done())
+		return c.JSON(http.StatusOK, hook.SuccessBody())
 	}
 	if p := h.send(ctx, hook, r); p != nil {
 		requestid.AddLogAttrs(ctx, slog.Int("refused", p.Kind.Status))
-		return c.JSON(http.StatusOK, hook.Refused(p.Kind.Status, p.Detail))
+		return c.JSON(http.StatusOK, hook.RefusalBody(p.Kind.Status, p.Detail))
 	}
-	return c.JSON(http.StatusOK, hook.Done())
+	return c.JSON(http.StatusOK, hook.SuccessBody())
 }
 
 // send sends the messages of a request. If one is not admitted, it stops, cancels the verifications

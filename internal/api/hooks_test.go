@@ -40,7 +40,7 @@ type supabase struct {
 	lost   int      // of the next call so many answers are lost, since the connection broke
 }
 
-func newSupabase(r *vtest.Rig, kind hooks.Server) *supabase {
+func newSupabase(r *vtest.Rig, kind hooks.HookKind) *supabase {
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	e := server.New(server.Config{Logger: logger})
 	api.NewHooks([]hooks.Hook{{Name: "auth", App: "shop", Server: kind, Secrets: hookSecrets[:1], TTL: time.Hour,

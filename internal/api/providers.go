@@ -19,7 +19,7 @@ import (
 	"sendcode/quota"
 )
 
-// eventIngester records the events that a provider reports. Implementation: *reports.Providers.
+// eventIngester records the events that a provider reports. Implementation: *reports.ProviderEvents.
 type eventIngester interface {
 	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
 }

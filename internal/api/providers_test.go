@@ -44,7 +44,7 @@ type providerAPI struct {
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newProviderAPI(t *testing.T) *providerAPI {
-	auth := reports.Auth{Scheme: reports.Header, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	auth := reports.Auth{Scheme: reports.SecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
 	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
@@ -59,7 +59,7 @@ type signatures interface {
 func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sns.Topic,
 	admin *accepting) *providerAPI {
 	t.Helper()
-	source := reports.Source{Name: "post", Auth: auth, Shape: reports.Shape{
+	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
 		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}},
 		Detail: []reports.Path{{"why"}},
 		Outcomes: map[string]reports.Outcome{"ok": reports.Delivered, "gone": reports.Gone, "back": reports.Bounced,

@@ -73,7 +73,7 @@ func (a *Receipts) receive(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	reports, reply, err := reporter.Reports(sms.Incoming{URL: a.Addresses.PublicURL + r.URL.RequestURI(),
+	reports, reply, err := reporter.ParseReports(sms.IncomingRequest{URL: a.Addresses.PublicURL + r.URL.RequestURI(),
 		Header: r.Header, Body: body}, send)
 	switch {
 	case errors.Is(err, sms.ErrForged):

@@ -186,8 +186,8 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswe
 }
 
 // Send implements outbox.Sender.
-func (l *lightParts) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
-	return delivery.Receipt{Provider: "none", Code: "250"}, nil
+func (l *lightParts) Send(context.Context, delivery.Message) (delivery.Result, error) {
+	return delivery.Result{Provider: "none", Code: "250"}, nil
 }
 
 // Finish implements outbox.Store.

@@ -60,10 +60,10 @@ type App struct {
 	redisClient redis.UniversalClient
 	clock       string // the name of the clock of a limiter in process
 	servers     mailserver.Servers
-	sender      outbox.Sender    // servers, or the demonstration's
-	mailbox     *mailbox.Mailbox // nil when a real server is configured
-	carrier     outbox.Carrier   // nil without text messages
-	texts       *message.Texts   // with carrier
+	sender      outbox.Sender         // servers, or the demonstration's
+	mailbox     *mailbox.Mailbox      // nil when a real server is configured
+	carrier     outbox.Carrier        // nil without text messages
+	texts       *message.TextRenderer // with carrier
 	keys        keys.Vault
 	core        *core.Core
 	api         *api.API

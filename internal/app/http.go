@@ -218,7 +218,7 @@ func (a *App) configurePage(cfg config.Config) {
 		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
 			p := set.Purposes[name]
 			one.Purposes = append(one.Purposes, page.Purpose{
-				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.In,
+				Name: name, Code: code.Shape{Alphabet: p.Alphabet, Length: p.CodeLength}, Title: p.Titles.ForLocale,
 				Subject: subjectByLanguage(a.mails, p, one.App, one.Title),
 			})
 		}
@@ -235,7 +235,7 @@ func (a *App) configurePage(cfg config.Config) {
 // subjectByLanguage returns a function that gives a mail's subject by language; people search for
 // it in their mailbox. nil if subjects contain the code.
 func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
-	if p.Notify == message.Glance {
+	if p.Notify == message.NotifyGlance {
 		return nil
 	}
 	var known sync.Map // by language

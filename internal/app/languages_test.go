@@ -12,7 +12,7 @@ import (
 // A text message costs as much as it has segments. Ours take one in every language, with a long
 // name of an app or a site, and the longest code.
 func TestTextMessagesTakeOneSegment(t *testing.T) {
-	r, err := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	r, err := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
 	}

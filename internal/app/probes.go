@@ -139,7 +139,7 @@ func redisReason(err error) *server.Reason {
 func (a *App) checkMailServers() server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.Email)
 	return func(ctx context.Context) *server.Reason {
-		return mailServersReason(a.servers.Health(), a.servers.Admits(), func() bool { return waits(ctx) })
+		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
 	}
 }
 

@@ -22,8 +22,8 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 		Policy: a.cfg.PolicySet(a.now()), Vault: a.keys, HoldUntil: a.cfg.HoldUntil, Webhooks: webhookSettings(a.cfg),
 		Limits: limitSet(a.cfg),
 		Outbox: outbox.Config{
-			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), Marks: providerHeaders(a.cfg), Watch: a.prefixWatch(),
-			AskAfter: a.receiptPollDelay(),
+			MailFrom: a.cfg.MailFrom, Domain: a.cfg.MailDomain(), IDHeaders: providerHeaders(a.cfg), Watch: a.prefixWatch(),
+			PollAfter: a.receiptPollDelay(),
 			// each worker uses one connection: with fewer workers some would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},

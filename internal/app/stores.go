@@ -143,7 +143,7 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 // runs.
 func MultiplyTimeouts(times int) {
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
-		&outbox.StopWait,
+		&outbox.MaxStopWait,
 		&admission.SlotWait} {
 		*bound *= time.Duration(times)
 	}
@@ -211,8 +211,8 @@ func (a *App) openMailServers() error {
 		return err
 	}
 	a.onClose(servers.Close)
-	servers.Watch(a.healthLogger("mail server", "server"))
-	servers.Observe(a.deliveryObserver(recipient.Email))
+	servers.OnHealthChange(a.healthLogger("mail server", "server"))
+	servers.OnAttempt(a.deliveryObserver(recipient.Email))
 	a.servers, a.sender = servers, servers
 	a.metrics.RegisterMailServers(servers.Health)
 	return nil

@@ -166,7 +166,7 @@ var whatRefuses = []refusal{
 		file:  roomy + "]}" + carrier,
 		price: "as many text messages as the carrier takes for the number; none if its limit is above what strangers may send",
 		exhaust: func(w *world) {
-			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: time.Hour})
+			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: time.Hour})
 			w.spend("quota-exceeded/carrier", func(n int) reply { return w.send(nth(n), w.person(), "") })
 			w.Carrier.Fail(nil)
 		},
@@ -311,7 +311,7 @@ var whatRefuses = []refusal{
 		file: roomy + "]}" + carrier, price: "as many text messages as the carrier takes for the number",
 		exhaust: func(w *world) {
 			w.send(nth(0), w.person(), "")
-			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit})
+			w.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit})
 		},
 	},
 	{
@@ -522,7 +522,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 		values(t, "", "^CountryNotServed$", "../policy/*.go"))
 	split(server.DeliveryFailed.Slug, reasons)
 	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
-	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpend, strings.Fields(spend.Tag.Get("oneof")))
+	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpendCap, strings.Fields(spend.Tag.Get("oneof")))
 	split("check", values(t, "State", "", "../verification/*.go"))
 
 	for _, name := range mappedErrors(t) {

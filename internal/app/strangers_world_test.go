@@ -144,9 +144,9 @@ const noRoute = "9"
 
 func (rigCarrier) Name() string { return "fake" }
 
-func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
+func (c rigCarrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if strings.HasSuffix(m.To, noRoute) && m.To != vtest.Mobile {
-		return delivery.Receipt{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer,
 			PerNumber: true}
 	}
 	receipt, err := c.Carrier.Send(ctx, m)

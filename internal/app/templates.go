@@ -26,21 +26,21 @@ func (a *App) newRenderer(appDirectory string) (*message.Renderer, error) {
 	return message.New(templates.FS, a.templateTrees(appDirectory)...)
 }
 
-func (a *App) newTextRenderer(appDirectory string) (*message.Texts, error) {
+func (a *App) newTextRenderer(appDirectory string) (*message.TextRenderer, error) {
 	limits := message.TextLimits{Segments: a.cfg.SMS.Segments, Site: a.cfg.PageHost(), Measure: sms.Segments}
-	return message.NewTexts(limits, templates.FS, a.templateTrees(appDirectory)...)
+	return message.NewTextRenderer(limits, templates.FS, a.templateTrees(appDirectory)...)
 }
 
 // appTemplates are the renderers of apps with templates of their own, by app.
 type appTemplates struct {
 	mails map[string]*message.Renderer
-	texts map[string]*message.Texts
+	texts map[string]*message.TextRenderer
 }
 
 // readAppTemplates reads the templates of a configuration's apps. It fails if rendering one fails,
 // or a text message would have too many segments.
 func (a *App) readAppTemplates(cfg config.Config) (own appTemplates, err error) {
-	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.Texts{}}
+	own = appTemplates{mails: map[string]*message.Renderer{}, texts: map[string]*message.TextRenderer{}}
 	for _, app := range cfg.Apps {
 		if app.Templates == "" {
 			continue

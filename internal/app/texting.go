@@ -111,7 +111,7 @@ func (a *App) prefixWatch() store.PrefixWatch {
 // checkTexts fails if messages can't carry an app's name (message.CheckName), since every send of
 // that app would fail. With text messages it also renders each text with the longest code, and
 // fails if one can't be rendered or takes more segments than allowed.
-func (a *App) checkTexts(cfg config.Config, own map[string]*message.Texts) error {
+func (a *App) checkTexts(cfg config.Config, own map[string]*message.TextRenderer) error {
 	longest := verification.LongCodeLength // a code may become as long under attack
 	for _, p := range cfg.Purposes {
 		longest = max(longest, p.Code.Length)
@@ -140,9 +140,9 @@ type mailboxCarrier struct{ box *mailbox.Mailbox }
 const mailboxCarrierName = "mailbox"
 
 // Send implements outbox.Carrier.
-func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Receipt, error) {
+func (p mailboxCarrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	p.box.AddText(m.ID, m.To, m.Text, m.Code)
-	return delivery.Receipt{Provider: mailboxCarrierName, ID: m.ID}, nil
+	return delivery.Result{Provider: mailboxCarrierName, ID: m.ID}, nil
 }
 
 // ReceiptAddresses returns the URLs at which carriers report what became of messages.

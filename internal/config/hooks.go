@@ -17,7 +17,7 @@ type authHook struct {
 	// The app for which it sends.
 	App string `yaml:"app" default:"default"`
 	// `supabase-email` or `supabase-sms`.
-	Server       hooks.Server `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
+	Server       hooks.HookKind `yaml:"server" required:"yes" oneof:"supabase-email supabase-sms"`
 	SecretSource `yaml:",inline"`
 	// Purposes of its codes by what they are for: `signup`, `recovery`, `invite`, `magiclink`,
 	// `email_change`, `email`, `reauthentication`; text messages: `sms`. Others have the purpose

@@ -76,7 +76,7 @@ func (v *eventProvider) Check(p *document.Mapping) {
 	}{
 		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SNS},
 		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SNS},
-		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.Header) && a.Header == ""},
+		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.SecretHeader) && a.Header == ""},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)

@@ -109,7 +109,7 @@ func (c SMSCarrier) Open() sms.Carrier {
 }
 
 // Polled reports whether the carrier is asked what became of messages.
-func (c SMSCarrier) Polled() bool { return c.Settings.Polled() }
+func (c SMSCarrier) Polled() bool { return c.Settings.CanBePolled() }
 
 // maxCarriers bounds how many carriers one message may be tried at.
 const maxCarriers = 20

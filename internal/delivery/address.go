@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// BadAddress reports whether a message was refused since the address takes none, and not for what
-// we are: BadNumber and NoMailbox, and in answer to RCPT the reply 550, "mailbox unavailable" (RFC
-// 5321 section 4.2.3), unless its enhanced status code or its words name policy or the sender. Such
-// sends count for the rule failures, all others for backoff. At any other stage 550 is about us or
-// the message: at MAIL, DATA and the final dot servers refuse clients and contents.
+// BadAddress reports whether a message was refused because the address takes no messages. Such a
+// send counts for the rule failures; any other failed send counts for backoff.
+//
+// It is true for BadNumber and NoMailbox. It is also true for a 550, "mailbox unavailable" (RFC 5321
+// section 4.2.3), in answer to RCPT, unless its enhanced status code or its words name policy or the
+// sender. A 550 at MAIL, DATA or the final dot is about us or the message.
 func (e *Error) BadAddress() bool {
 	switch {
 	case e.BadNumber, e.NoMailbox():
@@ -19,19 +20,18 @@ func (e *Error) BadAddress() bool {
 	case e.Code == "", slices.Contains(vagueCodes, e.Code):
 		return !namesPolicy(e.Text)
 	}
-	return strings.HasPrefix(e.Code, "5.2.") || e.Code == notInDirectory
+	return strings.HasPrefix(e.Code, "5.2.") || e.Code == codeNotInDirectory
 }
 
-// vagueCodes are enhanced status codes that say no more than 550: undefined (RFC 3463 section 2),
-// and the one that Outlook.com has for every mailbox that is unavailable.
+// vagueCodes are the enhanced status codes that say no more than a 550: 5.0.0, "other undefined
+// status" (RFC 3463 section 2), and 5.5.0, which Outlook.com gives for any unavailable mailbox.
 var vagueCodes = []string{"5.0.0", "5.5.0"}
 
-// notInDirectory is what Exchange Online says of an address that the directory of its domain does
-// not have.
-const notInDirectory = "5.4.1"
+// codeNotInDirectory is Exchange Online's code for an address that its domain's directory lacks.
+const codeNotInDirectory = "5.4.1"
 
-// policyWords are words of replies, as RedactReply leaves them, with which servers refuse a client,
-// a sender or a content.
+// policyWords are the words of a redacted reply that show that the server refused a client, a sender
+// or a content, and not an address.
 var policyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(`abuse abusive administrative administrator authenticate authenticated authentication authorized
@@ -44,8 +44,7 @@ spammers spf starttls suspicious throttled tls unauthenticated unauthorized unso
 	return all
 }()
 
-// namesPolicy reports whether a reply's text, as RedactReply leaves it, has one of policyWords,
-// also as a part of a host or a URL.
+// namesPolicy reports whether a redacted reply has one of policyWords, also inside of a host or URL.
 func namesPolicy(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
 		if policyWords[word] {
@@ -55,11 +54,12 @@ func namesPolicy(text string) bool {
 	return false
 }
 
-// NoMailbox reports whether the server knows for good that mail can't reach this address: an
-// enhanced status code 5.1.x that is about the destination (RFC 3463 section 3.2, RFC 7505), heard
-// once the recipient had been named. 5.1.7 to 5.1.9 are about the sender or a relay, 5.7.x is
-// policy. Such a reply suppresses the address; so does an API's answer that means the same. A bare
-// 550 does not: RFC 5321 section 4.2.3 has it for policy as well.
+// NoMailbox reports whether the server says that mail can never reach this address. Such a reply, or
+// such an answer of a provider's API, suppresses the address.
+//
+// The reply must come at RCPT or later, with an enhanced status code 5.1.x (RFC 3463 section 3.2, RFC
+// 7505), except 5.1.7 to 5.1.9, which are about the sender or a relay. A bare 550 is not enough: it
+// also stands for policy (RFC 5321 section 4.2.3).
 func (e *Error) NoMailbox() bool {
 	if e.Class != Rejected || !slices.Contains([]string{StageRcpt, StageData, StageBody, StageDot, StageAnswer},
 		e.Stage) {

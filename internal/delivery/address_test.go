@@ -83,7 +83,7 @@ func TestBadAddress(t *testing.T) {
 // Of the words by which policy is known none is lost before they are looked for.
 func TestWordsOfPolicyAreKept(t *testing.T) {
 	for word := range delivery.PolicyWords {
-		if got := delivery.RedactReply(word, delivery.Private{}); got != word {
+		if got := delivery.RedactReply(word, delivery.PrivateData{}); got != word {
 			t.Errorf("of %q a reply keeps %q", word, got)
 		}
 	}

@@ -9,21 +9,22 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// When a breaker opens, and for how long, before one attempt is allowed again.
+// When a breaker opens, and how long it stays open before it allows one attempt.
 const (
-	FaultsInRow = 3
-	RateFrom    = 10 // least number of attempts within ratePeriod of which half must be faults
-	ratePeriod  = time.Minute
-	RestFor     = 5 * time.Second
+	FaultsToOpenBreaker     = 3
+	MinAttemptsForFaultRate = 10 // fewer attempts within faultRatePeriod open no breaker by their rate of faults
+	faultRatePeriod         = time.Minute
+	BreakerOpenFor          = 5 * time.Second
 )
 
-// ErrNoVerdict is the verdict on an attempt that tells nothing about the server or carrier.
+// ErrNoVerdict is the verdict on an attempt that was neither a success nor a fault of the server or
+// carrier.
 var ErrNoVerdict = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
 type Health struct {
 	Server string // host:port of a mail server, name of a carrier
-	// Up: the breaker is closed. Otherwise one attempt is allowed every five seconds.
+	// Up is true while the breaker is closed. Otherwise one attempt is allowed every five seconds.
 	Up bool
 	// Since is when Up last changed; zero if it never did.
 	Since time.Time
@@ -36,11 +37,11 @@ type Health struct {
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	mu      sync.Mutex // never held while the breaker is called, which calls moved under a lock of its own
-	current Health
-	fault   string
-	changed chan struct{} // closed and replaced at every change of the breaker's state
-	watch   func(Health)
+	mu             sync.Mutex // never held while the breaker is called, which calls moved under a lock of its own
+	current        Health
+	fault          string
+	changed        chan struct{} // closed and replaced at every change of the breaker's state
+	onHealthChange func(Health)
 }
 
 // NewBreaker makes a breaker that opens after three faults in a row. With byRate it also opens if,
@@ -48,15 +49,15 @@ type Breaker struct {
 func NewBreaker(name string, byRate bool) *Breaker {
 	b := &Breaker{current: Health{Server: name, Up: true}, changed: make(chan struct{})}
 	settings := gobreaker.Settings{
-		Timeout:       RestFor,
-		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsInRow },
+		Timeout:       BreakerOpenFor,
+		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsToOpenBreaker },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoVerdict) },
 	}
 	if byRate {
-		settings.Interval = ratePeriod
+		settings.Interval = faultRatePeriod
 		settings.ReadyToTrip = func(n gobreaker.Counts) bool {
-			return n.ConsecutiveFailures >= FaultsInRow || n.Requests >= RateFrom && 2*n.TotalFailures >= n.Requests
+			return n.ConsecutiveFailures >= FaultsToOpenBreaker || n.Requests >= MinAttemptsForFaultRate && 2*n.TotalFailures >= n.Requests
 		}
 	}
 	b.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](settings)
@@ -95,8 +96,8 @@ func (b *Breaker) onStateChange(to gobreaker.State) {
 	}
 	if up != b.current.Up {
 		b.current.Up, b.current.Since = up, time.Now()
-		if b.watch != nil {
-			b.watch(b.current)
+		if b.onHealthChange != nil {
+			b.onHealthChange(b.current)
 		}
 	}
 }
@@ -116,15 +117,15 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// AnyNumber is what Admits returns if nothing bounds the attempts.
-const AnyNumber = math.MaxInt
+// Unlimited is the result of AttemptsAllowed while nothing bounds the attempts.
+const Unlimited = math.MaxInt
 
-// Admits returns how many attempts would be admitted now: AnyNumber while the breaker is closed;
-// while it is open, one if none is under way and RestFor is over.
-func (b *Breaker) Admits() int {
+// AttemptsAllowed returns how many attempts Allow would admit now: Unlimited while the breaker is
+// closed; 0 while it is open; after BreakerOpenFor 1, unless that attempt is under way.
+func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
-		return AnyNumber
+		return Unlimited
 	case gobreaker.StateHalfOpen:
 		n := b.breaker.Counts() // those without a verdict have ended, too
 		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))
@@ -132,10 +133,9 @@ func (b *Breaker) Admits() int {
 	return 0
 }
 
-// Watch sets a function that is called whenever Up changes. f must return soon, and must not call
-// the breaker.
-func (b *Breaker) Watch(f func(Health)) {
+// OnHealthChange has f called whenever Up changes. f must return soon, and must not call the breaker.
+func (b *Breaker) OnHealthChange(f func(Health)) {
 	b.mu.Lock()
-	b.watch = f
+	b.onHealthChange = f
 	b.mu.Unlock()
 }

@@ -24,7 +24,7 @@ var errBroken = errors.New("broken")
 func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := delivery.NewBreaker("a", false), []bool(nil)
-		b.Watch(func(h delivery.Health) { heard = append(heard, h.Up) })
+		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up) })
 		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrNoVerdict, errBroken} {
 			try(b, verdict)
 		}
@@ -37,7 +37,7 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 		<-changed
-		time.Sleep(delivery.RestFor + time.Millisecond)
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		if !try(b, nil) || !b.Health().Up || b.Health().Why != "" || !slices.Equal(heard, []bool{false, true}) {
 			t.Errorf("%+v, %v", b.Health(), heard)
 		}
@@ -47,7 +47,7 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 func TestHalfOfTheAttempts(t *testing.T) {
 	for byRate, up := range map[bool]bool{false: true, true: false} {
 		b := delivery.NewBreaker("a", byRate)
-		for n := range delivery.RateFrom {
+		for n := range delivery.MinAttemptsForFaultRate {
 			try(b, []error{nil, errBroken}[n%2])
 		}
 		if b.Health().Up != up {
@@ -63,17 +63,17 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		b := delivery.NewBreaker("mx.example", false)
 		admits := func(when string, want int) {
 			t.Helper()
-			if n := b.Admits(); n != want {
+			if n := b.AttemptsAllowed(); n != want {
 				t.Errorf("%s it admits %d, want %d", when, n, want)
 			}
 		}
-		admits("closed,", delivery.AnyNumber)
-		for range delivery.FaultsInRow {
+		admits("closed,", delivery.Unlimited)
+		for range delivery.FaultsToOpenBreaker {
 			report, _ := b.Allow()
 			report(errBroken)
 		}
 		admits("open,", 0)
-		time.Sleep(delivery.RestFor + time.Microsecond)
+		time.Sleep(delivery.BreakerOpenFor + time.Microsecond)
 		admits("after its rest", 1)
 		report, _ := b.Allow()
 		admits("during a trial", 0)
@@ -81,6 +81,6 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		admits("after a trial without a verdict", 1)
 		report, _ = b.Allow()
 		report(nil)
-		admits("after a trial", delivery.AnyNumber)
+		admits("after a trial", delivery.Unlimited)
 	})
 }

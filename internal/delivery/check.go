@@ -9,22 +9,24 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Lengths in octets (RFC 5321 section 4.5.3.1, with erratum 1690 to RFC 3696 for the whole).
+// The greatest lengths of an address and of its local part, in octets (RFC 5321 section 4.5.3.1; for
+// the address erratum 1690 to RFC 3696).
 const (
-	maxAddress = 254
-	maxLocal   = 64
+	maxAddress   = 254
+	maxLocalPart = 64
 )
 
-// Lengths of lines in octets, without CRLF: the longest that SMTP carries (RFC 5321 section
-// 4.5.3.1.6), and the longest with an encoded word (RFC 2047 section 2).
+// The greatest lengths of a line in octets, without CRLF: of any line (RFC 5321 section 4.5.3.1.6),
+// and of a line with an encoded word (RFC 2047 section 2).
 const (
-	maxLine   = 998
-	maxFolded = 76
+	maxLine       = 998
+	maxFoldedLine = 76
 )
 
-// checkPerRecipient returns the recipient and the Message-ID, with the domains as A-labels. The
-// problem, if there is one, names the field and not its value. checkPerRecipient and checkShared
-// stop header injection: they reject whatever could end a line or a bracket.
+// checkPerRecipient checks the fields that differ between recipients, and returns the recipient and
+// the Message-ID with their domains as A-labels. problem names the wrong field and not its value; ""
+// if nothing is wrong. checkPerRecipient and checkShared stop header injection: they reject every
+// character that could end a line or a bracket.
 func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
@@ -33,8 +35,8 @@ func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	if id, ok = normalizeAddress(m.ID); !ok || !isASCII(id) {
 		return "", "", "the Message-ID is malformed"
 	}
-	for name, value := range m.Marks {
-		if !isMarkHeader(name, value) {
+	for name, value := range m.IDHeaders {
+		if !isIDHeader(name, value) {
 			return "", "", "a header is not one of X-… with an ID"
 		}
 	}
@@ -44,7 +46,7 @@ func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	return to, id, ""
 }
 
-// checkShared checks what does not depend on the recipient, and returns the sender.
+// checkShared checks the fields that all recipients share, and returns the sender.
 func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	from, err := mail.ParseAddress(m.From)
 	// the name may have been an encoded word
@@ -59,7 +61,7 @@ func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	case hasControlCharacters(m.Subject):
 		return nil, "the subject holds control characters"
 	case strings.Contains(m.Subject, "=?"):
-		return nil, "the subject holds an encoded word" // which would be decoded
+		return nil, "the subject holds an encoded word" // a mail program would decode it
 	case strings.ContainsFunc(m.Language, notLetterDigitHyphen):
 		return nil, "the language is not a language tag"
 	case m.Text == "":
@@ -68,8 +70,8 @@ func (m Message) checkShared() (from *mail.Address, problem SafeText) {
 	return from, ""
 }
 
-// hasControlCharacters reports whether no header can carry the text: it has control characters or
-// line breaks, or is not UTF-8.
+// hasControlCharacters reports whether a text has control characters or line breaks, or is not UTF-8:
+// no header can carry it.
 func hasControlCharacters(s string) bool {
 	return !utf8.ValidString(s) || strings.ContainsFunc(s, isControlOrLineBreak)
 }
@@ -79,14 +81,14 @@ func hasControlCharacters(s string) bool {
 // address literals.
 func normalizeAddress(text string) (string, bool) {
 	at := strings.LastIndexByte(text, '@')
-	if at < 1 || at > maxLocal || !utf8.ValidString(text) {
+	if at < 1 || at > maxLocalPart || !utf8.ValidString(text) {
 		return "", false
 	}
 	local, domain := text[:at], text[at+1:]
 	if !isDotAtom(local) {
 		return "", false
 	}
-	if isASCII(domain) { // idna refuses some that exist
+	if isASCII(domain) { // idna refuses some domains that exist
 		return text, isHostName(domain) && len(text) <= maxAddress
 	}
 	labels, err := idna.Lookup.ToASCII(domain)
@@ -111,20 +113,21 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// isMarkHeader reports whether a header begins with X-, so that mail servers ignore it, and has a
-// value that needs no encoding.
-func isMarkHeader(name, value string) bool {
+// isIDHeader reports whether a header may be one of Message.IDHeaders: its name begins with X-, so
+// that mail servers ignore it, and its value needs no encoding.
+func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }
 	return strings.HasPrefix(name, "X-") && plain(name) && plain(value)
 }
 
-// isLettersDigitsHyphens reports whether s has only letters, digits and hyphens, which nothing
-// encodes.
+// isLettersDigitsHyphens reports whether s has only ASCII letters, digits and hyphens. No encoding
+// changes these.
 func isLettersDigitsHyphens(s string) bool {
 	return !strings.ContainsFunc(s, notLetterDigitHyphen)
 }
 
-// isControlOrLineBreak includes C1 controls and the line breaks of Unicode.
+// isControlOrLineBreak reports whether r is a control character, also of C1, or a line break of
+// Unicode.
 func isControlOrLineBreak(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 }

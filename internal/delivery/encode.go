@@ -15,14 +15,15 @@ import (
 	"time"
 )
 
-// form renders the texts of mails of one kind, which differ only in the characters of fill: the
-// code and the support reference. Forms are compared with ==. Implementation: message.form.
-type form interface {
+// mailForm renders the texts of mails that differ only in fill: the code followed by the support
+// reference. Forms are compared with ==. Implementation: message.mailForm.
+type mailForm interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
-// Encoder writes mails as they go over the wire, and keeps the encoded parts of each form, which
-// have blanks instead of the fill. The zero Encoder is ready; safe for concurrent use.
+// Encoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in place
+// of the fill, so that most mails are only filled in. The zero Encoder is ready; safe for concurrent
+// use.
 type Encoder struct {
 	mu      sync.RWMutex
 	kept    map[partsKey]*parts // nil: mails of this kind are encoded one by one
@@ -31,35 +32,34 @@ type Encoder struct {
 
 // partsKey is everything that parts depend on.
 type partsKey struct {
-	form           form
+	form           mailForm
 	from, language string
 	fill           int // length
 }
 
-// maxParts bounds what is kept: some 7 KB each.
-const maxParts = 512
+// maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
+const maxKeptParts = 512
 
-// parts are what mails of one form have in common, ready for the wire.
+// parts are the encoded parts that mails of one form have in common.
 type parts struct {
 	from       string      // address of MAIL FROM
 	head       encodedPart // the fields that do not depend on the recipient
 	text, html encodedPart
 }
 
-// encodedPart is a part of a mail with blanks.
+// encodedPart is a part of a mail with placeholders.
 type encodedPart struct {
-	content []byte
-	blanks  []int // where in content
+	content      []byte
+	placeholders []int // where in content
 }
 
-// blanks stand for the characters of a fill while a form is encoded: control characters, which
-// neither templates nor settings have. Those that are white space are left out, since templates
-// trim it.
-const blanks = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+// placeholders stand for the characters of a fill while a form is encoded. They are control
+// characters, which neither templates nor settings have, without white space, which templates trim.
+const placeholders = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
 // message would fail again.
-func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
+func (e *Encoder) Encode(m Message) (*RenderedMail, *Error) {
 	to, id, problem := m.checkPerRecipient()
 	if problem != "" {
 		return nil, rejectedError(problem)
@@ -68,31 +68,32 @@ func (e *Encoder) Encode(m Message) (*Rendered, *Error) {
 	if fail != nil {
 		return nil, fail
 	}
-	r, _ := e.buffers.Get().(*Rendered)
+	r, _ := e.buffers.Get().(*RenderedMail)
 	if r == nil {
-		r = &Rendered{}
+		r = &RenderedMail{}
 	}
 	r.From, r.To, r.UTF8 = p.from, to, !isASCII(p.from) || !isASCII(to)
 	r.Content = p.appendMail(r.Content[:0], m, to, id)
 	r.Message = m
-	r.Private = Private{To: to, Content: cmp.Or(m.Fill, m.Text)}
+	r.Private = PrivateData{To: to, Content: cmp.Or(m.Fill, m.Text)}
 	return r, nil
 }
 
-// Release takes back a mail that nothing reads any more; nil is none.
-func (e *Encoder) Release(r *Rendered) {
+// Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not use
+// r afterwards.
+func (e *Encoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
 	}
 }
 
-// partsOf returns the parts of a mail: those that are kept of its form, else its own.
+// partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
 func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	key := partsKey{m.Form, m.From, m.Language, len(m.Fill)}
 	e.mu.RLock()
 	known, ok := e.kept[key]
 	e.mu.RUnlock()
-	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(blanks)
+	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(placeholders)
 	if known != nil && plain {
 		return known, nil
 	}
@@ -106,8 +107,8 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 		return nil, rejectedError(problem)
 	}
 	if m.Form != nil && plain && !ok {
-		known = blankParts(m, own, from)
-		e.keep(key, known)
+		known = partsWithPlaceholders(m, own, from)
+		e.keepParts(key, known)
 	}
 	if known != nil && plain {
 		return known, nil
@@ -119,23 +120,24 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	return p, nil
 }
 
-func (e *Encoder) keep(key partsKey, p *parts) {
+func (e *Encoder) keepParts(key partsKey, p *parts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.kept == nil || len(e.kept) >= maxParts {
+	if e.kept == nil || len(e.kept) >= maxKeptParts {
 		e.kept = map[partsKey]*parts{}
 	}
 	e.kept[key] = p
 }
 
-// blankParts returns the parts of a form with blanks. It returns nil if filling in the texts does
-// not give those of the mail: a template may escape its code, as in an address, or decide by it.
-func blankParts(m, own Message, from *mail.Address) *parts {
+// partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling them
+// in does not give the texts of the mail: a template may escape its code, as in an address, or have a
+// condition on it.
+func partsWithPlaceholders(m, own Message, from *mail.Address) *parts {
 	fill := m.Fill
-	m.Fill = blanks[:len(fill)]
+	m.Fill = placeholders[:len(fill)]
 	m, err := m.WithTexts()
-	if err != nil || fillBlanks(m.Subject, fill) != own.Subject || fillBlanks(m.Text, fill) != own.Text ||
-		fillBlanks(m.HTML, fill) != own.HTML {
+	if err != nil || fillPlaceholders(m.Subject, fill) != own.Subject || fillPlaceholders(m.Text, fill) != own.Text ||
+		fillPlaceholders(m.HTML, fill) != own.HTML {
 		return nil
 	}
 	p, problem := encodeShared(m, from)
@@ -143,25 +145,25 @@ func blankParts(m, own Message, from *mail.Address) *parts {
 		return nil
 	}
 	for _, body := range []*encodedPart{&p.text, &p.html} {
-		for _, b := range []byte(blanks[:len(fill)]) {
+		for _, b := range []byte(placeholders[:len(fill)]) {
 			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
 		}
 	}
 	for _, part := range []*encodedPart{&p.head, &p.text, &p.html} {
 		for at, b := range part.content {
-			if strings.IndexByte(blanks[:len(fill)], b) >= 0 {
-				part.blanks = append(part.blanks, at)
+			if strings.IndexByte(placeholders[:len(fill)], b) >= 0 {
+				part.placeholders = append(part.placeholders, at)
 			}
 		}
 	}
 	return p
 }
 
-// fillBlanks returns a text with the fill in its blanks.
-func fillBlanks(text, fill string) string {
+// fillPlaceholders returns a text with the characters of fill in place of its placeholders.
+func fillPlaceholders(text, fill string) string {
 	out := []byte(text)
 	for at, b := range out {
-		if i := strings.IndexByte(blanks, b); i >= 0 && i < len(fill) {
+		if i := strings.IndexByte(placeholders, b); i >= 0 && i < len(fill) {
 			out[at] = fill[i]
 		}
 	}
@@ -171,13 +173,13 @@ func fillBlanks(text, fill string) string {
 func (e encodedPart) appendFilled(out []byte, fill string) []byte {
 	start := len(out)
 	out = append(out, e.content...)
-	for _, at := range e.blanks {
-		out[start+at] = fill[strings.IndexByte(blanks, e.content[at])]
+	for _, at := range e.placeholders {
+		out[start+at] = fill[strings.IndexByte(placeholders, e.content[at])]
 	}
 	return out
 }
 
-// encodeShared encodes what does not depend on the recipient; the problem is "" if it can be sent.
+// encodeShared encodes the fields that all recipients share. The problem is "" if there is none.
 func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
@@ -214,7 +216,7 @@ func appendField(out []byte, name, value string) []byte {
 	out = append(append(out, name...), ':')
 	length := len(name) + len(":")
 	for word := range strings.SplitSeq(value, " ") {
-		if length > len(name)+len(":") && word != "" && length+len(" ")+len(word) > maxFolded {
+		if length > len(name)+len(":") && word != "" && length+len(" ")+len(word) > maxFoldedLine {
 			out, length = append(out, '\r', '\n'), 0
 		}
 		out = append(append(out, ' '), word...)
@@ -231,9 +233,9 @@ func (p *parts) appendMail(out []byte, m Message, to, id string) []byte {
 	out = m.Date.UTC().AppendFormat(append(out, "Date: "...), time.RFC1123Z)
 	out = append(append(append(out, "\r\nMessage-ID: <"...), id...), ">\r\nTo: <"...)
 	out = append(append(out, to...), ">\r\n"...)
-	if len(m.Marks) > 0 {
-		for _, name := range slices.Sorted(maps.Keys(m.Marks)) {
-			out = appendField(out, name, m.Marks[name])
+	if len(m.IDHeaders) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(m.IDHeaders)) {
+			out = appendField(out, name, m.IDHeaders[name])
 		}
 	}
 	out = p.head.appendFilled(out, m.Fill)

@@ -32,7 +32,7 @@ func formed(f *fillForm, fill string) Message {
 		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>",
 		To:       "ana@example.org",
 		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
-		Marks: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
+		IDHeaders: map[string]string{"X-Send": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab"},
 	}
 }
 
@@ -46,7 +46,7 @@ func readMail(t *testing.T, content []byte) (r read) {
 	t.Helper()
 	for line := range strings.Lines(string(content)) {
 		if text, crlf := strings.CutSuffix(line, "\r\n"); !crlf || len(text) > maxLine ||
-			strings.ContainsAny(text, "\r\n"+blanks) {
+			strings.ContainsAny(text, "\r\n"+placeholders) {
 			t.Errorf("a line on the wire: %q", line)
 		}
 	}
@@ -113,7 +113,7 @@ func sameMail(t *testing.T, e *Encoder, m Message) {
 		"Mime-Version":     {"1.0"},
 		"Content-Language": {m.Language}, "Content-Type": {"multipart/alternative"},
 	}, bodies: []string{strings.TrimSuffix(plain.Text, "\n"), strings.TrimSuffix(plain.HTML, "\n")}}
-	for name, value := range m.Marks {
+	for name, value := range m.IDHeaders {
 		is.header[name] = []string{value}
 	}
 	if plain.HTML == "" {
@@ -148,7 +148,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 			for _, to := range recipients {
 				m := formed(form, fill)
 				m.To = to
-				for _, m.Marks = range marks {
+				for _, m.IDHeaders = range marks {
 					sameMail(t, &e, m)
 					m.Date = m.Date.Add(31 * time.Hour)
 					sameMail(t, &e, m)
@@ -161,11 +161,11 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 // What is kept is bounded, and holds neither recipient nor code.
 func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 	var e Encoder
-	for range 2*maxParts + 10 {
+	for range 2*maxKeptParts + 10 {
 		form := usual
 		sameMail(t, &e, formed(&form, "739154"))
 	}
-	if n := len(e.kept); n == 0 || n > maxParts {
+	if n := len(e.kept); n == 0 || n > maxKeptParts {
 		t.Errorf("%d are kept", n)
 	}
 	for _, kept := range e.kept {
@@ -181,7 +181,7 @@ func TestAllocationsOfAMail(t *testing.T) {
 	servertest.SkipUnderRace(t)
 	var e Encoder
 	m := formed(&usual, "739154")
-	m.Marks = nil
+	m.IDHeaders = nil
 	most := testing.AllocsPerRun(100, func() {
 		r, fail := e.Encode(m)
 		if fail != nil {
@@ -245,7 +245,7 @@ func TestUnsendable(t *testing.T) {
 		"X-B": "ä", "X-C": "a b",
 		"X-E": strings.Repeat("x", 81),
 	} {
-		refused("a mark "+name, func(m *Message) { m.Marks = map[string]string{name: value} })
+		refused("a mark "+name, func(m *Message) { m.IDHeaders = map[string]string{name: value} })
 	}
 }
 

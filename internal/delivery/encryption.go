@@ -13,10 +13,10 @@ import (
 // Encryption describes how a connection to a mail server was encrypted.
 type Encryption struct {
 	Version  string    // "TLS 1.3"; empty in the clear
-	Offered  bool      // in the clear, although the server offers STARTTLS
+	Offered  bool      // the connection is in the clear, although the server offers STARTTLS
 	Implicit bool      // TLS from the first byte, not by STARTTLS
 	Issuer   string    // of the server's certificate
-	Until    time.Time // when the certificate ends
+	Until    time.Time // when the certificate expires
 }
 
 // EncryptionOf returns the encryption of a TLS connection.

@@ -6,48 +6,48 @@ import (
 	"time"
 )
 
-// Class says what is known about a message that was not accepted for certain.
-type Class string
+// ErrorClass says whether a message that failed may have been accepted, and whether another try may
+// succeed.
+type ErrorClass string
 
 const (
 	// Rejected: refused for good. Not accepted, and another try would be refused too.
-	Rejected Class = "rejected"
+	Rejected ErrorClass = "rejected"
 	// Temporary: certainly not accepted. Another try may succeed.
-	Temporary Class = "temporary"
-	// Unknown: the final dot was written and no readable answer came. It may have been accepted, so
-	// it must not be sent again by itself, refunded or called failed (RFC 1047 describes the
-	// window).
-	Unknown Class = "unknown"
+	Temporary ErrorClass = "temporary"
+	// Unknown: the whole message was written, and no readable answer came. The server may have
+	// accepted it (RFC 1047), so it must not be sent again automatically, refunded or called failed.
+	Unknown ErrorClass = "unknown"
 )
 
-// The stages of one delivery, in order.
+// The stages of one delivery, in order. StageRequest and StageAnswer are those of a provider's HTTP
+// API.
 const (
-	StageMessage = "message" // checking and rendering, before anything is dialled
-	StageAside   = "aside"   // every server, or carrier, is set aside after failures: none was dialled
-	StageDial    = "dial"    // waiting for a free connection, or opening one
-	StageTLS     = "tls"     // STARTTLS and the handshake, or the handshake of smtps
-	StageHello   = "hello"   // greeting and EHLO
-	StageAuth    = "auth"
-	StageMail    = "mail" // MAIL FROM, and RSET on a kept connection
-	StageRcpt    = "rcpt"
-	StageData    = "data" // the DATA command up to 354
-	StageBody    = "body" // the message, without the final dot
-	StageDot     = "dot"  // the final dot and the answer to it
+	StageMessage     = "message" // checking and rendering, before anything is dialled
+	StageAllSetAside = "aside"   // every server, or carrier, is set aside after failures: none was dialled
+	StageDial        = "dial"    // waiting for a free connection, or opening one
+	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps
+	StageHello       = "hello"   // greeting and EHLO
+	StageAuth        = "auth"
+	StageMail        = "mail" // MAIL FROM, and RSET on a kept connection
+	StageRcpt        = "rcpt"
+	StageData        = "data" // the DATA command up to 354
+	StageBody        = "body" // the message, without the final dot
+	StageDot         = "dot"  // the final dot and the answer to it
 
 	StageRequest = "request" // of a provider by HTTP: from the request's first byte to the answer
 	StageAnswer  = "answer"  // the provider has answered
 )
 
-// ReasonTemplate says that the texts of a message could not be made. The recipient has no part in
-// it.
+// ReasonTemplate says that the texts of a message could not be rendered. The recipient is not at
+// fault.
 const ReasonTemplate = "template"
 
-// Error is a delivery that did not end in acceptance, of a mail or of a text message: the one
-// description of a failure, from the wire to the row. Neither its text nor anything that it wraps
-// holds the recipient, the credentials or the content; of the server's words, which may repeat
-// them, it has what RedactReply leaves.
+// Error describes why a mail or a text message was not accepted, for all callers up to the row in the
+// database. Neither it nor the errors that it wraps have the recipient, the credentials or the
+// content: the server's words may repeat them, and are redacted by RedactReply.
 type Error struct {
-	Class Class
+	Class ErrorClass
 	Stage string
 	// Status is the server's reply code or the carrier's HTTP status, 0 where no readable reply
 	// came.
@@ -56,22 +56,21 @@ type Error struct {
 	// "isv.MOBILE_NUMBER_ILLEGAL"; empty where there was none that looks like one. 5.7.x is policy,
 	// not a bad address.
 	Code string
-	// Text is the mail server's words, as RedactReply leaves them; empty while logging in, and for
-	// carriers.
+	// Text is the mail server's redacted words (RedactReply); empty while logging in, and for carriers.
 	Text string
-	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; or empty.
+	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string
-	// RetryAfter is how long the carrier asked to be left alone, with Temporary; 0: it did not say.
+	// RetryAfter is the wait that the carrier asked for, with Temporary; 0: it asked for none.
 	RetryAfter time.Duration
-	// Hold is how long the carrier takes no messages for this recipient; 0: it did not say that.
+	// Hold is how long the carrier takes no messages for this recipient; 0: it set no hold.
 	Hold time.Duration
-	// BadNumber says that the carrier's code is about the number, which gets no text messages; for
-	// mails see BadAddress.
+	// BadNumber: the carrier's code says that the number gets no text messages. For mails see the
+	// method BadAddress.
 	BadNumber bool
-	// PerNumber says of a carrier's Temporary answer that it may be about this number alone, as one
-	// without a route, and not about our account.
+	// PerNumber: the carrier's Temporary answer may be about this number alone, for example because it
+	// has no route to it, and not about our account.
 	PerNumber bool
-	// Err is the cause beside the reply, in words of our own; nil where the reply says it all.
+	// Err is a cause that the reply does not tell, in our own words; nil if there is none.
 	Err error
 }
 
@@ -105,7 +104,7 @@ func FormatReply(status int, code string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeText is an error in our own words, so it is known to hold nothing private.
+// SafeText is an error in our own words, so it has nothing private.
 type SafeText string
 
 func (p SafeText) Error() string { return string(p) }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// SimulatorDomain is that of the recipients for whom the mailbox of a developer's machine plays
-// outcomes. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
+// SimulatorDomain is the domain of recipients for whom package mailbox simulates outcomes, such as a
+// bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
 // Message is one mail, rendered completely before anything is dialled.
@@ -34,15 +34,15 @@ type Message struct {
 	// Text is the plain part; required. HTML is the other alternative; without it the mail is plain
 	// text.
 	Text, HTML string
-	// With a Form, Form and Fill give Subject, Text and HTML, and these are empty. So mails of one
-	// form are encoded once.
-	Form form
+	// Form and Fill, if Form is set, give Subject, Text and HTML, and these are empty. So the mails of
+	// one form are encoded once.
+	Form mailForm
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
-	// Marks are further headers, each with the send's ID, for providers that replace the
+	// IDHeaders are further headers, each with the send's ID, for providers that replace the
 	// Message-ID.
-	Marks map[string]string
+	IDHeaders map[string]string
 	// Date becomes the Date header, in UTC, whole seconds.
 	Date time.Time
 }
@@ -56,9 +56,9 @@ func (m Message) WithTexts() (filled Message, err error) {
 	return m, err
 }
 
-// Receipt says which mail server or carrier accepted a message, and how. Beside an error only
+// Result says which mail server or carrier accepted a message, and how. Beside an error only
 // Provider and Took are of use.
-type Receipt struct {
+type Result struct {
 	// Provider is the host name of the mail server, or the configured name of the carrier; empty if
 	// none was tried.
 	Provider string
@@ -70,8 +70,8 @@ type Receipt struct {
 	Took time.Duration
 }
 
-// Rendered is a message that was checked and encoded, whatever kind of server takes it.
-type Rendered struct {
+// RenderedMail is a checked and encoded mail, for every kind of mail server.
+type RenderedMail struct {
 	// Message is what was encoded, for servers that take texts and not MIME.
 	Message Message
 	// From and To are the addresses of the envelope, with the domains as A-labels.
@@ -80,13 +80,13 @@ type Rendered struct {
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
-	// Private is what the server's replies must not repeat into a log.
-	Private Private
+	// PrivateData is what the server's replies must not repeat into a log.
+	Private PrivateData
 }
 
 // Sender returns the sender as "Name <address>" in plain UTF-8, with the domain as A-labels, for
 // servers that write the header themselves.
-func (r *Rendered) Sender() string {
+func (r *RenderedMail) Sender() string {
 	from, err := mail.ParseAddress(r.Message.From)
 	if err != nil || from.Name == "" { // Encode has parsed it
 		return r.From

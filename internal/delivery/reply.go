@@ -12,17 +12,17 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Bounds of what is kept of a reply, in bytes and characters.
+// maxReplyBytes bounds how much of a reply is read, and maxReplyRunes the redacted text.
 const (
-	maxReplyRead  = 4096
-	maxReplyWords = 400
+	maxReplyBytes = 4096
+	maxReplyRunes = 400
 )
 
-// omitted stands for what was left out of a reply.
-const omitted = "…"
+// omissionMark replaces the parts of a reply that were left out.
+const omissionMark = "…"
 
-// replyWords are the words that servers explain refusals with. Other words are left out: they may
-// be a name.
+// replyWords are the words that may be logged: those by which servers explain refusals. Any other
+// word may be a name.
 var replyWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(replyWordList) {
@@ -34,9 +34,9 @@ var replyWords = func() map[string]bool {
 //go:embed reply_words.txt
 var replyWordList string
 
-// Private is what a reply must not repeat into a log: servers quote the recipient, the login and
+// PrivateData is what a reply must not repeat into a log: servers quote the recipient, the login and
 // the message.
-type Private struct {
+type PrivateData struct {
 	To      string   // address of the recipient
 	Content string   // texts of the message, which hold the code
 	Login   []string // user name and password
@@ -47,16 +47,16 @@ type Private struct {
 // of large providers, and URLs without their query. Whatever else there is becomes "…", so that an
 // address, a local part, a name, a code or a number is left out even if the server wrote it in a
 // form of its own. It returns "" if no word or URL is left.
-func RedactReply(text string, p Private) string {
-	if len(text) > maxReplyRead {
-		text = text[:maxReplyRead]
+func RedactReply(text string, p PrivateData) string {
+	if len(text) > maxReplyBytes {
+		text = text[:maxReplyBytes]
 	}
-	pieces := p.pieces()
+	pieces := p.privatePieces()
 	var kept []string
 	tells := false
 	for token := range strings.FieldsSeq(text) {
 		safe, word := p.redactToken(token, pieces)
-		if safe == omitted && len(kept) > 0 && kept[len(kept)-1] == omitted {
+		if safe == omissionMark && len(kept) > 0 && kept[len(kept)-1] == omissionMark {
 			continue
 		}
 		kept, tells = append(kept, safe), tells || word
@@ -64,12 +64,12 @@ func RedactReply(text string, p Private) string {
 	if !tells {
 		return ""
 	}
-	return shorten(strings.Join(kept, " "))
+	return shortenReply(strings.Join(kept, " "))
 }
 
-func shorten(line string) string {
-	if all := []rune(line); len(all) > maxReplyWords {
-		return string(all[:maxReplyWords-1]) + omitted
+func shortenReply(line string) string {
+	if all := []rune(line); len(all) > maxReplyRunes {
+		return string(all[:maxReplyRunes-1]) + omissionMark
 	}
 	return line
 }
@@ -78,32 +78,33 @@ var (
 	replyURL    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatus = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
 	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
-	replyReason = regexp.MustCompile(
+	replyReasonID = regexp.MustCompile(
 		`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
-	replyDigits = regexp.MustCompile(`[0-9]{7}`)
+	longNumber = regexp.MustCompile(`[0-9]{7}`)
 )
 
-const replyMarks = `.,;:!?()[]{}<>"'` + "`"
+const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 
-// redactToken returns a token without what may be private; word: it says something.
-func (p Private) redactToken(token string, pieces []string) (safe string, word bool) {
+// redactToken returns a token, or omissionMark in place of what may be private in it. word is true if
+// a word or a URL is left of it.
+func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
 	if at := replyURL.FindStringIndex(token); at != nil {
-		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyMarks), pieces)
-		return safe, safe != omitted
+		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
+		return safe, safe != omissionMark
 	}
-	bare := strings.Trim(token, replyMarks)
+	bare := strings.Trim(token, replyPunctuation)
 	lower := strings.ToLower(bare)
-	if bare == "" || isPrivate(lower, pieces) {
-		return omitted, false
+	if bare == "" || containsPrivate(lower, pieces) {
+		return omissionMark, false
 	}
 	if _, err := netip.ParseAddr(bare); err == nil || replyStatus.MatchString(bare) {
 		return token, false
 	}
-	reason := replyReason.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
+	reason := replyReasonID.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
 	if reason || isPublicHostName(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
 		return token, true
 	}
-	return omitted, false
+	return omissionMark, false
 }
 
 // isPublicHostName reports whether a token is a host name below a public suffix, such as
@@ -111,7 +112,7 @@ func (p Private) redactToken(token string, pieces []string) (safe string, word b
 func isPublicHostName(token string) bool {
 	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	}) || replyDigits.MatchString(token) {
+	}) || longNumber.MatchString(token) {
 		return false
 	}
 	suffix, icann := publicsuffix.PublicSuffix(token)
@@ -120,43 +121,43 @@ func isPublicHostName(token string) bool {
 
 // redactURL returns host and path of a URL. Parts of the path that may be an encoded address, a
 // number or a token are left out.
-func (p Private) redactURL(text string, pieces []string) string {
+func (p PrivateData) redactURL(text string, pieces []string) string {
 	if strings.HasPrefix(strings.ToLower(text), "www.") {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Opaque != "" || !isPublicHostName(strings.ToLower(u.Hostname())) ||
-		isPrivate(strings.ToLower(u.Hostname()), pieces) {
-		return omitted
+		containsPrivate(strings.ToLower(u.Hostname()), pieces) {
+		return omissionMark
 	}
 	safe := strings.ToLower(u.Scheme + "://" + u.Host)
 	for part := range strings.SplitSeq(strings.TrimPrefix(u.EscapedPath(), "/"), "/") {
-		if !p.isPlainPart(part, pieces) {
-			part = omitted
+		if !p.isSafePathPart(part, pieces) {
+			part = omissionMark
 		}
 		safe += "/" + part
 	}
 	safe = strings.TrimSuffix(safe, "/")
 	if u.RawQuery != "" || u.Fragment != "" {
-		safe += "?" + omitted
+		safe += "?" + omissionMark
 	}
 	return safe
 }
 
-// isPlainPart reports whether a part of a URL's path is an IP address, or has only short words and
+// isSafePathPart reports whether a part of a URL's path is an IP address, or has only short words and
 // numbers.
-func (p Private) isPlainPart(part string, pieces []string) bool {
+func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	if _, err := netip.ParseAddr(part); err == nil {
 		return true
 	}
-	if isPrivate(strings.ToLower(part), pieces) || strings.ContainsFunc(part, func(r rune) bool {
+	if containsPrivate(strings.ToLower(part), pieces) || strings.ContainsFunc(part, func(r rune) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.~", r)
 	}) {
 		return false
 	}
 	for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return strings.ContainsRune("-_.~", r) }) {
 		digits := strings.ContainsAny(word, "0123456789")
-		if len(word) > 20 || digits && len(word) > 8 || replyDigits.MatchString(word) ||
+		if len(word) > 20 || digits && len(word) > 8 || longNumber.MatchString(word) ||
 			digits && len(word) > 3 && strings.Contains(strings.ToLower(p.Content), strings.ToLower(word)) {
 			return false
 		}
@@ -164,8 +165,8 @@ func (p Private) isPlainPart(part string, pieces []string) bool {
 	return true
 }
 
-// pieces returns the texts by which a reply may name the recipient or the login, in lower case.
-func (p Private) pieces() (all []string) {
+// privatePieces returns the texts by which a reply may name the recipient or the login, in lower case.
+func (p PrivateData) privatePieces() (all []string) {
 	local := strings.ToLower(p.To)
 	if at := strings.LastIndexByte(local, '@'); at >= 0 {
 		all = append(all, local)
@@ -182,19 +183,19 @@ func (p Private) pieces() (all []string) {
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// shortPiece is the length up to which a piece is found only as a word of its own: "an" is a part
+// maxShortPiece is the length up to which a piece is found only as a word of its own: "an" is a part
 // of many words.
-const shortPiece = 3
+const maxShortPiece = 3
 
-// isPrivate reports whether a text in lower case has one of the pieces, or an at sign, which
+// containsPrivate reports whether a text in lower case has one of the pieces, or an at sign, which
 // addresses have.
-func isPrivate(lower string, pieces []string) bool {
+func containsPrivate(lower string, pieces []string) bool {
 	if strings.ContainsAny(lower, "@＠%=&+") {
 		return true
 	}
 	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(pieces, func(piece string) bool {
 		return lower == piece || slices.Contains(words, piece) ||
-			len(piece) > shortPiece && strings.Contains(lower, piece)
+			len(piece) > maxShortPiece && strings.Contains(lower, piece)
 	})
 }

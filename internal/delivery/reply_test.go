@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-var replyPrivate = Private{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
+var replyPrivate = PrivateData{To: "Ana.Maria+News@example.org", Content: "Your code is S3140, 493817. K7M3QX",
 	Login: []string{"relay-user", "correct horse/battery"}}
 
 // Replies as large providers and servers write them, as far as their words are known from public
@@ -61,15 +61,15 @@ func TestRedactReply(t *testing.T) {
 		}
 	}
 	if got := RedactReply("no such user no, see http://mail.example.com/no",
-		Private{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
+		PrivateData{To: "no@example.org"}); got != "… such user … see http://mail.example.com/…" {
 		t.Errorf("a local part that is a known word: %q", got)
 	}
 	if got := RedactReply("blocked, see http://mail.example.com/abc/xyz",
-		Private{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
+		PrivateData{To: "a.b.c+d@example.org"}); got != "blocked, see http://mail.example.com/…/xyz" {
 		t.Errorf("a local part without its dots: %q", got)
 	}
-	long := RedactReply(strings.Repeat("blocked ", 1000), Private{})
-	if n := utf8.RuneCountInString(long); n != maxReplyWords || !strings.HasSuffix(long, omitted) {
+	long := RedactReply(strings.Repeat("blocked ", 1000), PrivateData{})
+	if n := utf8.RuneCountInString(long); n != maxReplyRunes || !strings.HasSuffix(long, omissionMark) {
 		t.Errorf("%d characters", n)
 	}
 }
@@ -83,7 +83,7 @@ func FuzzRedactReply(f *testing.F) {
 		for _, name := range []string{"zuluquark", "Zulu.Quark"} {
 			for _, form := range []string{reply + name, name + reply, reply + "/" + name,
 				reply + " <" + name + "@example.org>", "https://example.com/" + name + reply} {
-				got := strings.ToLower(RedactReply(form, Private{To: "Zulu.Quark@example.org"}))
+				got := strings.ToLower(RedactReply(form, PrivateData{To: "Zulu.Quark@example.org"}))
 				if strings.Contains(got, "zuluquark") || strings.Contains(got, "zulu.quark") ||
 					strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 					t.Errorf("%q gives %q", form, got)

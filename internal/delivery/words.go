@@ -6,32 +6,31 @@ import (
 	"strings"
 )
 
-// Lengths of encoded words (RFC 2047 section 2): 75 characters at most, and fewer for the first of
-// a header, or it would not fit behind the header's name and the first line would be empty.
+// Encoded words (RFC 2047 section 2) and their greatest lengths in characters. The first one of a
+// header is shorter, so that it fits on a line behind the header's name.
 const (
-	maxWord   = 75
-	firstWord = 60
-	wordStart = "=?UTF-8?Q?"
-	wordEnd   = "?="
+	maxEncodedWord      = 75
+	maxFirstEncodedWord = 60
+	encodedWordStart    = "=?UTF-8?Q?"
+	encodedWordEnd      = "?="
 )
 
-// encodeHeader returns a header's text as it goes over the wire: printable ASCII as it is, other
-// text in encoded words (RFC 2047).
+// encodeHeader returns printable ASCII unchanged, and any other text in encoded words (RFC 2047).
 func encodeHeader(text string) string {
 	if isPrintableASCII(text) && firstWordFits(text) {
 		return text
 	}
 	var words []string
-	word, room := wordStart, firstWord
+	word, room := encodedWordStart, maxFirstEncodedWord
 	for _, r := range text {
 		q := encodeRune(r)
-		if len(word)+len(q)+len(wordEnd) > room {
-			words = append(words, word+wordEnd)
-			word, room = wordStart, maxWord
+		if len(word)+len(q)+len(encodedWordEnd) > room {
+			words = append(words, word+encodedWordEnd)
+			word, room = encodedWordStart, maxEncodedWord
 		}
 		word += q
 	}
-	return strings.Join(append(words, word+wordEnd), " ")
+	return strings.Join(append(words, word+encodedWordEnd), " ")
 }
 
 // formatFrom returns the value of the header From. A name in ASCII is quoted if necessary, any
@@ -43,13 +42,13 @@ func formatFrom(from *mail.Address) string {
 	return encodeHeader(from.Name) + " <" + from.Address + ">"
 }
 
-// encodeRune returns a character in the encoding Q. It leaves only characters that names and
-// subjects allow alike (RFC 2047 section 5), and blanks.
+// encodeRune returns a character in the encoding Q (RFC 2047 section 5). It leaves placeholders and
+// the characters that may stand unencoded in names as well as in subjects.
 func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
 		return "_"
-	case !notLetterDigitHyphen(r), strings.ContainsRune(blanks, r):
+	case !notLetterDigitHyphen(r), strings.ContainsRune(placeholders, r):
 		return string(r)
 	}
 	var b strings.Builder
@@ -60,15 +59,15 @@ func encodeRune(r rune) string {
 }
 
 // firstWordFits reports whether the first line of a header has room for the first word of its text.
-// It is also true for a word that no line has room for, which is not encoded, so that the message
-// is rejected.
+// It is also true for a word that is longer than any line: that word is left as it is, and the
+// message is rejected.
 func firstWordFits(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
-	return len(first) <= firstWord || len(first) > maxLine
+	return len(first) <= maxFirstEncodedWord || len(first) > maxLine
 }
 
-// isPrintableASCII reports whether a text is printable ASCII and blanks.
+// isPrintableASCII reports whether a text is printable ASCII and placeholders.
 func isPrintableASCII(s string) bool {
 	return !strings.ContainsFunc(s,
-		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(blanks, r) })
+		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholders, r) })
 }

@@ -51,7 +51,7 @@ const (
 var codeIn = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.Sender: it takes a mail, or refuses it.
-func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Receipt, error) {
+func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(120, 900)
@@ -59,8 +59,8 @@ func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Re
 		took = p.randomDuration(4000, 9000)
 	}
 	p.clock.advance(took)
-	receipt := delivery.Receipt{Provider: mailServer, Code: "250 2.0.0", Took: took}
-	refused := func(status int, code string) (delivery.Receipt, error) {
+	receipt := delivery.Result{Provider: mailServer, Code: "250 2.0.0", Took: took}
+	refused := func(status int, code string) (delivery.Result, error) {
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
 	}
 	switch {
@@ -82,7 +82,7 @@ func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Re
 type Carrier struct{ *MailServer }
 
 // Send takes a text message.
-func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Receipt, error) {
+func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(180, 1400)
@@ -92,7 +92,7 @@ func (p Carrier) Send(_ context.Context, m sms.Message) (delivery.Receipt, error
 	if m.Country == "CN" {
 		carrier = "aliyun"
 	}
-	return delivery.Receipt{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
+	return delivery.Result{Provider: carrier, ID: m.ID, Code: "200", Took: took}, nil
 }
 
 func (p *MailServer) randomDuration(from, to int) time.Duration {

@@ -1,5 +1,5 @@
-// Package hooks reads the requests by which auth servers have a code sent that they made, and makes
-// their answers. It knows a server's form and signature; package api sends.
+// Package hooks verifies and parses the requests in which auth servers ask for a code of their own to
+// be sent, and makes the bodies of the answers. Package api sends the codes.
 package hooks
 
 import (
@@ -14,53 +14,53 @@ import (
 	"sendcode/internal/standardwebhooks"
 )
 
-// Server is the kind of an auth server's hook.
-type Server string
+// HookKind is the kind of an auth server's hook.
+type HookKind string
 
 // The hooks that are known.
 const (
-	SupabaseEmail Server = "supabase-email"
-	SupabaseSMS   Server = "supabase-sms"
+	SupabaseEmail HookKind = "supabase-email"
+	SupabaseSMS   HookKind = "supabase-sms"
 )
 
 // Channel returns the channel on which the hook's codes are sent.
-func (s Server) Channel() recipient.Channel {
+func (s HookKind) Channel() recipient.Channel {
 	if s == SupabaseSMS {
 		return recipient.SMS
 	}
 	return recipient.Email
 }
 
-// Hook is the address of one hook of an auth server.
+// Hook has the settings of one hook of an auth server.
 type Hook struct {
 	Name     string // at the end of its address
 	App      string
-	Server   Server
-	Secrets  [][]byte          // each is enough, so that one can be replaced without a pause
-	Purposes map[string]string // purpose by action; others have the default one
-	TTL      time.Duration     // how long the server's codes are good; 0: messages do not tell
+	Server   HookKind
+	Secrets  [][]byte          // any one of them is enough, so that they can be replaced without an interruption
+	Purposes map[string]string // purpose by action; other actions have the default purpose
+	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
 }
 
-// MaxBody bounds a request's body, in bytes: of a person with many identities.
+// MaxBody bounds a request's body, in bytes. A person with many identities has a large one.
 const MaxBody = 256 << 10
 
-// errBody says that a body is not of the form of the hook's server.
-var errBody = errors.New("hooks: the body is not of this hook")
+// errMalformedBody says that a body is not of the form of the hook's server.
+var errMalformedBody = errors.New("hooks: the body is not of this hook")
 
 // Request is one request of an auth server.
 type Request struct {
 	ID       string // the same for each repetition
 	Action   string // what the codes are for, in the server's words
 	IP       netip.Addr
-	Messages []message // none for a request without a code
+	Messages []codeMessage // none for a request without a code
 }
 
-// message is one code and its recipient, an address or a number in E.164 form.
-type message struct{ To, Code string }
+// codeMessage is one code and its recipient, an address or a number in E.164 form.
+type codeMessage struct{ To, Code string }
 
 // Verify reports whether the server signed the request, at most standardwebhooks.MaxAge ago.
 func (h Hook) Verify(header http.Header, body []byte, now time.Time) bool {
-	return standardwebhooks.Verify(header, standardwebhooks.Prefix, body, h.Secrets, now)
+	return standardwebhooks.Verify(header, standardwebhooks.HeaderPrefix, body, h.Secrets, now)
 }
 
 // Parse reads a body. It fails if the body is not of the form of the hook's server.
@@ -73,12 +73,12 @@ func (h Hook) Parse(body []byte) (Request, error) {
 	return r, err
 }
 
-// Done returns the body of the answer, with the status 200, to a request whose codes are on their
+// SuccessBody returns the body of the answer, with the status 200, to a request whose codes are on their
 // way.
-func (h Hook) Done() any { return supabaseAnswer{} }
+func (h Hook) SuccessBody() any { return supabaseAnswer{} }
 
-// Refused returns the body of the answer, with the status 200, to a request that was refused: the
+// RefusalBody returns the body of the answer, with the status 200, to a request that was refused: the
 // server tells the person the text, with this status. text must not be empty.
-func (h Hook) Refused(status int, text string) any {
+func (h Hook) RefusalBody(status int, text string) any {
 	return supabaseAnswer{&supabaseError{status, text}}
 }

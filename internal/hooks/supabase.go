@@ -35,15 +35,15 @@ type supabaseBody struct {
 // ActionSMS is the action of a request of the hook Send SMS, which names none.
 const ActionSMS = "sms"
 
-// changesEmail is the action of a change of address. The others with a code are signup, recovery,
+// actionEmailChange is the action of a change of address. The others with a code are signup, recovery,
 // invite, magiclink, email and reauthentication; notifications have none.
-const changesEmail = "email_change"
+const actionEmailChange = "email_change"
 
-// parseSupabase reads a body of one of the two hooks. Error: errBody.
+// parseSupabase reads a body of one of the two hooks. Error: errMalformedBody.
 func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	var b supabaseBody
 	if json.Unmarshal(body, &b) != nil {
-		return Request{}, errBody
+		return Request{}, errMalformedBody
 	}
 	r := Request{ID: b.Metadata.UUID}
 	if ip, err := netip.ParseAddr(b.Metadata.IP); err == nil {
@@ -52,28 +52,28 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 	if channel == recipient.SMS {
 		phone := cmp.Or(b.SMS.Phone, b.User.Phone)
 		if phone == "" || b.SMS.OTP == "" {
-			return r, errBody
+			return r, errMalformedBody
 		}
 		r.Action = ActionSMS
-		r.Messages = []message{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
+		r.Messages = []codeMessage{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
 		return r, nil
 	}
 	r.Action = b.Email.Action
 	switch to := b.User.Email; {
 	case r.Action == "":
-		return r, errBody
+		return r, errMalformedBody
 	case b.Email.Token == "" && b.Email.TokenNew == "": // a notification
 		return r, nil
-	case r.Action == changesEmail && b.Email.TokenNew != "": // both addresses have to agree, each by a code of its own
-		r.Messages = []message{{To: to, Code: b.Email.Token}, {To: b.User.NewEmail, Code: b.Email.TokenNew}}
-	case r.Action == changesEmail:
-		r.Messages = []message{{To: cmp.Or(b.User.NewEmail, to), Code: b.Email.Token}}
+	case r.Action == actionEmailChange && b.Email.TokenNew != "": // both addresses have to agree, each by a code of its own
+		r.Messages = []codeMessage{{To: to, Code: b.Email.Token}, {To: b.User.NewEmail, Code: b.Email.TokenNew}}
+	case r.Action == actionEmailChange:
+		r.Messages = []codeMessage{{To: cmp.Or(b.User.NewEmail, to), Code: b.Email.Token}}
 	default:
-		r.Messages = []message{{To: to, Code: b.Email.Token}}
+		r.Messages = []codeMessage{{To: to, Code: b.Email.Token}}
 	}
 	for _, m := range r.Messages {
 		if m.To == "" || m.Code == "" {
-			return r, errBody
+			return r, errMalformedBody
 		}
 	}
 	return r, nil

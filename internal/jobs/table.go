@@ -37,7 +37,7 @@ type Maintenance struct {
 	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
-	Teller   webhook.Teller
+	Teller   webhook.EventMaker
 	Logger   *slog.Logger
 
 	expired   int                // rows deleted since the last time that none was left
@@ -116,7 +116,7 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 	defer cancel()
 	to, read, err := l.Store.AddExpiryEvents(ctx, apps, l.told, expiryEventsPerRun,
 		func(v store.Verification) (store.NewEvent, error) {
-			return l.Teller.Event(v, store.VerificationExpired)
+			return l.Teller.NewEvent(v, store.VerificationExpired)
 		})
 	if err != nil {
 		return false, err

@@ -24,20 +24,20 @@ type template interface {
 // not compile, or if the kind has no such part.
 type templateSet [partCount]template
 
-// catalog has the checked templates of a kind of messages, by purpose and locale.
+// catalog has the checked templates of mails or of text messages, by purpose and locale.
 type catalog struct {
 	locales texts.Catalogue[string]
 	sets    map[setKey]templateSet
 	chosen  cache[string, string] // locales by tag
 }
 
-// newCatalog reads and parses all templates of a kind, and renders samples with them. A file of an
-// override replaces the file of the same path in earlier trees. The error lists all faults of all
-// files, with lines if known.
-func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
+// newCatalog reads and parses all templates of a kind, and renders samples with them. A file in an
+// override replaces the file with the same path in the trees before it. The error lists the faults
+// of all files, with lines if known.
+func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
 	c, locales := &catalog{sets: map[setKey]templateSet{}}, map[string]string{}
-	for _, key := range files.keys() {
+	for _, key := range files.setKeys() {
 		s, faults := k.compile(files, key)
 		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
 		c.sets[key] = s
@@ -50,14 +50,14 @@ func newCatalog(k kind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 			defaultPurpose, fallbackLocale))
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("message templates:\n%w", errors.Join(unique(errs)...))
+		return nil, fmt.Errorf("message templates:\n%w", errors.Join(dropRepeatedErrors(errs)...))
 	}
 	c.locales = texts.NewCatalogue(locales)
 	return c, nil
 }
 
-// unique drops errors with equal messages, since a shared file is compiled for each purpose.
-func unique(errs []error) []error {
+// dropRepeatedErrors drops errors with equal messages, since a shared file is compiled for each purpose.
+func dropRepeatedErrors(errs []error) []error {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(errs, func(err error) bool {
 		again := seen[err.Error()]
@@ -66,7 +66,7 @@ func unique(errs []error) []error {
 	})
 }
 
-func (k kind) compile(files sources, key setKey) (s templateSet, errs []error) {
+func (k messageKind) compile(files templateFiles, key setKey) (s templateSet, errs []error) {
 	for part, file := range k.files {
 		if file == "" {
 			continue
@@ -110,7 +110,7 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 	return t, faults
 }
 
-// find returns the templates for a purpose and locale, and their key. A purpose without any has
+// find returns the templates for a purpose and locale, and their key. A purpose without templates has
 // those of "default".
 func (c *catalog) find(purpose, locale string) (setKey, templateSet) {
 	key := setKey{purpose, c.matchLocale(locale)}
@@ -144,14 +144,14 @@ type cache[K comparable, V any] struct {
 	kept map[K]V
 }
 
-func (c *cache[K, V]) get(k K) (V, bool) {
+func (c *cache[K, V]) getCached(k K) (V, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	v, ok := c.kept[k]
 	return v, ok
 }
 
-func (c *cache[K, V]) put(k K, v V, most int) {
+func (c *cache[K, V]) putCached(k K, v V, most int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept == nil || len(c.kept) >= most {

@@ -7,11 +7,11 @@ import (
 	"text/template/parse"
 )
 
-// unknownFields returns an error for each field in a template that its data do not have, also in
+// unknownFields returns an error for each field in a template that templateData does not have, also in
 // branches that no sample runs.
 func unknownFields(tree *parse.Tree) []error {
 	var errs []error
-	visit(tree.Root, func(n parse.Node) {
+	visitNodes(tree.Root, func(n parse.Node) {
 		var names []string
 		switch n := n.(type) {
 		case *parse.FieldNode:
@@ -32,13 +32,13 @@ func unknownFields(tree *parse.Tree) []error {
 }
 
 func isField(name string) bool {
-	field, found := reflect.TypeFor[view]().FieldByName(name)
+	field, found := reflect.TypeFor[templateData]().FieldByName(name)
 	return found && !field.Anonymous
 }
 
-// visit calls f for a node and all nodes below it. It finds children by reflection, so that no kind
+// visitNodes calls f for a node and all nodes below it. It finds children by reflection, so that no kind
 // of node is missed.
-func visit(node parse.Node, f func(parse.Node)) {
+func visitNodes(node parse.Node, f func(parse.Node)) {
 	f(node)
 	visitFields(reflect.Indirect(reflect.ValueOf(node)), f)
 }
@@ -61,7 +61,7 @@ func visitTemplateNodes(v reflect.Value, f func(parse.Node)) {
 		visitFields(v, f)
 	case reflect.Pointer, reflect.Interface:
 		if n, ok := v.Interface().(parse.Node); ok && !v.IsNil() {
-			visit(n, f)
+			visitNodes(n, f)
 		}
 	}
 }

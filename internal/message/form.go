@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// form is all of a mail but the code and the support reference, which Texts fills in. Forms are
-// compared with ==.
-type form struct {
+// mailForm is a mail without its code and support reference, which Texts fills in. Forms are compared
+// with ==.
+type mailForm struct {
 	renderer *Renderer
 	key      setKey
 	glance   bool
@@ -15,58 +15,58 @@ type form struct {
 	digits   int  // characters of the code
 }
 
-// maxForms bounds the forms that are known to render: there is one for each combination of purpose,
-// locale, app and minutes.
+// maxForms bounds the cache of forms that have been rendered without error. There is a form for each
+// combination of purpose, locale, app and minutes.
 const maxForms = 512
 
 // Prepared is a mail that is not rendered yet.
 type Prepared struct {
 	redacted
-	Form     form
+	Form     mailForm
 	Fill     string // the code and the support reference: Form.Texts(Fill) renders the mail
 	Language string // the locale that was chosen, as in Locales
 }
 
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
-// once, so as to return the errors of Render. Of later mails of the form it checks only Notify and
-// the code. So the caller must make the support references itself.
+// once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
+// so the support references must be the caller's own and not user input.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
 	if err := checkCodeAndNotify(req); err != nil {
 		return Prepared{}, err
 	}
-	form := r.form(req)
+	form := r.formOf(req)
 	known := &form.renderer.rendered
-	if _, ok := known.get(form); !ok {
+	if _, ok := known.getCached(form); !ok {
 		if _, err := r.Render(req); err != nil {
 			return Prepared{}, err
 		}
-		known.put(form, struct{}{}, maxForms)
+		known.putCached(form, struct{}{}, maxForms)
 	}
 	return Prepared{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
 }
 
-func (r *Renderer) form(req Request) form {
+func (r *Renderer) formOf(req Request) mailForm {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
-	f := form{renderer: r, key: key, glance: req.Notify == Glance, data: req.Data, digits: len(req.Data.Code)}
-	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.In(key.locale))
+	f := mailForm{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}
+	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
 	return f
 }
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains
 // neither.
-func (f form) Texts(fill string) (subject, text, html string, err error) {
+func (f mailForm) Texts(fill string) (subject, text, html string, err error) {
 	m, err := f.render(fill[:f.digits], fill[f.digits:])
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (f form) render(code, support string) (Message, error) {
+func (f mailForm) render(code, support string) (Message, error) {
 	d := f.data
 	d.Code, d.Support = code, support
 	var done [partCount]string
 	for part, t := range f.renderer.sets[f.key] {
-		out, err := renderPart(part, t, newView(d, f.glance, f.key.locale))
+		out, err := renderPart(part, t, newTemplateData(d, f.glance, f.key.locale))
 		if err != nil {
 			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}

@@ -33,13 +33,13 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		"support that is long":    func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
 		"length": func(q *Request) {
 			q.Data.Code,
-				q.Data.Support = anyCode(minCode+rand.IntN(maxCode-minCode+1)), "S-Q2"
+				q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
 		},
 	}
 	for range 3 {
 		for _, locale := range r.Locales("") {
 			for name, change := range changes {
-				for _, notify := range []Notify{Private, Glance} {
+				for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 					req := Request{Locale: locale, Notify: notify, Data: shop()}
 					req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)
 					change(&req)
@@ -123,7 +123,7 @@ func TestRenderRefuses(t *testing.T) {
 		"code with a space": {func(q *Request) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
 		"unknown notify":    {func(q *Request) { q.Notify = "loud" }, "notify"},
 	} {
-		req := Request{Notify: Glance, Data: shop()}
+		req := Request{Notify: NotifyGlance, Data: shop()}
 		c.change(&req)
 		m, err := r.Render(req)
 		if err == nil || m != (Message{}) || !strings.Contains(err.Error(), c.want) ||

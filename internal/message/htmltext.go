@@ -36,7 +36,7 @@ func writeText(out *strings.Builder, node *html.Node, withHidden bool) {
 	case node.Type == html.ElementNode && (isNeverShown(node.DataAtom) || !withHidden && isHidden(node)):
 		return
 	}
-	block := node.Type == html.ElementNode && !slices.Contains(inline, node.DataAtom)
+	block := node.Type == html.ElementNode && !slices.Contains(inlineElements, node.DataAtom)
 	if block {
 		out.WriteString("\n")
 	}
@@ -53,7 +53,7 @@ func isNeverShown(a atom.Atom) bool {
 	return a == atom.Head || a == atom.Style || a == atom.Script || a == atom.Template
 }
 
-var inline = []atom.Atom{
+var inlineElements = []atom.Atom{
 	atom.A, atom.Abbr, atom.B, atom.Bdi, atom.Bdo, atom.Code, atom.Em, atom.Font, atom.I, atom.Kbd, atom.Mark, atom.S,
 	atom.Small, atom.Span, atom.Strong, atom.Sub, atom.Sup, atom.U, atom.Wbr,
 }

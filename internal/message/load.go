@@ -30,30 +30,30 @@ const (
 	partCount
 )
 
-var purposeName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var purposePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 type setKey struct{ purpose, locale string }
 
-// sources has the contents of the template files by path, with overrides applied.
-type sources map[string]string
+// templateFiles has the contents of the template files by path, with overrides applied.
+type templateFiles map[string]string
 
-// kind is a kind of messages: mails or text messages.
-type kind struct {
+// messageKind is a kind of messages: mails or text messages.
+type messageKind struct {
 	root   string            // the directory of its templates
 	shared string            // a file of all purposes and locales, if there is one
 	files  [partCount]string // of each purpose and locale, by part; empty: there is no such part
-	text   string            // the same in words
-	glance []bool            // the values of Glance that its templates are run with
+	text   string            // these files in words, for errors
+	glance []bool            // the values of templateData.Glance for samples
 	faults func(part int, out string, glance bool) []error
 }
 
 var (
-	mailKind = kind{
+	mailKind = messageKind{
 		root: mailsRoot, shared: layoutFile, files: [partCount]string{"subject.txt", "text.txt", "html.html"},
 		text:   "mail/layout.html and mail/<purpose>/<locale>/ with subject.txt, text.txt or html.html",
 		glance: []bool{false, true}, faults: mailFaults,
 	}
-	textKind = kind{
+	textKind = messageKind{
 		root: textsRoot, files: [partCount]string{textPart: "text.txt"}, text: "sms/<purpose>/<locale>/text.txt",
 		glance: []bool{true}, faults: textFaults,
 	}
@@ -62,11 +62,11 @@ var (
 // loadSources reads the templates of all trees, each of which may have mails, text messages or
 // both. It returns errors for files that no purpose, locale or part uses: else a misspelt file name
 // would have no effect, and go unnoticed.
-func (k kind) loadSources(builtin fs.FS, overrides []fs.FS) (sources, []error) {
-	all, errs := sources{}, []error(nil)
+func (k messageKind) loadSources(builtin fs.FS, overrides []fs.FS) (templateFiles, []error) {
+	all, errs := templateFiles{}, []error(nil)
 	for _, tree := range append([]fs.FS{builtin}, overrides...) {
 		if dirMissing(tree, k.root) {
-			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // told once, of mails
+			if k.root == mailsRoot && dirMissing(tree, textsRoot) { // one error, by the kind of mails
 				errs = append(errs, fmt.Errorf("there is no directory %q among the templates", k.root))
 			}
 			continue
@@ -85,8 +85,8 @@ func dirMissing(tree fs.FS, dir string) bool {
 
 // readTree returns the contents of the files below the root, and an error for each file that no
 // purpose, locale or part uses.
-func (k kind) readTree(tree fs.FS) (sources, []error) {
-	files := sources{}
+func (k messageKind) readTree(tree fs.FS) (templateFiles, []error) {
+	files := templateFiles{}
 	var errs []error
 	err := fs.WalkDir(tree, k.root, func(name string, entry fs.DirEntry, err error) error {
 		base := path.Base(name)
@@ -112,7 +112,7 @@ func (k kind) readTree(tree fs.FS) (sources, []error) {
 	return files, errs
 }
 
-func (k kind) checkPath(name string) error {
+func (k messageKind) checkPath(name string) error {
 	if name == k.shared {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (k kind) checkPath(name string) error {
 	if len(names) != 4 || !slices.Contains(k.files[:], names[3]) {
 		return errors.New("no such template: files are " + k.text)
 	}
-	if !purposeName.MatchString(names[1]) {
+	if !purposePattern.MatchString(names[1]) {
 		return errors.New("the purpose must be lower-case letters, digits, _ and -")
 	}
 	if tag, err := language.Parse(names[2]); err != nil || tag.String() != names[2] {
@@ -143,8 +143,8 @@ func readText(tree fs.FS, name string) (string, error) {
 	return strings.ReplaceAll(content, "\r\n", "\n"), nil
 }
 
-// keys lists the purposes and locales that have a file of their own, sorted.
-func (s sources) keys() (keys []setKey) {
+// setKeys lists the purposes and locales that have a file of their own, sorted.
+func (s templateFiles) setKeys() (keys []setKey) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if name == layoutFile {
 			continue
@@ -157,7 +157,7 @@ func (s sources) keys() (keys []setKey) {
 
 // find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
 // replace only its subject.
-func (s sources) find(root string, k setKey, file string) (name, content string, err error) {
+func (s templateFiles) find(root string, k setKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
 		if content, found := s[name]; found {

@@ -13,22 +13,22 @@ const fallbackLocale = "en"
 // matchLocale returns the locale of the catalog for a tag or an Accept-Language list, else
 // fallbackLocale.
 func (c *catalog) matchLocale(locale string) string {
-	chosen, ok := c.chosen.get(locale)
+	chosen, ok := c.chosen.getCached(locale)
 	if !ok {
 		chosen, _, _ = c.locales.Choose(locale) // without a choice the first, which is English
 		if len(locale) <= maxTag {              // not a list, of which there are many
-			c.chosen.put(strings.Clone(locale), chosen, maxChoices)
+			c.chosen.putCached(strings.Clone(locale), chosen, maxCachedChoices)
 		}
 	}
 	return chosen
 }
 
-// maxChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and
+// maxCachedChoices bounds the cache of the locales chosen for single tags. Rows have single tags, and
 // matching one costs a dozen allocations.
-const maxChoices = 1024
+const maxCachedChoices = 1024
 
-// direction returns in which direction a language's script is written: ltr or rtl.
-func direction(locale string) string {
+// textDirection returns the direction of a language's script: ltr or rtl.
+func textDirection(locale string) string {
 	switch script, _ := language.Make(locale).Script(); script.String() {
 	case "Adlm", "Arab", "Hebr", "Nkoo", "Rohg", "Syrc", "Thaa":
 		return "rtl"
@@ -36,8 +36,8 @@ func direction(locale string) string {
 	return "ltr"
 }
 
-// maxTag is the greatest length of a tag that is kept, in bytes: enough for all subtags that tell a
-// language (RFC 5646, section 4.4.1).
+// maxTag is the greatest length of a stored tag, in bytes (RFC 5646 section 4.4.1: enough for language,
+// script, region and variants).
 const maxTag = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no

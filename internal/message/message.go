@@ -1,13 +1,13 @@
-// Package message turns a code into the mail or text message that carries it, from template files
-// that a user can replace one by one.
+// Package message renders the mail or text message of a code, from template files that an operator
+// can replace one by one. templates/README.md describes the files.
 //
-// The outbox prepares a message when a send is about to go out, and again for a retry, with the
-// time that the code then has left. No error contains a code. Package delivery keeps the encoded
-// parts of mails with the same [Form], without their codes.
+// The outbox prepares a message at each attempt, with the time that the code then has left. No error
+// contains a code. Package delivery keeps the encoded parts of mails with the same form, without
+// their codes.
 //
-// New finds everything that can be wrong with a template of mails: it parses every file, knows
-// every field, and renders samples of every purpose, locale and setting, also to see that a private
-// mail does not show its code in a preview. templates/README.md says where the files are.
+// New checks all templates of mails: it parses every file, knows every field, and renders samples of
+// every purpose, locale and setting. A sample also shows whether a private mail keeps its code out of
+// a preview.
 package message
 
 import (
@@ -21,16 +21,16 @@ import (
 	"sendcode/internal/brand"
 )
 
-// Notify says how much of a code may be read without opening the mail, for example on a locked
+// NotifyMode says how much of a code may be read without opening the mail, for example on a locked
 // screen.
-type Notify string
+type NotifyMode string
 
 const (
-	// Private keeps the code out of the subject and of the first 120 characters. It is the default.
-	Private Notify = "private"
-	// Glance puts the code into the subject and at the beginning, where notifications and logs of
+	// NotifyPrivate keeps the code out of the subject and of the first 120 characters. It is the default.
+	NotifyPrivate NotifyMode = "private"
+	// NotifyGlance puts the code into the subject and at the beginning, where notifications and logs of
 	// mail servers show it.
-	Glance Notify = "glance"
+	NotifyGlance NotifyMode = "glance"
 )
 
 // Data is what a template may print.
@@ -39,12 +39,12 @@ type Data struct {
 	App        string // name of the app; not empty, see CheckName
 	Home       string // its address; may be empty
 	Accent     string // its colour on light, #rrggbb; empty: ours
-	DarkAccent string // and on dark
+	DarkAccent string // its colour on dark
 	Code       string // 4 to 16 ASCII letters and digits
-	Minutes    int    // validity that is truly left, rounded down; 0: it is not told, see RemainingMinutes
+	Minutes    int    // for which the code is still valid, see RemainingMinutes; 0: the message does not say
 	Purpose    string // what the code is for, in words that follow "Your code for Shop"; may be empty; see CheckName
 	Support    string // short reference for support; may be empty; see CheckName
-	Hash       string // of text messages alone: the Android app's, for the SMS Retriever; may be empty
+	Hash       string // the Android app's, for the SMS Retriever API; only in text messages; may be empty
 }
 
 // AppData returns the data on an app: its title, or else its name, how it shows itself, and the
@@ -55,12 +55,12 @@ func AppData(name, title string, b brand.Brand, hash string) Data {
 
 // Request describes one message to render.
 type Request struct {
-	App     string // whose templates, where it has some of its own
-	Locale  string // a BCP 47 tag or an Accept-Language list; what cannot be read or is not there gives English
-	Purpose string // chooses the templates; a purpose without any has those of "default"
-	Notify  Notify // empty means Private
-	Site    string // of text messages alone: the host on which the code is entered; empty: the page's
-	Titles  Titles // of the purpose: the one in the message's language is its Data.Purpose
+	App     string     // chooses the app's own templates, if it has any
+	Locale  string     // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
+	Purpose string     // chooses the templates; a purpose without any has those of "default"
+	Notify  NotifyMode // empty means Private
+	Site    string     // the host on which the code is entered, for text messages; empty: the page's
+	Titles  Titles     // of the purpose; if Data.Purpose is empty, it is the title in the message's language
 	Data    Data
 }
 
@@ -77,7 +77,7 @@ type Message struct {
 type Renderer struct {
 	appRenderers[Renderer]
 	*catalog
-	rendered cache[form, struct{}] // forms of which a mail was rendered
+	rendered cache[mailForm, struct{}] // forms of which a mail was rendered
 }
 
 // New reads the templates of mails and tries them. A file in an override replaces the file of the
@@ -106,21 +106,21 @@ func (r *Renderer) Render(req Request) (Message, error) {
 	if err := checkRequest(req); err != nil {
 		return Message{}, err
 	}
-	return r.form(req).render(req.Data.Code, req.Data.Support)
+	return r.formOf(req).render(req.Data.Code, req.Data.Support)
 }
 
-// view is the data of the templates.
-type view struct {
+// templateData is the data of the templates.
+type templateData struct {
 	Data
 	Glance   bool
 	Language string
 	Dir      string // of the language's script: ltr or rtl
-	Hours    int    // that are left, rounded down, from two hours on; else 0, and Minutes are told
-	// Groups is the code in parts for the eye, "482" and "913". Nothing may stand between them but
-	// style, so that a copy gives the bare code.
+	Hours    int    // Minutes in hours, rounded down; 0 below two hours
+	// Groups are the parts in which the code is shown, such as "482" and "913". Only styles may separate
+	// them, so that a copy has no space.
 	Groups []string
-	// What stands around the card for Outlook on Windows, which ignores max-width. html/template
-	// removes comments from a template's text.
+	// OutlookTable and OutlookTableEnd stand around the card, for Outlook on Windows, which ignores
+	// max-width. They are data, since html/template removes comments from templates.
 	OutlookTable, OutlookTableEnd htmltemplate.HTML
 }
 
@@ -129,10 +129,10 @@ const (
 	outlookTableEnd = "<!--[if mso]></td></tr></table><![endif]-->"
 )
 
-// The colours of mails of apps without their own, as web/static/tokens.css has them.
+// The colours of mails of apps without their own; the same as in web/static/tokens.css.
 const (
-	accent     = "#1f5fd1"
-	darkAccent = "#8ab4ff"
+	defaultAccent     = "#1f5fd1"
+	defaultDarkAccent = "#8ab4ff"
 )
 
 // RemainingMinutes returns the remaining life of a code in minutes, rounded down, at least 1. It
@@ -142,13 +142,13 @@ func RemainingMinutes(left time.Duration) int { return max(1, int((left+delivery
 // deliverySlack is the time that a send may take until its message is rendered.
 const deliverySlack = 2 * time.Second
 
-func newView(d Data, glance bool, locale string) view {
+func newTemplateData(d Data, glance bool, locale string) templateData {
 	groups := []string{d.Code}
 	if half := len(d.Code) / 2; half >= 3 && len(d.Code)%2 == 0 {
 		groups = []string{d.Code[:half], d.Code[half:]}
 	}
-	d.Accent, d.DarkAccent = cmp.Or(d.Accent, accent), cmp.Or(d.DarkAccent, darkAccent)
-	v := view{Data: d, Glance: glance, Language: locale, Dir: direction(locale), Groups: groups,
+	d.Accent, d.DarkAccent = cmp.Or(d.Accent, defaultAccent), cmp.Or(d.DarkAccent, defaultDarkAccent)
+	v := templateData{Data: d, Glance: glance, Language: locale, Dir: textDirection(locale), Groups: groups,
 		OutlookTable: outlookTable, OutlookTableEnd: outlookTableEnd}
 	if d.Minutes >= 120 {
 		v.Hours = d.Minutes / 60
@@ -157,7 +157,7 @@ func newView(d Data, glance bool, locale string) view {
 }
 
 // renderPart renders one part and normalizes its white space.
-func renderPart(i int, t template, v view) (string, error) {
+func renderPart(i int, t template, v templateData) (string, error) {
 	var out bytes.Buffer
 	if err := t.Execute(&out, v); err != nil {
 		return "", err

@@ -100,7 +100,7 @@ func TestGolden(t *testing.T) {
 	made := map[string]bool{}
 	compare := func(name, got string) { t.Helper(); made[name] = true; golden.File(t, filepath.Join(dir, name), got) }
 	for _, locale := range r.Locales("") {
-		for _, notify := range []Notify{Private, Glance} {
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 			m := render(t, r, Request{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
 			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text,
 				"html.html": m.HTML} {
@@ -112,7 +112,7 @@ func TestGolden(t *testing.T) {
 		m := render(t, r, Request{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
 		compare(locale+".letters.text.txt", m.Text)
 		compare(locale+".letters.html.html", m.HTML)
-		for _, notify := range []Notify{Private, Glance} { // a caller's code without a ttl
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} { // a caller's code without a ttl
 			untimed := shop()
 			untimed.Minutes = 0
 			m = render(t, r, Request{Locale: locale, Notify: notify, Data: untimed})
@@ -144,7 +144,7 @@ func TestEveryMail(t *testing.T) {
 		map[string]string{"ltr": "left", "rtl": "right"}
 	check := func(req Request) {
 		m, d := render(t, r, req), req.Data
-		shown, private := htmlText(m.HTML, false), req.Notify == Private
+		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
 		for _, want := range []string{d.App, d.Purpose, d.Support, validity(req)} {
 			if !strings.Contains(m.Text, want) || !strings.Contains(shown, want) {
 				t.Errorf("%s: text or HTML does not say %q", req.Locale, want)
@@ -178,7 +178,7 @@ func TestEveryMail(t *testing.T) {
 		}
 	}
 	for _, locale := range r.Locales("") {
-		for _, notify := range []Notify{Private, Glance} {
+		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 			for _, data := range []Data{shop(), bare, wide} {
 				check(Request{Locale: locale, Notify: notify, Data: data})
 			}
@@ -192,7 +192,7 @@ func TestLanguagesHaveTheSameParts(t *testing.T) {
 	r := renderer(t)
 	full := shop()
 	full.Home = "https://shop.example/"
-	for _, notify := range []Notify{Private, Glance} {
+	for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 		for _, data := range []Data{full, {App: "A", Code: "048213", Minutes: 600}} {
 			var want [2]string
 			for _, locale := range r.Locales("") {
@@ -283,7 +283,7 @@ func wordsBefore(text, code string) int {
 func TestEscaping(t *testing.T) {
 	r := renderer(t)
 	data := Data{App: `<b>"A"&'B'</b>`, Code: "048213", Minutes: 5, Purpose: "{{.Code}}<script>"}
-	m := render(t, r, Request{Notify: Private, Data: data})
+	m := render(t, r, Request{Notify: NotifyPrivate, Data: data})
 	if strings.Contains(m.HTML, "<b>") || strings.Contains(m.HTML, "<script>") {
 		t.Error("text of the request became markup")
 	}
@@ -300,7 +300,7 @@ func TestGroups(t *testing.T) {
 		"1234": {"1234"}, "12345": {"12345"}, "123456": {"123", "456"}, "1234567": {"1234567"},
 		"12345678": {"1234", "5678"},
 	} {
-		if got := newView(Data{Code: code}, false, "en").Groups; !slices.Equal(got, want) {
+		if got := newTemplateData(Data{Code: code}, false, "en").Groups; !slices.Equal(got, want) {
 			t.Errorf("%s in groups: %v, want %v", code, got, want)
 		}
 	}
@@ -372,7 +372,7 @@ func TestMinutes(t *testing.T) {
 }
 
 func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
-	req := Request{Notify: Glance, Data: shop()}
+	req := Request{Notify: NotifyGlance, Data: shop()}
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	prepared, err := renderer(t).Prepare(req)

@@ -17,14 +17,13 @@ import (
 const maxName = 64
 
 const (
-	minCode = 4
-	maxCode = 16
+	minCodeLength = 4
+	maxCodeLength = 16
 )
 
-// CheckName returns an error for a name that could abuse our mails for other messages: more than 64
-// characters, control or invisible characters, a URL, or a name that mail programs turn into a
-// link, such as "booking.com". It is for app names and titles of purposes. The error does not
-// repeat the text.
+// CheckName returns an error for an app's name or a purpose's title that could abuse our mails for
+// other messages: more than 64 characters, control or invisible characters, a URL, or a name that
+// mail programs turn into a link, such as "booking.com". The error does not repeat the text.
 func CheckName(s string) error {
 	switch {
 	case !utf8.ValidString(s):
@@ -39,14 +38,14 @@ func CheckName(s string) error {
 	return nil
 }
 
-// checkCode returns an error if the Notify or the code of a request is invalid.
+// checkCodeAndNotify returns an error if the Notify or the code of a request is invalid.
 func checkCodeAndNotify(req Request) error {
-	if req.Notify != "" && req.Notify != Private && req.Notify != Glance {
+	if req.Notify != "" && req.Notify != NotifyPrivate && req.Notify != NotifyGlance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
-	if code := req.Data.Code; len(code) < minCode || len(code) > maxCode ||
+	if code := req.Data.Code; len(code) < minCodeLength || len(code) > maxCodeLength ||
 		strings.ContainsFunc(code, notLetterOrDigit) {
-		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCode, maxCode)
+		return fmt.Errorf("message: code: not %d to %d ASCII letters and digits", minCodeLength, maxCodeLength)
 	}
 	return nil
 }
@@ -72,13 +71,13 @@ func notLetterOrDigit(r rune) bool {
 	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z')
 }
 
-// isInvisible: control and format characters, line breaks of any kind, fillers; they would break a
-// subject, hide a link or turn the text around.
+// isInvisible reports whether r is a control or format character, a line break or a filler. These
+// could break a subject, hide a link or reverse the text.
 func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-var dotted = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
+var dottedName = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
 // containsLink reports whether a mail program might find a link in the text, also with full-width
 // letters or ideographic dots.
@@ -87,7 +86,7 @@ func containsLink(s string) bool {
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true
 	}
-	for _, name := range dotted.FindAllString(plain, -1) {
+	for _, name := range dottedName.FindAllString(plain, -1) {
 		if isDomain(name) {
 			return true
 		}
@@ -95,8 +94,8 @@ func containsLink(s string) bool {
 	return false
 }
 
-// isDomain reports whether the last label is a top-level domain, as in "shop.com" but not in
-// "Node.js", or the name is an IPv4 address.
+// isDomain reports whether a name is an IPv4 address, or ends with a top-level domain: "shop.com" does,
+// "Node.js" does not.
 func isDomain(name string) bool {
 	ascii, err := idna.Punycode.ToASCII(strings.Trim(name, "-"))
 	if err != nil {

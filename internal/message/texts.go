@@ -27,26 +27,26 @@ type Text struct {
 	Segments int
 }
 
-// Texts renders text messages from templates that NewTexts has checked. Safe for concurrent use.
-type Texts struct {
-	appRenderers[Texts]
+// TextRenderer renders text messages from templates that NewTextRenderer has checked. Safe for concurrent use.
+type TextRenderer struct {
+	appRenderers[TextRenderer]
 	*catalog
 	limits TextLimits
 }
 
-// NewTexts reads and tries the templates of text messages, as New does those of mails; an override
+// NewTextRenderer reads and tries the templates of text messages, as New does those of mails; an override
 // need not have any. It does not check their length; see CheckLength.
-func NewTexts(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*Texts, error) {
+func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {
 		return nil, err
 	}
-	return &Texts{catalog: c, limits: limits}, nil
+	return &TextRenderer{catalog: c, limits: limits}, nil
 }
 
 // CheckLength renders all templates with an app's title, site and hash, and a code of codeLength
 // characters. The error lists those that take too many segments.
-func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
+func (t *TextRenderer) CheckLength(app Data, site string, codeLength int) error {
 	app.Code, app.Minutes = strings.Repeat("7", codeLength), 10
 	var errs []error
 	for key, s := range t.sets {
@@ -67,22 +67,24 @@ func (t *Texts) CheckLength(app Data, site string, codeLength int) error {
 
 // Locales returns the languages that text messages of an app can have, as BCP 47 tags, English
 // first.
-func (t *Texts) Locales(app string) []string { return t.forApp(app, t).locales.All() }
+func (t *TextRenderer) Locales(app string) []string { return t.forApp(app, t).locales.All() }
 
 // PreferredLocale returns for text messages what [Renderer.PreferredLocale] returns for mails.
-func (t *Texts) PreferredLocale(app, list string) string { return t.forApp(app, t).preferredTag(list) }
+func (t *TextRenderer) PreferredLocale(app, list string) string {
+	return t.forApp(app, t).preferredTag(list)
+}
 
 // Render renders a text message. It ends with "@site #code", which browsers fill in from on that
 // site alone (WICG sms-one-time-codes), if that fits the segments. The error has neither the code
 // nor any text of the request. It ignores Notify.
-func (t *Texts) Render(req Request) (Text, error) {
+func (t *TextRenderer) Render(req Request) (Text, error) {
 	t = t.forApp(req.App, t)
-	req.Notify = Glance
+	req.Notify = NotifyGlance
 	if err := checkRequest(req); err != nil {
 		return Text{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
-	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.In(key.locale))
+	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
 	text, err := t.render(key, s, req.Data, cmp.Or(req.Site, t.limits.Site))
 	if err == nil && text.Segments > t.limits.Segments {
 		return t.render(key, s, req.Data, "")
@@ -91,8 +93,8 @@ func (t *Texts) Render(req Request) (Text, error) {
 }
 
 // render renders a text message with the line for a site; "": without it.
-func (t *Texts) render(key setKey, s templateSet, data Data, site string) (Text, error) {
-	out, err := renderPart(textPart, s[textPart], newView(data, true, key.locale))
+func (t *TextRenderer) render(key setKey, s templateSet, data Data, site string) (Text, error) {
+	out, err := renderPart(textPart, s[textPart], newTemplateData(data, true, key.locale))
 	if err != nil {
 		return Text{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}

@@ -12,12 +12,12 @@ import (
 // one counts a text of up to 160 bytes as one segment, which is enough to try the limit.
 func one(text string) int { return (len(text) + 159) / 160 }
 
-func textRenderer(t *testing.T, override fstest.MapFS, limits TextLimits) *Texts {
+func textRenderer(t *testing.T, override fstest.MapFS, limits TextLimits) *TextRenderer {
 	t.Helper()
 	if limits.Measure == nil {
 		limits.Measure, limits.Segments = one, 1
 	}
-	r, err := NewTexts(limits, templates.FS, override)
+	r, err := NewTextRenderer(limits, templates.FS, override)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,14 +105,14 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// textsError is what NewTexts finds wrong with a file.
+// textsError is what NewTextRenderer finds wrong with a file.
 func textsError(file, text string) error {
-	_, err := NewTexts(TextLimits{Measure: one, Segments: 1}, templates.FS, files(map[string]string{file: text}))
+	_, err := NewTextRenderer(TextLimits{Measure: one, Segments: 1}, templates.FS, files(map[string]string{file: text}))
 	return err
 }
 
 func TestNewTextsWantsEnglish(t *testing.T) {
-	if _, err := NewTexts(TextLimits{}, fstest.MapFS{}); err == nil ||
+	if _, err := NewTextRenderer(TextLimits{}, fstest.MapFS{}); err == nil ||
 		!strings.Contains(err.Error(), "sms/default/en: missing") {
 		t.Error(err)
 	}
@@ -168,7 +168,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 	texted := textRenderer(t, nil, TextLimits{})
 	ofShop := textRenderer(t, fstest.MapFS{"sms/default/en/text.txt": {Data: []byte("{{.Code}} for {{.App}}")}},
 		TextLimits{})
-	texted.SetApps(map[string]*Texts{"shop": ofShop})
+	texted.SetApps(map[string]*TextRenderer{"shop": ofShop})
 	for app, want := range map[string]string{"shop": "048213 for Shop", "other": "048213 is your Shop code."} {
 		m, err := texted.Render(Request{App: app, Data: Data{App: "Shop", Code: "048213", Minutes: 10}})
 		if err != nil || !strings.HasPrefix(m.Text, want) {

@@ -2,16 +2,16 @@ package message
 
 import "sendcode/internal/texts"
 
-// Titles are what a code is for, in words that follow "Your code for Shop": "to confirm your
-// address", by language. The zero value has none.
+// Titles say what a code is for, by language, in words that follow "Your code for Shop", such as "to
+// confirm your address". The zero value has none.
 type Titles struct{ titles texts.Catalogue[string] }
 
 // NewTitles returns the titles by the BCP 47 tags of their languages. A tag that is not well-formed
 // matches no reader.
 func NewTitles(byTag map[string]string) Titles { return Titles{texts.NewCatalogue(byTag)} }
 
-// In returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
-func (t Titles) In(locale string) string {
+// ForLocale returns the title for a tag or an Accept-Language list; "" if there is none in its languages.
+func (t Titles) ForLocale(locale string) string {
 	if title, _, ok := t.titles.Choose(locale); ok {
 		return title
 	}

@@ -15,10 +15,10 @@ const previewLength = 120
 // shown in two groups.
 const sampleCode = "739154"
 
-// samples are the shortest and the longest possible Data. Together they run both branches of
+// sampleData are the shortest and the longest possible Data. Together they run both branches of
 // conditions, and show whether a private mail keeps the code out of the preview even with the
 // shortest text before it.
-var samples = []Data{
+var sampleData = []Data{
 	{App: "A", Code: sampleCode, Minutes: 1},
 	{App: "A", Code: sampleCode},
 	{App: strings.Repeat("Wide App ", 7), Code: sampleCode, Minutes: 1440, Purpose: strings.Repeat("Purpose ", 8),
@@ -28,15 +28,15 @@ var samples = []Data{
 
 // trySamples renders all samples with the templates and returns all faults: template errors, and
 // texts that break a rule.
-func (k kind) trySamples(s templateSet, locale string) []error {
-	errs := k.tellsNoTime(s, locale)
-	for _, data := range samples {
+func (k messageKind) trySamples(s templateSet, locale string) []error {
+	errs := k.checkNoZeroMinutes(s, locale)
+	for _, data := range sampleData {
 		for _, glance := range k.glance {
 			for part, t := range s {
 				if t == nil {
 					continue
 				}
-				out, err := renderPart(part, t, newView(data, glance, locale))
+				out, err := renderPart(part, t, newTemplateData(data, glance, locale))
 				if err != nil {
 					errs = append(errs, err) // names file and line
 					continue
@@ -50,15 +50,16 @@ func (k kind) trySamples(s templateSet, locale string) []error {
 	return errs
 }
 
-// tellsNoTime returns an error for each template that tells a code's life although none is known.
-func (k kind) tellsNoTime(s templateSet, locale string) (errs []error) {
+// checkNoZeroMinutes returns an error for each template that says "0 minutes" if the code's life is not
+// known.
+func (k messageKind) checkNoZeroMinutes(s templateSet, locale string) (errs []error) {
 	for _, glance := range k.glance {
 		for part, t := range s {
 			if t == nil {
 				continue
 			}
-			known, err := renderPart(part, t, newView(samples[0], glance, locale))
-			unknown, err2 := renderPart(part, t, newView(samples[1], glance, locale))
+			known, err := renderPart(part, t, newTemplateData(sampleData[0], glance, locale))
+			unknown, err2 := renderPart(part, t, newTemplateData(sampleData[1], glance, locale))
 			if err == nil && err2 == nil && strings.Count(unknown, "0") > strings.Count(known, "0") {
 				errs = append(errs, fmt.Errorf(
 					"%s: it tells 0 minutes where the code's life is not known: write that under {{if .Minutes}}",

@@ -39,7 +39,7 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	switch {
 	case err != nil: // the database cannot say whether the prefix is paused
 		return func() {
-			o.postpone(ctx, f, store.Postponement{After: o.backoff(w.Send.Attempt), Reason: "temporary_log"})
+			o.postpone(ctx, f, store.Postponement{After: o.retryDelay(w.Send.Attempt), Reason: "temporary_log"})
 		}
 	case reason != "":
 		bad := reason == store.ReasonSuppressed
@@ -130,7 +130,7 @@ func (o *Outbox) prefixPaused(ctx context.Context, s store.Send, class store.Cla
 
 // send sends the message, and notes a receipt to wait for. The outcome names the provider that
 // answered, and has the status Sent even if fail is not nil; classifyFailure then replaces it.
-func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out store.Outcome, fail *delivery.Error) {
+func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (out store.Outcome, fail *delivery.Error) {
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
 	if err == nil {
@@ -143,14 +143,14 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmit) (out 
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. Of sends that found all servers suspended, it logs only the
-// first, until a server is in use again.
+// logAttempt logs a failed attempt. While all servers are set aside, it logs only the first send that
+// finds them so.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
-	suspended := fail != nil && fail.Stage == delivery.StageAside
+	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
 	o.mu.Lock()
 	l := o.lane(f)
-	known := suspended && l.told
-	l.told = suspended || l.told && fail != nil && fail.Class == delivery.Temporary
+	known := suspended && l.logged
+	l.logged = suspended || l.logged && fail != nil && fail.Class == delivery.Temporary
 	o.mu.Unlock()
 	if fail == nil || known {
 		return
@@ -170,7 +170,7 @@ func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) 
 func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outcome, fail *delivery.Error,
 	suppressFor time.Duration) (record func()) {
 	w := f.work
-	o.recordHold(ctx, w, fail)
+	o.recordCarrierHold(ctx, w, fail)
 	out.Status, out.Refund = store.Failed, true
 	switch fail.Class {
 	case delivery.Rejected:
@@ -182,7 +182,7 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 			out.Suppress = o.suppression(w.Verification, store.CauseOptOut, suppressFor)
 		}
 	case delivery.Temporary:
-		wait := max(o.backoff(w.Send.Attempt), fail.RetryAfter)
+		wait := max(o.retryDelay(w.Send.Attempt), fail.RetryAfter)
 		if o.Now().Add(wait).Before(w.Verification.ExpiresAt) {
 			again := store.Postponement{After: wait, Reason: "temporary_" + fail.Stage, Provider: out.Provider,
 				ProviderCode: out.ProviderCode}
@@ -195,9 +195,9 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 	return func() { o.finish(ctx, f, out) }
 }
 
-// recordHold writes a carrier's hold on the recipient to the database, if the failure has one of at
+// recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has one of at
 // least 1 s. It blocks until the database answers.
-func (o *Outbox) recordHold(ctx context.Context, w store.Work, fail *delivery.Error) {
+func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return
 	}
@@ -219,14 +219,14 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 
 // awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own
 // ID or can be polled. It blocks until the database answers.
-func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Receipt) {
+func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Result) {
 	if o.Receipts == nil || r.ID == "" {
 		return
 	}
 	ask := time.Duration(0)
-	if _, can := o.Receipts.Asker(r.Provider); can {
-		ask = o.AskAfter
-	} else if !o.Receipts.ToldByID(r.Provider) {
+	if _, can := o.Receipts.Poller(r.Provider); can {
+		ask = o.PollAfter
+	} else if !o.Receipts.ReportsByID(r.Provider) {
 		return
 	}
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
@@ -235,10 +235,10 @@ func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Rece
 	})
 }
 
-// backoff returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random
+// retryDelay returns the wait after the nth attempt: 2 s, doubling up to 30 s, plus or minus a random
 // quarter, so that replicas do not retry in step. The first retry starts within 10 s of the
 // failure, including a tick.
-func (o *Outbox) backoff(n int) time.Duration {
+func (o *Outbox) retryDelay(n int) time.Duration {
 	d := min(2*time.Second<<min(max(n-1, 0), 5), 30*time.Second)
 	return d*3/4 + o.Random(d/2)
 }

@@ -16,12 +16,12 @@ import (
 	"sendcode/quota"
 )
 
-// transmit sends a composed message and returns the provider's answer. It is the only place that
+// transmitFunc sends a composed message and returns the provider's answer. It is the only place that
 // holds both the code and the full recipient; they leave it only in the message.
-type transmit func(context.Context) (delivery.Receipt, error)
+type transmitFunc func(context.Context) (delivery.Result, error)
 
-// composeFailure logs why a message cannot be composed, and returns the outcome of its send.
-func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmit, store.Outcome) {
+// failToCompose logs why a message cannot be composed, and returns the outcome of its send.
+func (o *Outbox) failToCompose(w store.Work, reason string, err error) (transmitFunc, store.Outcome) {
 	o.Logger.Error("could not compose message", "send", w.Send.ID, "reason", reason, "error", err,
 		runbook.SendsFail.See())
 	return nil, store.Outcome{Status: store.Failed, Reason: reason, Refund: true}
@@ -30,12 +30,12 @@ func (o *Outbox) composeFailure(w store.Work, reason string, err error) (transmi
 // compose decrypts the recipient of a row, derives or decrypts its code, checks block lists and
 // number rules again, since the configuration may have changed, and renders the message. It returns
 // the function that sends it, or nil and the outcome if it must not or cannot be sent.
-func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome) {
+func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outcome) {
 	v := w.Verification
 	app := set.Apps[v.App]
 	to, address, err := o.recipientOf(w)
 	if err != nil {
-		return o.composeFailure(w, ReasonUnreadable, err)
+		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	if set.Blocks.Contains(to, address) {
 		return nil, store.Outcome{Status: store.Failed, Reason: ReasonBlocked}
@@ -45,7 +45,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmit, store.Outcome)
 	}
 	code, timed, err := o.Vault.Code(w)
 	if err != nil {
-		return o.composeFailure(w, ReasonUnreadable, err)
+		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
 	request := message.Request{
@@ -76,35 +76,35 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmit,
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmitFunc,
 	store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
 	if err != nil {
-		return o.composeFailure(w, delivery.ReasonTemplate, err)
+		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
 	mail := delivery.Message{
 		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language,
 		Date: w.Send.LoggedAt,
 	}
-	if len(o.Marks) > 0 {
-		mail.Marks = map[string]string{}
+	if len(o.IDHeaders) > 0 {
+		mail.IDHeaders = map[string]string{}
 	}
-	for _, name := range o.Marks {
-		mail.Marks[name] = id
+	for _, name := range o.IDHeaders {
+		mail.IDHeaders[name] = id
 	}
-	return func(ctx context.Context) (delivery.Receipt, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
+	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
 func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request,
-	left time.Duration) (transmit, store.Outcome) {
+	left time.Duration) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
-		return o.composeFailure(w, reasonNotConfigured, errOff)
+		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)
 	}
 	text, err := o.Texts.Render(request)
 	if err != nil {
-		return o.composeFailure(w, delivery.ReasonTemplate, err)
+		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
 	m := sms.Message{
 		ID: w.Send.ID.String(), App: w.Send.App, Stranger: policy.IsStrangerInScope(w.Verification.Class, quota.Global),
@@ -113,8 +113,8 @@ func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request messa
 		Code: request.Data.Code, Minutes: request.Data.Minutes, Purpose: w.Send.Purpose, Language: text.Language,
 		Life: left,
 	}
-	return func(ctx context.Context) (delivery.Receipt, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
+	return func(ctx context.Context) (delivery.Result, error) { return o.Carrier.Send(ctx, m) }, store.Outcome{}
 }
 
-// errOff says that no carrier is configured any more for a text message that waited.
-var errOff = errors.New("outbox: no carrier is configured")
+// errNoCarrier says that no carrier is configured any more for a text message that waited.
+var errNoCarrier = errors.New("outbox: no carrier is configured")

@@ -60,41 +60,41 @@ type MailRenderer interface {
 	Prepare(message.Request) (message.Prepared, error)
 }
 
-// smsRenderer renders a text message. Implementation: message.Texts.
+// smsRenderer renders a text message. Implementation: message.TextRenderer.
 type smsRenderer interface {
 	Render(message.Request) (message.Text, error)
 }
 
 // Sender sends one mail. Implementation: mailserver.Servers.
 type Sender interface {
-	Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error)
+	Send(ctx context.Context, m delivery.Message) (delivery.Result, error)
 }
 
 // Carrier sends one text message. Implementation: sms.Carriers.
 type Carrier interface {
-	Send(ctx context.Context, m sms.Message) (delivery.Receipt, error)
+	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// suspendable is a Sender or Carrier that may be suspended. Admits returns how many messages it
-// would try now; delivery.AnyNumber: as many as there are. One without this method is never
+// suspendable is a Sender or Carrier that may be suspended. AttemptsAllowed returns how many messages
+// it would try now; delivery.Unlimited: any number. A Sender or Carrier without this method is never
 // suspended.
-type suspendable interface{ Admits() int }
+type suspendable interface{ AttemptsAllowed() int }
 
 // connLimited is a Sender or Carrier with a bound on the messages that are under way at once.
 // Without this method, Workers is the only bound.
 type connLimited interface{ MaxConns() int }
 
-// Receipts says which carriers can be polled for receipts (Asker), and which report by their own ID
-// (ToldByID). Implementation: *sms.Carriers.
+// Receipts says which carriers can be polled for receipts (Poller), and which report by their own ID
+// (ReportsByID). Implementation: *sms.Carriers.
 type Receipts interface {
-	Asker(name string) (sms.Asker, bool)
-	ToldByID(name string) bool
+	Poller(name string) (sms.Poller, bool)
+	ReportsByID(name string) bool
 }
 
 // Observer counts outcomes. It must not block.
 type Observer interface {
-	// Finished counts a send that ended. callers: the caller checks the code. d: the time from the
-	// row's instant to the outcome.
+	// Finished counts a send that ended. callers: the send has a caller's code. d is the time from
+	// Send.LoggedAt to the outcome.
 	Finished(channel recipient.Channel, app string, s store.Status, callers bool, d time.Duration)
 }
 
@@ -107,20 +107,21 @@ type Tracer interface {
 
 // Config are the outbox's settings.
 type Config struct {
-	MailFrom string            // Name <addr>, for apps without a sender
-	Domain   string            // right-hand side of Message-IDs
-	Marks    []string          // names of extra mail headers to set to the send's ID
-	Lease    time.Duration     // of a row in flight; 0 means DefaultLease
-	Tick     time.Duration     // between two looks for rows to take over; 0 means DefaultTick
-	Workers  int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
-	Capacity int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
-	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
+	MailFrom  string            // Name <addr>, for apps without a sender
+	Domain    string            // right-hand side of Message-IDs
+	IDHeaders []string          // names of extra mail headers to set to the send's ID
+	Lease     time.Duration     // of a row in flight; 0 means DefaultLease
+	Tick      time.Duration     // between two looks for rows to take over; 0 means DefaultTick
+	Workers   int               // sends of one channel in flight at once, strangers' apart; 0 means DefaultWorkers
+	Capacity  int               // sends of one channel held in memory, strangers' apart; 0 means MaxFlights
+	Watch     store.PrefixWatch // settings of automatic pauses of prefixes; zero: pauses are ignored
 	// how long to wait for a carrier's report before the carrier is polled; 0: carriers are not
 	// polled
-	AskAfter time.Duration
+	PollAfter time.Duration
 }
 
-// DefaultLease and DefaultTick: a crash is noticed after at most a lease and a tick, under 10 s.
+// DefaultLease is Config.Lease unless that is set. After a crash another replica takes rows over within
+// a lease and a tick, under 10 s.
 var DefaultLease = 8 * time.Second
 
 const (
@@ -140,8 +141,8 @@ const (
 	takeOverBatch = 500 // rows taken over in one statement
 )
 
-// StopWait is how long a stop waits for the attempts under way.
-var StopWait = 10 * time.Second
+// MaxStopWait is how long a stop waits for the attempts under way.
+var MaxStopWait = 10 * time.Second
 
 // Parts are the dependencies of an outbox.
 type Parts struct {
@@ -185,7 +186,7 @@ type Outbox struct {
 	failedWrites    int       // since the last warning of them: see warnFailedWrite
 	warned          time.Time // when that warning was logged
 
-	base context.Context // context of attempts; ends when a stop has waited for StopWait
+	base context.Context // context of attempts; ends when a stop has waited for MaxStopWait
 	halt context.CancelFunc
 
 	refundsWait bool // the limiter failed at the last refund of a row
@@ -217,7 +218,7 @@ func New(c Config, p Parts) *Outbox {
 }
 
 // Run renews leases, repeats refunds and takes over rows until ctx ends. Then it waits for the
-// attempts in flight, at most StopWait, and returns. Unfinished rows are not lost: another replica,
+// attempts in flight, at most MaxStopWait, and returns. Unfinished rows are not lost: another replica,
 // or the next start, takes them over.
 func (o *Outbox) Run(ctx context.Context) {
 	ended := make(chan struct{})
@@ -255,7 +256,7 @@ func (o *Outbox) stop() {
 	go func() { o.work.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(StopWait):
+	case <-time.After(MaxStopWait):
 		o.halt()
 		<-done
 	}

@@ -18,7 +18,7 @@ import (
 // flight is a row of the database whose lease this process holds.
 type flight struct {
 	work    store.Work
-	held    store.AttemptID
+	lease   store.AttemptID
 	inDoubt bool      // an earlier attempt may have delivered the message
 	renewed time.Time // start of the current lease
 	read    time.Time // when the work was read from the database or written to it
@@ -31,11 +31,11 @@ type flight struct {
 type lane struct {
 	store.Queue
 	queue   []*flight // flights that wait for a worker, in the order of byExpiry
-	held    int       // all flights of this lane, queued or at a worker
+	flights int       // all flights of this lane, queued or at a worker
 	workers int       // running workers
-	most    int       // bounds workers
+	most    int       // the bound of workers
 	behind  bool      // rows wait in the database, since memory was full: see start
-	told    bool      // the log has a line of a send that found all servers suspended, since one was in use
+	logged  bool      // logAttempt has logged that all servers are set aside
 }
 
 // byExpiry orders flights by the end of their code's life, and those that end together by age.
@@ -64,7 +64,7 @@ func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 }
 
 // attemptsAtOnce returns how many messages of a channel can be under way at once, without those of
-// strangers: no more than there are connections, for which the rest of the workers would wait.
+// strangers: no more than there are connections, since further workers would only wait for one.
 func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 	if p, ok := o.senderOrCarrier(ch).(connLimited); ok {
 		return min(o.Workers, p.MaxConns())
@@ -77,13 +77,13 @@ func (o *Outbox) attemptsAtOnce(ch recipient.Channel) int {
 func (o *Outbox) Deliver(ctx context.Context, w store.Work, wait time.Duration) store.Send {
 	w.Send.Status = store.Queued // the status in the response if the attempt has not ended
 	if wait <= 0 {
-		o.start(w)
+		o.queueOrPostpone(w)
 		return w.Send
 	}
 	ended := make(chan store.Outcome, 1)
 	o.waiters.Store(w.Send.ID, ended)
 	defer o.waiters.Delete(w.Send.ID)
-	o.start(w)
+	o.queueOrPostpone(w)
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	select {
@@ -104,10 +104,10 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	}
 }
 
-// start queues a row that this process has just written, and whose lease it holds. If memory is
+// queueOrPostpone queues a row that this process has just written, and whose lease it holds. If memory is
 // full, it postpones the row, so that any replica with room takes it over. While rows wait in the
 // database, new ones are postponed too, so that the older ones come first.
-func (o *Outbox) start(w store.Work) {
+func (o *Outbox) queueOrPostpone(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.track(w)
@@ -115,7 +115,7 @@ func (o *Outbox) start(w store.Work) {
 		return
 	}
 	l := o.lane(f)
-	if !l.behind && l.held <= o.capacity(l) {
+	if !l.behind && l.flights <= o.capacity(l) {
 		o.enqueue(f)
 		return
 	}
@@ -138,27 +138,27 @@ func (o *Outbox) takeOver(ctx context.Context) {
 }
 
 // takeOverLane takes over rows of one lane. While all its servers are suspended, it takes over only
-// as many as they try, and what has expired: each other row waits in the database as it is, since
-// an attempt would only change when the next one is due.
+// as many rows as they would try, and expired ones. The other rows wait unchanged in the database:
+// an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
-	admits := o.admits(l)
-	if admits == delivery.AnyNumber {
+	admits := o.attemptsAllowed(l)
+	if admits == delivery.Unlimited {
 		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 	}
-	if err := o.takeOverUpTo(ctx, l, delivery.AnyNumber, o.Store.TakeOverExpired); err != nil {
+	if err := o.takeOverUpTo(ctx, l, delivery.Unlimited, o.Store.TakeOverExpired); err != nil {
 		return err
 	}
 	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 }
 
-// admits returns how many more messages of the lane would be tried now.
-func (o *Outbox) admits(l *lane) int {
+// attemptsAllowed returns how many more messages of the lane would be tried now.
+func (o *Outbox) attemptsAllowed(l *lane) int {
 	r, ok := o.senderOrCarrier(l.Channel).(suspendable)
 	if !ok {
-		return delivery.AnyNumber
+		return delivery.Unlimited
 	}
-	n := r.Admits()
-	if n < delivery.AnyNumber {
+	n := r.AttemptsAllowed()
+	if n < delivery.Unlimited {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, other := range o.lanes {
@@ -170,13 +170,13 @@ func (o *Outbox) admits(l *lane) int {
 	return n
 }
 
-// takeOverFunc is a method of Store.
+// takeOverFunc is Store.TakeOver or Store.TakeOverExpired.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo takes over at most so many rows of a lane.
+// takeOverUpTo takes over at most `most` rows of a lane.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
-	for limit := min(o.roomIn(l), takeOverBatch, most); limit > 0; limit = min(o.roomIn(l), takeOverBatch, most) {
-		work, err := o.leaseDue(ctx, l.Queue, limit, from)
+	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
+		work, err := o.leaseRows(ctx, l.Queue, limit, from)
 		if err != nil {
 			return err
 		}
@@ -196,12 +196,12 @@ func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeO
 	return nil
 }
 
-func (o *Outbox) leaseDue(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
+func (o *Outbox) leaseRows(ctx context.Context, q store.Queue, limit int, from takeOverFunc) ([]store.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	work, err := from(ctx, q, o.Lease, limit)
 	for _, w := range work {
-		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // not if it was reset meanwhile
+		if w.Send.Clock == store.DatabaseClock && w.Send.Counts { // a send that was reset does not count
 			o.recordTakenOver(w.Send)
 		}
 		if w.Send.InDoubt {
@@ -212,10 +212,10 @@ func (o *Outbox) leaseDue(ctx context.Context, q store.Queue, limit int, from ta
 	return work, err
 }
 
-func (o *Outbox) roomIn(l *lane) int {
+func (o *Outbox) freeCapacity(l *lane) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return max(0, o.capacity(l)-l.held)
+	return max(0, o.capacity(l)-l.flights)
 }
 
 // track adds a flight for the row and returns it. If the row has a flight already, it updates its
@@ -225,12 +225,12 @@ func (o *Outbox) track(w store.Work) *flight {
 	if f, ok := o.flights[w.Send.ID]; ok {
 		// The lease ended while the database was unavailable, and this process took over its own
 		// row: the attempt under way continues under the new number.
-		f.held, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
+		f.lease, f.inDoubt, f.renewed = held, w.Send.InDoubt, o.Now()
 		return nil
 	}
-	f := &flight{work: w, held: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
+	f := &flight{work: w, lease: held, inDoubt: w.Send.InDoubt, renewed: o.Now(), read: o.Now()}
 	o.flights[w.Send.ID] = f
-	o.lane(f).held++
+	o.lane(f).flights++
 	return f
 }
 
@@ -242,13 +242,13 @@ func (o *Outbox) enqueue(f *flight) {
 	l.queue = slices.Insert(l.queue, i, f)
 	if l.workers < l.most {
 		l.workers++
-		o.work.Go(func() { o.deliver(l) })
+		o.work.Go(func() { o.runWorker(l) })
 	}
 }
 
-// deliver is a worker: it makes attempts until its lane's queue is empty. It blocks while
+// runWorker is a worker: it makes attempts until its lane's queue is empty. It blocks while
 // MaxOutcomes outcomes wait for the database.
-func (o *Outbox) deliver(l *lane) {
+func (o *Outbox) runWorker(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		ctx := o.traceAttempt(f)
 		record := o.attempt(ctx, f)
@@ -301,13 +301,13 @@ func (o *Outbox) untrack(f *flight) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.flights, f.work.Send.ID)
-	o.lane(f).held--
+	o.lane(f).flights--
 }
 
 func (o *Outbox) leaseOf(f *flight) (store.AttemptID, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return f.held, f.inDoubt
+	return f.lease, f.inDoubt
 }
 
 // leasesToRenew returns the flights whose lease began at least an eighth of its length ago, and
@@ -320,7 +320,7 @@ func (o *Outbox) leasesToRenew() []store.AttemptID {
 	for _, f := range o.flights {
 		if now.Sub(f.renewed) >= o.Lease/8 {
 			f.renewed = now
-			held = append(held, f.held)
+			held = append(held, f.lease)
 		}
 	}
 	return held

@@ -67,7 +67,7 @@ func (o *Outbox) postpone(ctx context.Context, f *flight, p store.Postponement) 
 }
 
 // retryWrite repeats a write to the database until it succeeds, and returns the write's result. If
-// the process stops first, it returns false. The end of ctx, the attempt's, ends no write.
+// the process stops first, it returns false. ctx is the attempt's; its end does not end the write.
 func (o *Outbox) retryWrite(ctx context.Context, write func(context.Context) (bool, error)) bool {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)

@@ -92,24 +92,24 @@ type pendingSync struct {
 }
 
 const (
-	maxSyncs = 10_000
-	// refundFor is how long a refund of a send without a row is repeated: the longest usual window.
-	refundFor = 24 * time.Hour
-	// repeatRecord is after how long an event is recorded once more. Another replica's refund of
-	// its ID, from a request before with the same Idempotency-Key, may have run late in a stalled
-	// limiter; its tombstone, of 60 s, kept the first record out.
-	repeatRecord = 65 * time.Second
+	maxPendingSyncs = 10_000
+	// retryRefundFor is how long a refund of a send without a row is repeated: the longest usual window.
+	retryRefundFor = 24 * time.Hour
+	// repeatRecordAfter is the time after which an event is recorded once more. An earlier request
+	// with the same Idempotency-Key has the same ID. Its refund may have run late, in a stalled
+	// limiter, and its tombstone, which lasts 60 s, kept the first record out.
+	repeatRecordAfter = 65 * time.Second
 )
 
 // RefundLater refunds an event without a row, such as a send that was not written or a right check:
-// in this process at once, in the limiter in the background. It retries for refundFor. If maxSyncs
+// in this process at once, in the limiter in the background. It retries for retryRefundFor. If maxPendingSyncs
 // changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	counted := buckets.OfCountedScopes(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
 		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
 	}
-	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: refundFor})
+	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: retryRefundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that
@@ -140,7 +140,7 @@ func (o *Outbox) recordTakenOver(s store.Send) {
 func (o *Outbox) enqueueSync(p pendingSync) {
 	p.since = o.Now()
 	o.mu.Lock()
-	if len(o.syncs) < maxSyncs {
+	if len(o.syncs) < maxPendingSyncs {
 		o.syncs = append(o.syncs, p)
 	}
 	o.mu.Unlock()
@@ -170,7 +170,7 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 		}
 		row, there := rows[uuid.UUID([]byte(p.id))]
 		if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
-			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: refundFor}
+			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: retryRefundFor}
 			places = append(places, list[i])
 		}
 	}
@@ -191,7 +191,7 @@ func (o *Outbox) syncPending(ctx context.Context) {
 	}
 	list = slices.DeleteFunc(list, func(p pendingSync) bool { return now.Before(p.due) })
 	o.mu.Unlock()
-	for n := 1; len(list) > 0; n = maxLookup {
+	for n := 1; len(list) > 0; n = maxRowsPerLookup {
 		some := list[:min(n, len(list))]
 		left, err := o.syncBatch(ctx, some)
 		list = slices.Concat(left, list[len(some):])
@@ -225,7 +225,7 @@ func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pend
 		}
 		written = append(written, p)
 		if p.due.IsZero() {
-			p.due = o.Now().Add(repeatRecord)
+			p.due = o.Now().Add(repeatRecordAfter)
 			o.mu.Lock()
 			o.syncs = append(o.syncs, p)
 			o.mu.Unlock()
@@ -267,10 +267,10 @@ const (
 	// maxReconciliations bounds the list. Further requests are not looked up, so their events count
 	// until the window ends.
 	maxReconciliations = 10_000
-	// MissingFor is how long a row must be missing from the database before it counts as never
+	// NeverWrittenAfter is how long a row must be missing from the database before it counts as never
 	// written: the server may still run a transaction whose client is gone, within its own time
 	// limits for statements and locks.
-	MissingFor = 10 * time.Second
+	NeverWrittenAfter = 10 * time.Second
 )
 
 // ReconcileLater queues a send that the database may or may not have written. When the database
@@ -284,7 +284,7 @@ func (o *Outbox) ReconcileLater(send uuid.UUID, buckets map[quota.Scope]string) 
 }
 
 // reconcile looks up the queued requests in the database, and refunds those that have been without
-// a row for MissingFor. Others without a row, and all after an error, stay queued.
+// a row for NeverWrittenAfter. Others without a row, and all after an error, stay queued.
 func (o *Outbox) reconcile(ctx context.Context) {
 	o.mu.Lock()
 	list := o.reconciliations
@@ -306,7 +306,7 @@ func (o *Outbox) reconcile(ctx context.Context) {
 			if counted := x.buckets[quota.Recipient]; len(own) > 0 && counted != "" && !slices.Contains(own, counted) {
 				o.RefundLater(string(x.send[:]), map[quota.Scope]string{quota.Recipient: counted})
 			}
-		case o.missingFor(&x) < MissingFor:
+		case o.missingFor(&x) < NeverWrittenAfter:
 			left = append(left, x)
 		default:
 			o.RefundLater(string(x.send[:]), x.buckets)
@@ -323,11 +323,11 @@ func (o *Outbox) missingFor(x *pendingReconciliation) time.Duration {
 	return o.Now().Sub(x.missingSince)
 }
 
-// maxLookup is how many rows are looked up by one statement.
-const maxLookup = 1000
+// maxRowsPerLookup bounds the rows that one statement looks up.
+const maxRowsPerLookup = 1000
 
-// writtenRows reads the rows of requests. It pings the database first: that write makes sure that a
-// transaction which SQLite did not commit cannot appear later.
+// writtenRows reads the rows of requests. It first calls Store.Ping, which writes: after that write, a
+// transaction that SQLite did not commit cannot appear any more.
 func (o *Outbox) writtenRows(ctx context.Context, list []pendingReconciliation) (map[uuid.UUID]store.Send, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -346,7 +346,7 @@ func (o *Outbox) sendsByID(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	found := map[uuid.UUID]store.Send{}
-	for some := range slices.Chunk(ids, maxLookup) {
+	for some := range slices.Chunk(ids, maxRowsPerLookup) {
 		rows, err := o.Store.SendsByID(ctx, some)
 		if err != nil {
 			return nil, err

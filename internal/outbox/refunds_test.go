@@ -272,14 +272,14 @@ func TestASendIsRecordedOnceMore(t *testing.T) {
 	recorded := func(id string) string { return "record " + bucket + " 1h0m0s " + id }
 	r.flushed()
 	r.wants("at once", recorded("a"), recorded("b"))
-	r.now = r.now.Add(repeatRecord - 1)
+	r.now = r.now.Add(repeatRecordAfter - 1)
 	r.flushed()
 	r.wants("before")
 	r.db.reset["b"] = true
 	r.now = r.now.Add(1)
 	r.flushed()
 	r.wants("after", recorded("a"), fmt.Sprintf("refund %-16s [%s]", "b", bucket))
-	r.now = r.now.Add(repeatRecord)
+	r.now = r.now.Add(repeatRecordAfter)
 	r.flushed()
 	r.wants("no more")
 }
@@ -306,17 +306,17 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 
 func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 	r := newIdle(t)
-	for range maxSyncs + 1 {
+	for range maxPendingSyncs + 1 {
 		r.enqueueSync(pendingSync{})
 	}
-	servertest.Same(t, "changes that wait", len(r.syncs), maxSyncs)
+	servertest.Same(t, "changes that wait", len(r.syncs), maxPendingSyncs)
 }
 
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
 	o.Receipts = struct{ Receipts }{} // a call would panic
-	o.awaitReceipt(t.Context(), store.Work{}, delivery.Receipt{Provider: "fake"})
+	o.awaitReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
 }
 
 func TestBackoff(t *testing.T) {
@@ -324,7 +324,7 @@ func TestBackoff(t *testing.T) {
 	for n := range 100 {
 		low, high := time.Hour, time.Duration(0)
 		for range 200 {
-			d := o.backoff(n)
+			d := o.retryDelay(n)
 			low, high = min(low, d), max(high, d)
 		}
 		if low < 1500*time.Millisecond || high > 37500*time.Millisecond || (n <= 1 && high > 2500*time.Millisecond) {
@@ -333,7 +333,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A row counts as never written once it has been missing for MissingFor, to the instant. Before it
+// A row counts as never written once it has been missing for NeverWrittenAfter, to the instant. Before it
 // is looked up something is written.
 func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	s := newIdle(t)
@@ -347,7 +347,7 @@ func TestARowIsMissingForAWhileBeforeItsPlaceIsGivenBack(t *testing.T) {
 	looked := []string{"Ping", "SendsByID 1"}
 	s.reconcile(t.Context())
 	s.asked("missing", looked)
-	s.now = s.now.Add(MissingFor - 1)
+	s.now = s.now.Add(NeverWrittenAfter - 1)
 	s.reconcile(t.Context())
 	s.asked("missing for less", looked)
 	s.now = s.now.Add(1)
@@ -371,7 +371,7 @@ func TestASendThatIsAnotherRecipientsTakesNoPlace(t *testing.T) {
 // More than one statement's worth are looked up, each of them.
 func TestAllThatIsUncertainIsLookedUp(t *testing.T) {
 	s := newIdle(t)
-	for i := range maxLookup + 2 {
+	for i := range maxRowsPerLookup + 2 {
 		id := uuid.UUID{byte(i), byte(i >> 8), 1}
 		s.ReconcileLater(id, nil)
 	}
@@ -409,7 +409,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 // half admits two messages, since all but two servers are suspended.
 type half struct{ Sender }
 
-func (half) Admits() int { return 2 }
+func (half) AttemptsAllowed() int { return 2 }
 
 // While all servers are suspended, the mails that wait in memory, strangers' or not, are tried
 // first. Text messages have a provider of their own.
@@ -424,9 +424,9 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	for _, q := range store.Queues() {
 		want := 1
 		if q.Channel == recipient.SMS {
-			want = delivery.AnyNumber
+			want = delivery.Unlimited
 		}
-		if got := s.admits(s.lanes[q]); got != want {
+		if got := s.attemptsAllowed(s.lanes[q]); got != want {
 			t.Errorf("of %+v %d more are admitted, want %d", q, got, want)
 		}
 	}

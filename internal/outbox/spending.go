@@ -31,33 +31,33 @@ type ledger interface {
 	UndoCharges(ctx context.Context, spent []store.SpentCharge) error
 }
 
-// budget charges the cost of text messages to the database before they go to a carrier. Its
-// statement decides, so parallel sends of all replicas never exceed a cap; while the database is
+// budget charges the cost of a text message in the database before the message goes to a carrier. One
+// statement compares and charges, so replicas together never exceed a cap. While the database is
 // unavailable, no text message is sent. After a crash between charge and message, the cost stays
-// charged: a cap is reached early, never late.
+// charged.
 type budget struct {
 	ledger  ledger
 	caps    []SpendCap
 	logger  *slog.Logger
 	stopped func(spendCap string)
 
-	mu   sync.Mutex
-	told map[string]bool // keys of the lines that logOnce has logged
+	mu     sync.Mutex
+	logged map[string]bool // keys of the lines that logOnce has logged
 }
 
 const (
-	alarmAt = 80 // percent of a cap
-	maxTold = 10_000
+	alarmPercent   = 80 // percent of a cap
+	maxLoggedLines = 10_000
 )
 
-// NewBudget returns a Budget; stopped is called for each message that a cap refused.
+// NewBudget returns a budget. stopped is called for each message that a cap refused.
 func NewBudget(ledger ledger, caps []SpendCap, logger *slog.Logger, stopped func(spendCap string)) *budget {
-	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, told: map[string]bool{}}
+	return &budget{ledger: ledger, caps: caps, logger: logger, stopped: stopped, logged: map[string]bool{}}
 }
 
-// Reserve is sms.Options.Reserve. It charges the cost of a message and returns a function that
-// refunds it. If a cap refuses the message or the database does not answer, nothing is charged: the
-// function is nil and the error says why.
+// Reserve implements sms.Options.Reserve. It charges the cost of a message, and returns a function
+// that refunds it. If a cap refuses the message or the database fails, nothing is charged, the
+// function is nil, and the error says why.
 func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func(), *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -77,10 +77,10 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 		b.logOnce(refusedBy+time.Now().UTC().Format(" 2006-01-02 ")+callers, slog.LevelError,
 			"spend cap reached: text messages not sent", refusedBy,
 			"callers", callers, runbook.TextMessages.See())
-		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpend}
+		return nil, &delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget, Reason: sms.ReasonSpendCap}
 	}
 	for _, s := range spent {
-		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmAt {
+		if limit := caps[s.Account].Limit; limit > 0 && s.Used >= limit/100*alarmPercent {
 			b.logOnce(s.Account+" "+s.Period+" near", slog.LevelWarn, "spend cap used to 80 %", s.Account,
 				runbook.TextMessages.See())
 		}
@@ -88,8 +88,8 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 	return func() { b.refund(ctx, spent) }, nil
 }
 
-// charges returns a charge for each cap, and the caps by account. All callers share an account, and
-// strangers may use less of it.
+// charges returns a charge for each cap, and the caps by account. Strangers share an account with all
+// other callers, but have a lower limit.
 func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]SpendCap) {
 	var all []store.Charge
 	caps := map[string]SpendCap{}
@@ -120,15 +120,15 @@ func (b *budget) refund(ctx context.Context, spent []store.SpentCharge) {
 	}
 }
 
-// logOnce logs a line once for each key. After maxTold keys it forgets them all, so lines may
+// logOnce logs a line once for each key. After maxLoggedLines keys it forgets them all, so lines may
 // repeat.
 func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
-	known := b.told[key]
-	if len(b.told) >= maxTold {
-		clear(b.told)
+	known := b.logged[key]
+	if len(b.logged) >= maxLoggedLines {
+		clear(b.logged)
 	}
-	b.told[key] = true
+	b.logged[key] = true
 	b.mu.Unlock()
 	if !known {
 		b.logger.Log(context.Background(), level, what, append([]any{"cap", account}, more...)...)

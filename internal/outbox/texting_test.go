@@ -98,7 +98,7 @@ func TestWhatACarrierSays(t *testing.T) {
 	}{
 		"rejected":  {delivery.Error{Class: delivery.Rejected, Status: 400, Code: "21211"}, "failed rejected", true},
 		"opted out": {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonOptedOut}, "failed opted_out", true},
-		"limit":     {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit}, "failed carrier_limit", true},
+		"limit":     {delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit}, "failed carrier_limit", true},
 		"unknown": {delivery.Error{Class: delivery.Unknown, Stage: delivery.StageRequest},
 			"unknown no_answer", false},
 		"temporary": {delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer},
@@ -137,7 +137,7 @@ func TestCarrierLimitsHoldTheRecipient(t *testing.T) {
 		holds := map[string]time.Duration{vtest.Mobile: time.Hour, vtest.NthNumber(1): time.Second - 1,
 			vtest.NthNumber(2): time.Second}
 		for to, hold := range holds {
-			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonLimit, Hold: hold})
+			r.Carrier.Fail(&delivery.Error{Class: delivery.Rejected, Reason: sms.ReasonCarrierLimit, Hold: hold})
 			a := r.Send(vtest.TextTo(to))
 			r.WantStatus(a, "failed carrier_limit")
 			held, err := r.Store.CarrierHold(r.Context(), recipient.SMS, r.Verification(a.View.ID).Recipient)

@@ -28,7 +28,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	texts, err := message.NewTexts(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1,
+	texts, err := message.NewTextRenderer(message.TextLimits{Measure: func(string) int { return 1 }, Segments: 1,
 		Site: "codes.shop.example"}, templates.FS)
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 			for _, minutes := range []int{1, 10, 1440} {
 				data := message.Data{App: "Shop", Code: one, Minutes: minutes, Purpose: "sign in", Support: "S-Q2HK",
 					Home: "https://shop.example/"}
-				for _, notify := range []message.Notify{message.Private, message.Glance} {
+				for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
 					for _, locale := range mails.Locales("") {
 						m, err := mails.Render(message.Request{Locale: locale, Notify: notify, Data: data})
 						if err != nil {

@@ -40,7 +40,7 @@ type Purpose struct {
 	// `10m`. A resend does not prolong it.
 	TTL time.Duration `yaml:"ttl" default:"10m" range:"30s 24h: a code may not live longer than a day"` // see ForChannel
 	// `private`, or `glance`: the code in subject and preview.
-	Notify message.Notify `yaml:"notify" default:"private" oneof:"private glance"`
+	Notify message.NotifyMode `yaml:"notify" default:"private" oneof:"private glance"`
 }
 
 // DefaultPurpose is the purpose of requests that name none.

@@ -23,17 +23,17 @@ const (
 	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
 	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
 	Mailgun          scheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
-	Header           scheme = "header"            // the secret itself in a header
-	basic            scheme = "basic"             // the secret as the password of HTTP's basic authentication
-	// a topic of Amazon SNS; package sns verifies its messages, Source.Verify none
+	SecretHeader     scheme = "header"            // the secret itself in a header
+	basicAuth        scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	// a topic of Amazon SNS; package sns verifies its messages, and Source.Verify returns false
 	SNS scheme = "sns"
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
 const MaxAge = standardwebhooks.MaxAge
 
-// Auth is how a source's requests are authenticated. Each secret is enough, so that one can be
-// replaced without a pause.
+// Auth says how a source's requests are authenticated. Any one of the secrets is enough, so that
+// secrets can be replaced without an interruption.
 type Auth struct {
 	// `standard_webhooks` ([signature](https://www.standardwebhooks.com) over ID, time and body),
 	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
@@ -59,9 +59,9 @@ func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
 	case Mailgun:
 		return a.verifyMailgun(body, now)
-	case Header:
+	case SecretHeader:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
-	case basic:
+	case basicAuth:
 		_, password, ok := (&http.Request{Header: h}).BasicAuth()
 		return a.matchesSecret([]byte(password)) && ok
 	}
@@ -82,14 +82,14 @@ type mailgunSignature struct {
 
 // parseMailgunSignature returns the zero value for a body that is no JSON.
 func parseMailgunSignature(body []byte) mailgunSignature {
-	value, _ := decode(body)
+	value, _ := decodeJSON(body)
 	member := func(name string) string { return asText(Path{"signature", name}.Find(value)) }
 	return mailgunSignature{time: member("timestamp"), token: member("token"), signature: member("signature")}
 }
 
-// ReplayKey returns a hash of what a verified request of Mailgun's has signed; "" for other
-// schemes. Mailgun does not sign the events, so a signature could be sent again with other ones;
-// such a request has the same hash.
+// ReplayKey returns a hash of the signed members of a verified request from Mailgun; "" for other
+// schemes. Mailgun does not sign the events, so an attacker could send a signature again with other
+// events. Such a request has the same hash.
 func (s Source) ReplayKey(body []byte) string {
 	if s.Auth.Scheme != Mailgun {
 		return ""
@@ -119,7 +119,8 @@ func (a Auth) matchesHMAC(given, message []byte) bool {
 	return right
 }
 
-// matchesSecret compares hashes, so that not even a length shows.
+// matchesSecret reports whether given is one of the secrets. It compares hashes, so that the time does
+// not depend on the length.
 func (a Auth) matchesSecret(given []byte) bool {
 	sum, right := sha256.Sum256(given), false
 	for _, secret := range a.Secrets {

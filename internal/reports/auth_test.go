@@ -108,13 +108,13 @@ func TestMailgun(t *testing.T) {
 }
 
 func TestSecretsThatTravel(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: SecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
 	s.checks(t, "right", headers("X-Token", "Bearer "+secret), "", now, true)
 	s.checks(t, "the other, alone", headers("X-Token", "old one"), "", now, true)
 	for _, bad := range []string{"", "Bearer ", "Bearer x", "Bearer Bearer " + secret, "Token " + secret} {
 		s.checks(t, bad, headers("X-Token", bad), "", now, false)
 	}
-	s.Auth.Scheme = basic
+	s.Auth.Scheme = basicAuth
 	basic := func(user, password string) http.Header {
 		r := &http.Request{Header: http.Header{}}
 		r.SetBasicAuth(user, password)
@@ -131,6 +131,6 @@ func TestSecretsThatTravel(t *testing.T) {
 	}
 	s.Auth.Scheme = ""
 	s.checks(t, "no scheme", basic("sendcode", secret), "", now, false)
-	empty := Source{Auth: Auth{Scheme: Header, Header: "X-Token", Secrets: [][]byte{{}}}}
+	empty := Source{Auth: Auth{Scheme: SecretHeader, Header: "X-Token", Secrets: [][]byte{{}}}}
 	empty.checks(t, "an empty secret", headers("X-Token", ""), "", now, false)
 }

@@ -1,12 +1,12 @@
-// Package reports takes in what carriers and mail providers report on a message after they accepted
-// it: receipts, bounces, complaints. It never refunds a send.
+// Package reports records the reports of carriers and mail providers on messages that they have
+// accepted: receipts, bounces, complaints. It never refunds a send.
 //
 // A Source parses the requests in which mail providers report on mails that they accepted:
 // delivered, bounced, complained. Each provider has its own JSON and its own signature; a Source
 // describes both in settings, so that no provider needs code here.
 //
 // Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
-// Providers records an event, and Receipts a receipt.
+// ProviderEvents records an event, and Receipts a receipt.
 package reports
 
 import (
@@ -19,8 +19,8 @@ import (
 // Outcome is the meaning of an event, however the provider names it.
 type Outcome string
 
-// The outcomes. Bounced is a mail that came back for now or for a reason that may pass; Gone, one
-// to a mailbox that is not there; OptedOut, a person who wants no more.
+// The outcomes. Bounced: the mail came back for a reason that may pass. Gone: the mailbox does not
+// exist. OptedOut: the person wants no more mails.
 const (
 	Ignored    Outcome = "ignored"
 	Delivered  Outcome = "delivered"
@@ -35,9 +35,9 @@ type Event struct {
 	Type    string // as the provider calls it; parts joined by points
 	Outcome Outcome
 	Known   bool      // the table names the type
-	Send    uuid.UUID // of the mail; Nil: the event names none of ours
-	To      string    // as the provider has it; empty: not told
-	At      time.Time // zero: not told
+	Send    uuid.UUID // of the mail; Nil: the event names none of our sends
+	To      string    // as the provider has it; empty: not in the event
+	At      time.Time // zero: not in the event
 	// reply code and enhanced status code, or a single word; never a sentence, which may hold an
 	// address
 	Detail string
@@ -49,13 +49,13 @@ type Source struct {
 	Name string `yaml:"name" required:"yes" check:"name"`
 	Auth Auth   `yaml:",inline"`
 	// A header `X-…` that mails carry with the send's ID, if the provider replaces Message-ID.
-	Header string `yaml:"message_header,omitempty" check:"mail_header"`
-	Shape  Shape  `yaml:",inline"`
+	Header string      `yaml:"message_header,omitempty" check:"mail_header"`
+	Format EventFormat `yaml:",inline"`
 }
 
-// Shape has the paths of an event's parts in the JSON. Of several paths the first with a value
+// EventFormat has the paths of an event's parts in the JSON. Of several paths the first with a value
 // counts.
-type Shape struct {
+type EventFormat struct {
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or

@@ -18,7 +18,7 @@ import (
 // Parse returns the events in a body, a list or one, in their order. It fails if the body is not
 // JSON of the source's shape.
 func (s Source) Parse(body []byte) ([]Event, error) {
-	value, err := decode(body)
+	value, err := decodeJSON(body)
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +34,12 @@ func (s Source) Parse(body []byte) ([]Event, error) {
 		if _, ok := one.(map[string]any); !ok {
 			return nil, errMalformed
 		}
-		all = append(all, s.Shape.parseEvent(one))
+		all = append(all, s.Format.parseEvent(one))
 	}
 	return all, nil
 }
 
-func (s Shape) parseEvent(value any) Event {
+func (s EventFormat) parseEvent(value any) Event {
 	e := Event{To: firstText(value, s.To), At: parseTime(firstText(value, s.Time)),
 		Detail: extractDetail(value, s.Detail)}
 	var parts []string
@@ -61,7 +61,7 @@ func (s Shape) parseEvent(value any) Event {
 
 // outcome returns the outcome of the longest beginning of the type, whole parts only, that
 // s.Outcomes names; Ignored and false if there is none.
-func (s Shape) outcome(parts []string) (Outcome, bool) {
+func (s EventFormat) outcome(parts []string) (Outcome, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
 			return o, true
@@ -98,7 +98,7 @@ func parseTime(text string) time.Time {
 var (
 	replyCode    = regexp.MustCompile(`(?:^|[^0-9.])([245][0-9]{2})(?:[^0-9.]|$)`)
 	enhancedCode = regexp.MustCompile(`(?:^|[^0-9.])([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:[^0-9.]|$)`)
-	word         = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
+	singleWord   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
 // extractDetail returns what may be stored of a provider's text: the codes in it, or a single word.
@@ -112,7 +112,7 @@ func extractDetail(value any, paths []Path) string {
 		if m := enhancedCode.FindStringSubmatch(t); m != nil && enhanced == "" {
 			enhanced = m[1]
 		}
-		if single == "" && word.MatchString(t) {
+		if single == "" && singleWord.MatchString(t) {
 			single = t
 		}
 	}
@@ -155,9 +155,9 @@ func firstText(value any, paths []Path) string {
 	return ""
 }
 
-// decode decodes one JSON value and fails if anything follows it. Numbers stay as they were
+// decodeJSON decodes one JSON value and fails if anything follows it. Numbers stay as they were
 // written.
-func decode(body []byte) (any, error) {
+func decodeJSON(body []byte) (any, error) {
 	if len(body) > MaxBody {
 		return nil, errMalformed
 	}

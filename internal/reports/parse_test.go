@@ -30,7 +30,7 @@ func paths(texts ...string) (all []Path) {
 const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 // general is a shape with something of everything.
-var general = Source{Shape: Shape{
+var general = Source{Format: EventFormat{
 	Type: paths("kind", "sub"),
 	Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone,
 		"read": Ignored},

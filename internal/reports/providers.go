@@ -37,13 +37,13 @@ var Results = []Result{
 	Unrecorded, Unmapped, Repeated, UnknownMessage, OtherRecipient,
 }
 
-var kinds = map[Outcome]store.ProviderEventKind{
+var kindByOutcome = map[Outcome]store.ProviderEventKind{
 	Delivered: store.ProviderDelivered, Bounced: store.ProviderBounced, Gone: store.ProviderBounced,
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
-// events are those of which apps are told, by kind.
-var events = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered,
+// appEventByKind has the types of the events that apps get.
+var appEventByKind = map[store.ProviderEventKind]string{store.ProviderDelivered: store.SendDelivered,
 	store.ProviderBounced: store.SendBounced}
 
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
@@ -53,20 +53,20 @@ type EventStore interface {
 		tell ...store.NewEvent) (bool, error)
 }
 
-// Providers records the events that mail providers report.
-type Providers struct {
+// ProviderEvents records the events that mail providers report.
+type ProviderEvents struct {
 	Store  EventStore
 	Policy *policy.InForce
 	Vault  keys.Vault
-	Teller webhook.Teller
+	Teller webhook.EventMaker
 	Logger *slog.Logger
 }
 
 // Ingest records an event that an authenticated mail provider reports on a message that it
 // accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
 // complaint or an opt-out suppresses the recipient. Error: of the database.
-func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
-	kind, means := kinds[e.Outcome]
+func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
+	kind, means := kindByOutcome[e.Outcome]
 	switch {
 	case !means && !e.Known:
 		return Unmapped, nil
@@ -91,7 +91,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	if why := suppressionCause(e); known && why != "" && to.Domain() != delivery.SimulatorDomain {
 		suppress = store.NewSuppression{Cause: why, Address: s.Vault.AddressHash(to), For: s.Policy.Get().SuppressFor}
 	}
-	tell, err := s.Teller.Event(*story.Verification, events[kind])
+	tell, err := s.Teller.NewEvent(*story.Verification, appEventByKind[kind])
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 	case !fresh:
 		return Repeated, nil
 	}
-	s.Teller.Told(tell)
+	s.Teller.WakeForEvent(tell)
 	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
 	return Result(kind), nil
@@ -113,7 +113,7 @@ func (s *Providers) Ingest(ctx context.Context, provider string, e Event) (Resul
 
 // sameRecipient reports whether named, the recipient in a provider's event, is to. named may have
 // the form "Name <address>"; an empty one matches any recipient.
-func (s *Providers) sameRecipient(named string, to recipient.Recipient) bool {
+func (s *ProviderEvents) sameRecipient(named string, to recipient.Recipient) bool {
 	if named == "" {
 		return true
 	}

@@ -27,9 +27,9 @@ type ReceiptStore interface {
 	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
-// carriers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
-type carriers interface {
-	Asker(name string) (sms.Asker, bool)
+// pollers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
+type pollers interface {
+	Poller(name string) (sms.Poller, bool)
 }
 
 // Receipts records the receipts of text messages, which carriers report or which are polled. The
@@ -37,9 +37,9 @@ type carriers interface {
 // to one replica.
 type Receipts struct {
 	Store    ReceiptStore
-	Carriers carriers // nil: none is polled
+	Carriers pollers // nil: none is polled
 	Vault    keys.Vault
-	Teller   webhook.Teller
+	Teller   webhook.EventMaker
 	Logger   *slog.Logger
 }
 
@@ -63,20 +63,20 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 	}
 	var tell store.NewEvent
 	if err == nil {
-		tell, err = r.Teller.Event(*story.Verification, event)
+		tell, err = r.Teller.NewEvent(*story.Verification, event)
 	}
 	if err != nil {
 		return false, store.WrapUnavailable(err)
 	}
 	if changed, err = r.Store.RecordReceipt(ctx, send, status, tell); err == nil {
 		r.endPolling(ctx, send)
-		r.Teller.Told(tell)
+		r.Teller.WakeForEvent(tell)
 	}
 	return changed, err
 }
 
-// RecordByCarrierID is Record by the carrier's own message ID. Error: fault.NotFound if no send
-// waits for it.
+// RecordByCarrierID is Record for a receipt that has only the carrier's message ID. Error:
+// fault.NotFound if no send waits for a receipt with that ID.
 func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
 	err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
@@ -109,16 +109,16 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 // poll polls a carrier once for a message's receipt and records it. If there is none yet, the
 // database has already set the next poll.
 func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
-	q, err := r.inquiry(ctx, a)
-	asker, can := r.Carriers.Asker(a.Carrier)
-	if errors.Is(err, errNoInquiry) || !can {
+	q, err := r.statusQuery(ctx, a)
+	poller, can := r.Carriers.Poller(a.Carrier)
+	if errors.Is(err, errNoStatusQuery) || !can {
 		r.endPolling(ctx, a.Send) // the carrier is gone, or the recipient was erased
 		return
 	}
 	if err != nil {
 		return
 	}
-	report, known, err := asker.Ask(ctx, q)
+	report, known, err := poller.PollStatus(ctx, q)
 	fail, failed := errors.AsType[*delivery.Error](err)
 	switch {
 	case failed && fail.Class == delivery.Rejected:
@@ -132,22 +132,22 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 	}
 }
 
-// errNoInquiry: the send needs no receipt any more, or its recipient was erased.
-var errNoInquiry = errors.New("reports: nothing to ask for")
+// errNoStatusQuery: the send needs no receipt any more, or its recipient was erased.
+var errNoStatusQuery = errors.New("reports: nothing to ask for")
 
-func (r *Receipts) inquiry(ctx context.Context, a store.PendingReceipt) (sms.Inquiry, error) {
+func (r *Receipts) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
 	story, err := r.Store.Story(ctx, a.Send)
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
-		return sms.Inquiry{}, errNoInquiry
+		return sms.StatusQuery{}, errNoStatusQuery
 	case err != nil:
-		return sms.Inquiry{}, err
+		return sms.StatusQuery{}, err
 	}
 	to, err := r.Vault.Recipient(*story.Verification)
 	if err != nil {
-		return sms.Inquiry{}, errNoInquiry
+		return sms.StatusQuery{}, errNoStatusQuery
 	}
-	return sms.Inquiry{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
+	return sms.StatusQuery{Send: a.Send.String(), ID: a.ID, To: to.Address(), Country: to.Country(), At: a.At}, nil
 }
 
 // isFinal reports whether no receipt can change the status any more.

@@ -19,18 +19,18 @@ import (
 // oracle is a carrier that is asked for receipts.
 type oracle struct {
 	mu     sync.Mutex
-	asked  []sms.Inquiry
+	asked  []sms.StatusQuery
 	answer func(n int) (sms.Report, bool, error) // of the nth inquiry, from 1 on
 	byID   bool
 	mute   bool
 	busy   chan struct{} // that an inquiry waits for; nil: none does
 }
 
-func (o *oracle) Asker(string) (sms.Asker, bool) { return o, !o.mute }
+func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
 
-func (o *oracle) ToldByID(string) bool { return o.byID }
+func (o *oracle) ReportsByID(string) bool { return o.byID }
 
-func (o *oracle) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+func (o *oracle) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	o.mu.Lock()
 	o.asked = append(o.asked, q)
 	n, busy := len(o.asked), o.busy
@@ -48,10 +48,10 @@ func (o *oracle) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, erro
 	return o.answer(n)
 }
 
-func (o *oracle) inquiries() []sms.Inquiry {
+func (o *oracle) inquiries() []sms.StatusQuery {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return append([]sms.Inquiry(nil), o.asked...)
+	return append([]sms.StatusQuery(nil), o.asked...)
 }
 
 // inquiring runs a test with a carrier that is asked from half a minute on.
@@ -59,7 +59,7 @@ func inquiring(t *testing.T, o *oracle, test func(r *vtest.Rig)) {
 	t.Helper()
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		vtest.ServeCountries("DE")(s)
-		s.AskAfter, s.Receipts = 30*time.Second, o
+		s.PollAfter, s.Receipts = 30*time.Second, o
 	}, test)
 }
 

@@ -230,19 +230,19 @@ type mail struct {
 type wire struct{ *Replica }
 
 // Send implements outbox.Sender.
-func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Result, error) {
 	id, _, _ := strings.Cut(m.ID, "@")
 	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
-	return delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}, err
+	return delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}, err
 }
 
 // carrier is the simulated carrier, as one replica reaches it.
 type carrier struct{ *Replica }
 
 // Send implements outbox.Carrier.
-func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, error) {
+func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
 	err := s.deliver(ctx, mail{send: m.ID, messageID: m.ID, to: m.To, code: m.Code})
-	return delivery.Receipt{Provider: "carrier.example", Code: "202"}, err
+	return delivery.Result{Provider: "carrier.example", Code: "202"}, err
 }
 
 // deliver delivers a message to the simulated provider, with random faults. Error: a
@@ -250,7 +250,7 @@ func (s carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, err
 func (r *Replica) deliver(ctx context.Context, m mail) error {
 	w := r.world
 	f := r.turn(ctx, "server "+m.send, w.wrong(ServerStalls))
-	failure := func(class delivery.Class, stage string, status int, code string) error {
+	failure := func(class delivery.ErrorClass, stage string, status int, code string) error {
 		w.count("server: " + string(class))
 		return &delivery.Error{Class: class, Stage: stage, Status: status, Code: code, Err: errors.New("simulated")}
 	}

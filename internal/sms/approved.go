@@ -10,19 +10,19 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Approved are the templates that a carrier has approved, by purpose and language: template ID by
-// BCP 47 tag. The purpose "default" serves every other one.
-type Approved map[string]map[string]string
+// ApprovedTemplates are the IDs of the templates that a carrier has approved, by purpose and then by
+// BCP 47 tag. The purpose "default" serves every purpose without templates.
+type ApprovedTemplates map[string]map[string]string
 
 const (
 	defaultPurpose  = "default"
 	defaultLanguage = "en"
 )
 
-// find returns the ID of a template. It takes the first that there is: in the language, for the
-// purpose and then for the default purpose; in English, in the same order; in any language, in the
-// same order. "" if there is none.
-func (a Approved) find(purpose, language string) string {
+// findTemplate returns the ID of the first of these templates that exists: in the language, in
+// English, in any language; each time for the purpose and then for the default purpose. It returns
+// "" if none exists.
+func (a ApprovedTemplates) findTemplate(purpose, language string) string {
 	for _, l := range []string{language, defaultLanguage} {
 		for _, p := range []string{purpose, defaultPurpose} {
 			if id := a[p][l]; id != "" {
@@ -38,15 +38,15 @@ func (a Approved) find(purpose, language string) string {
 	return ""
 }
 
-// Account has the settings that carriers with approved templates and signed requests have in
-// common; the Config of such a carrier embeds it.
+// Account has the settings that are common to carriers with approved templates and signed requests.
+// Their Config embeds it.
 type Account struct {
 	// The access key's ID (Tencent Cloud: secret ID).
 	KeyID string `yaml:"key_id,omitempty"`
 	// The approved signature; mainland China needs one.
 	Sign string `yaml:"sign,omitempty"`
 	// Approved template IDs by purpose and language; `default` for all other purposes.
-	Templates Approved `yaml:"templates"`
+	Templates ApprovedTemplates `yaml:"templates"`
 	// What the templates take, in order.
 	Params []string `yaml:"params" default:"[code, minutes]"`
 }
@@ -55,12 +55,12 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
-	if id = a.Templates.find(m.Purpose, m.Language); id == "" {
-		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errTemplate}
+	if id = a.Templates.findTemplate(m.Purpose, m.Language); id == "" {
+		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errNoTemplate}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrMinutes}
+			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrNoMinutes}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))
@@ -71,7 +71,7 @@ func (a Account) Template(m Message) (id string, values []string, fail *delivery
 	return id, values, nil
 }
 
-// CheckAccount returns the problem with the settings, by key; empty if nothing is.
+// CheckAccount returns the problems with the settings, by key; empty if there are none.
 func (a Account) CheckAccount() map[string]error {
 	wrong := map[string]error{}
 	if !keyIDPattern.MatchString(a.KeyID) {
@@ -93,14 +93,14 @@ func (a Account) CheckAccount() map[string]error {
 // NeedsSecret implements Settings.
 func (a Account) NeedsSecret() bool { return true }
 
-// Polled implements Settings.
-func (a Account) Polled() bool { return true }
+// CanBePolled implements Settings.
+func (a Account) CanBePolled() bool { return true }
 
 // ReportsPerAccount returns true: the address for receipts is entered in the console of the
 // account, once for all messages.
 func (a Account) ReportsPerAccount() bool { return true }
 
-// What an approved template may take, in its order.
+// The parameters of an approved template.
 const (
 	paramCode    = "code"
 	paramMinutes = "minutes"

@@ -10,34 +10,33 @@ import (
 // The package of a carrier implements Settings and Carrier, and those other interfaces of this file
 // that the carrier's API allows.
 
-// Setup is what every carrier is opened with.
+// Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
 	Name   string // as configured
-	Secret string // the only one of a carrier
+	Secret string // a carrier has one
 	// Timeout bounds one attempt; 0: 20 s.
 	Timeout time.Duration
 	// Now gives the time that requests are signed with; nil: time.Now.
 	Now func() time.Time
 }
 
-// Time returns the time that requests are signed with.
-func (s Setup) Time() time.Time {
+// CurrentTime returns the time that requests are signed with.
+func (s Setup) CurrentTime() time.Time {
 	if s.Now == nil {
 		return time.Now()
 	}
 	return s.Now()
 }
 
-// Settings are the part of the configuration that one type of carrier has for itself: a pointer to
-// a struct, whose fields have yaml tags.
+// Settings are the settings of one type of carrier: a pointer to a struct whose fields have yaml tags.
 type Settings interface {
 	// Check returns the problem with the settings, by key.
 	Check() map[string]error
-	// NeedsSecret reports whether the carrier does nothing without its secret.
+	// NeedsSecret reports whether the carrier cannot work without its secret.
 	NeedsSecret() bool
-	// Polled reports whether the carrier is asked for receipts; false if it is no Asker.
-	Polled() bool
-	// Open makes the carrier of settings that Check finds nothing in.
+	// CanBePolled reports whether the carrier can be polled for receipts; false if it is no Poller.
+	CanBePolled() bool
+	// Open makes the carrier. The settings must have passed Check.
 	Open(s Setup) Carrier
 }
 
@@ -57,31 +56,32 @@ type ReportsPerAccount interface{ ReportsPerAccount() bool }
 // rest.
 type Carrier interface {
 	Name() string
-	Send(ctx context.Context, m Message) (delivery.Receipt, *delivery.Error)
+	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
 // Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which
 // the caller has checked; send is the send that the address names, or "".
 type Reporter interface {
-	// Reports reads receipts and returns them with the reply that the carrier expects. Errors:
-	// ErrForged, ErrReport.
-	Reports(in Incoming, send string) (reports []Report, reply string, err error)
+	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
+	// ErrForged, ErrUnreadableReport.
+	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
 // reporterByID is a Reporter whose reports name messages by the carrier's own ID.
 type reporterByID interface{ ReportsByID() bool }
 
-// Asker is a Carrier that can be asked what became of a message that it has sent no receipt for.
-type Asker interface {
-	// Ask asks once. False: nothing final is known yet. The error is an [*delivery.Error]; asking
-	// again is harmless.
-	Ask(ctx context.Context, q Inquiry) (Report, bool, error)
+// Poller is a Carrier that can be polled for the status of a message without a receipt.
+type Poller interface {
+	// PollStatus asks once; asking again does no harm. False: the carrier knows no final status yet.
+	// The error is a [*delivery.Error].
+	PollStatus(ctx context.Context, q StatusQuery) (Report, bool, error)
 }
 
-// prober is a Carrier that can be looked at without sending anything.
+// prober is a Carrier that can be tested without sending a message.
 type prober interface {
 	// EndpointURL is the URL of the carrier's API; its host has to answer.
 	EndpointURL() string
-	// Probe makes a harmless request and returns what that showed, as the end of a sentence: ", …".
+	// Probe makes a harmless request and returns its result as the end of a sentence, such as ", and
+	// takes the login".
 	Probe(ctx context.Context) (string, error)
 }

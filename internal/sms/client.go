@@ -32,18 +32,18 @@ func (x *Client) Name() string { return x.Setup.Name }
 // message. The receipt has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (x *Client) Attempt(ctx context.Context, r exchange.Request,
-	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Receipt, *delivery.Error) {
+	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Result, *delivery.Error) {
 	a, fail := x.Do(ctx, r)
 	if fail != nil {
-		return delivery.Receipt{}, fail
+		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Receipt{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeErrorCode(code))},
+	return delivery.Result{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeErrorCode(code))},
 		fail
 }
 
-// URLProblem returns "" for an https URL, or an http URL of this machine, else what is wrong: codes
-// cross no network in the clear.
+// URLProblem returns what is wrong with a URL; "" for an https URL, or an http URL of this machine:
+// codes must not cross a network in the clear.
 func URLProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -57,8 +57,7 @@ func URLProblem(text string) string {
 	return "must begin with https:// (http:// is for loopback addresses only)"
 }
 
-// NoteEndpointProblem sets wrong["endpoint"] to the problem with an endpoint, if one is given and
-// anything is.
+// NoteEndpointProblem sets wrong["endpoint"] if an endpoint is given and there is a problem with it.
 func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 	if problem := URLProblem(endpoint); endpoint != "" && problem != "" {
 		wrong["endpoint"] = errors.New(problem)
@@ -67,14 +66,14 @@ func NoteEndpointProblem(wrong map[string]error, endpoint string) {
 
 // Verdict is the meaning of a carrier's code for a message that was not accepted.
 type Verdict struct {
-	class     delivery.Class
+	class     delivery.ErrorClass
 	reason    string
 	hold      time.Duration
 	badNumber bool
 	perNumber bool
 }
 
-// The verdicts of the tables.
+// The verdicts in the carriers' tables of codes; the package comment explains them.
 var (
 	VerdictRejected  = Verdict{class: delivery.Rejected}
 	VerdictBadNumber = Verdict{class: delivery.Rejected, badNumber: true}
@@ -87,7 +86,7 @@ var (
 // VerdictLimited returns the verdict that the carrier takes no messages for this recipient until
 // hold is over.
 func VerdictLimited(hold time.Duration) Verdict {
-	return Verdict{class: delivery.Rejected, reason: ReasonLimit, hold: hold}
+	return Verdict{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
 }
 
 // ErrorByCode returns the error of a message that was not accepted, by its code in the table. A
@@ -117,6 +116,6 @@ func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
 	return e
 }
 
-// statusesOfAccount refuse all our requests, whatever their number and code.
+// statusesOfAccount are the HTTP statuses that refuse all our requests, and not one number.
 var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
 	http.StatusProxyAuthRequired, http.StatusTooManyRequests}

@@ -30,15 +30,15 @@
 //	it sends receipts to the address that the request gives   Reporter; Config: CallbackSettings if it must be given
 //	… to an address that is entered once in its console       Reporter; Config: ReportsPerAccount
 //	… that name the message only by the carrier's ID          and the method ReportsByID
-//	it answers what became of a message                       Asker, with smstest.AskContract; Config: Polled is false without
-//	it has a request that does no harm                        Probe and Address, with smstest.ProbeContract
+//	it answers what became of a message                       Poller, with smstest.PollContract; Config: CanBePolled is false without
+//	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
 //	it may need a sender of ours                              Config: SenderSettings
 //	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
 //
-// The interfaces are in carrier.go. An API that has to be told the coding asks [Unicode]. If an
+// The interfaces are in carrier.go. An API that has to be told the coding asks [NeedsUCS2]. If an
 // answer has a verdict for each part of a message, it is a failure only if no part was accepted.
 //
-// Receipts come by GET or POST; those of GET are in the query of Incoming.URL, beside our send and
+// Receipts come by GET or POST; those of GET are in the query of IncomingRequest.URL, beside our send and
 // token. Of several for one send the first final one stays. The answer to them is 204 if the reply
 // of Reports is empty, else 200 with the reply as JSON; 400 for an error, and 403 for ErrForged. A
 // request by which a console tries the address is no error. The address is long: where an API takes

@@ -28,34 +28,34 @@ type Message struct {
 	// Text is what the person reads. Carriers with templates of their own take Code and Minutes
 	// instead.
 	Text string
-	// Segments is what the text takes on the air.
+	// Segments is how many segments the text has.
 	Segments int
 	// Code and Minutes go into a carrier's own template.
 	Code    string
-	Minutes int // 0: not known; a template that needs them takes no such message
+	Minutes int // 0: not known; a template with minutes then fails
 	// Purpose and Language (BCP 47) choose among a carrier's own templates.
 	Purpose, Language string
 	// Callback is the URL to which the carrier sends the receipt; empty: it sends none.
 	Callback string
-	// Life is for how long the code will be good; a carrier that can drops the message afterwards.
+	// Life is how long the code is still valid. Some carriers drop the message after that.
 	Life time.Duration
 }
 
-// StageBudget is reserving a message's cost, before anything is dialled.
+// StageBudget is the stage that reserves a message's cost, before anything is dialled.
 const StageBudget = "budget"
 
-// The reasons that are told apart from a plain refusal.
+// Reasons of refusals.
 const (
-	// ReasonLimit: the carrier takes no more for this recipient for a while; see Hold.
-	ReasonLimit = "carrier_limit"
+	// ReasonCarrierLimit: the carrier takes no more for this recipient for a while; see Hold.
+	ReasonCarrierLimit = "carrier_limit"
 	// ReasonOptedOut: the person told the carrier to send nothing more.
 	ReasonOptedOut = "opted_out"
-	// ReasonSpend: its cost would pass a cap.
-	ReasonSpend = "spend_cap"
+	// ReasonSpendCap: the cost of the message would exceed a cap.
+	ReasonSpendCap = "spend_cap"
 )
 
-const errTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
+const errNoTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
 
-// ErrMinutes says that the carrier's template takes minutes, and that the caller of the code named
-// no ttl.
-const ErrMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")
+// ErrNoMinutes says that the carrier's template takes minutes, and that the caller gave its code no
+// ttl.
+const ErrNoMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")

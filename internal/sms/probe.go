@@ -16,13 +16,13 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// Probe tries a carrier without sending anything: that its host answers, over TLS if the URL says
-// so, and, if the API has a harmless request, that it takes our signature and knows the templates.
-// It returns a sentence without secrets; "" with an error.
+// Probe tests a carrier without sending a message: whether its host answers, with TLS for an https
+// URL; and, if the API has a harmless request, whether it accepts our signature and knows the
+// templates. It returns a sentence without secrets; "" with an error.
 func Probe(ctx context.Context, c Carrier) (string, error) {
 	p, ok := c.(prober)
 	if !ok {
-		return "", errProbe
+		return "", errNoProbe
 	}
 	host, err := connect(ctx, p.EndpointURL())
 	if err != nil {
@@ -36,13 +36,13 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 }
 
 const (
-	errProbe           = delivery.SafeText("nothing can be asked of this carrier")
-	errResolve         = delivery.SafeText("the host has no address")
-	errNoReach         = delivery.SafeText("the host takes no connection")
-	errNoTLS           = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
-	ErrLogin           = delivery.SafeText("the login or the signature is refused")
-	ErrUnknownTemplate = delivery.SafeText("the carrier does not know a template, or has not approved it")
-	ErrUndocumented    = delivery.SafeText("the carrier answers something else than is documented")
+	errNoProbe            = delivery.SafeText("nothing can be asked of this carrier")
+	errResolve            = delivery.SafeText("the host has no address")
+	errNoConnection       = delivery.SafeText("the host takes no connection")
+	errNoTLS              = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin              = delivery.SafeText("the login or the signature is refused")
+	ErrUnknownTemplate    = delivery.SafeText("the carrier does not know a template, or has not approved it")
+	ErrUndocumentedAnswer = delivery.SafeText("the carrier answers something else than is documented")
 )
 
 // connect tries a connection to the endpoint, as Send would make it, closes it, and returns the
@@ -59,7 +59,7 @@ func connect(ctx context.Context, endpoint string) (host string, err error) {
 		return host, fmt.Errorf("%s: %w", host, errResolve)
 	}
 	if err != nil {
-		return host, fmt.Errorf("%s: %w", host, errNoReach)
+		return host, fmt.Errorf("%s: %w", host, errNoConnection)
 	}
 	defer func() { _ = conn.Close() }()
 	if u.Scheme == "https" && tls.Client(conn,
@@ -69,13 +69,13 @@ func connect(ctx context.Context, endpoint string) (host string, err error) {
 	return host, nil
 }
 
-// TemplatesKnownNote returns what Prober.Probe says if the carrier has approved all templates.
+// TemplatesKnownNote returns the result of a Probe for which the carrier has approved all templates.
 func TemplatesKnownNote(ids []string) string {
 	return ", takes the signature and knows the templates " + strings.Join(ids, ", ")
 }
 
 // TemplateIDs returns the IDs, each once, sorted.
-func (a Approved) TemplateIDs() []string {
+func (a ApprovedTemplates) TemplateIDs() []string {
 	var ids []string
 	for _, languages := range a {
 		ids = slices.AppendSeq(ids, maps.Values(languages))

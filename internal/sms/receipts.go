@@ -11,9 +11,9 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// Incoming is a whole request in which a carrier says what became of messages.
-type Incoming struct {
-	URL    string // as the carrier called it: scheme, host, path and query of our public address
+// IncomingRequest is a request in which a carrier sends receipts.
+type IncomingRequest struct {
+	URL    string // as the carrier called it: our public scheme and host, with path and query
 	Header http.Header
 	Body   []byte
 }
@@ -21,16 +21,16 @@ type Incoming struct {
 // Report is what a carrier says of one send. Reports that say nothing final, such as "queued", are
 // left out.
 type Report struct {
-	Send      string // ID of the send, as the message had it; empty: it is told by ID
-	Delivered bool   // else it is certain that it did not arrive
-	ID        string // the carrier's for the message, where it names no send
+	Send      string // ID of the send; empty: the report has only ID
+	Delivered bool   // false: the message certainly did not arrive
+	ID        string // the carrier's ID of the message, if Send is empty
 }
 
 var (
 	// ErrForged: the signature of a receipt is not the carrier's.
 	ErrForged = errors.New("sms: the signature of a receipt is wrong")
-	// ErrReport: a receipt can't be read.
-	ErrReport = errors.New("sms: a receipt can't be read")
+	// ErrUnreadableReport: a receipt can't be read.
+	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
 )
 
 // Reporter returns the carrier of a name; false if it sends no receipts.
@@ -39,25 +39,25 @@ func (c *Carriers) Reporter(name string) (Reporter, bool) {
 	return reporter, ok
 }
 
-// Inquiry names a message of which nothing final is known.
-type Inquiry struct {
-	Send    string    // its ID, as the message had it
-	ID      string    // the carrier's for it, as the receipt of Send had it
+// StatusQuery names a message whose status a carrier is polled for.
+type StatusQuery struct {
+	Send    string    // ID of the send
+	ID      string    // the carrier's ID of the message, from its answer to Send
 	To      string    // the number, E.164
 	Country string    // its region
 	At      time.Time // when it was handed over
 }
 
-// Asker returns the carrier of a name; false if it cannot be asked.
-func (c *Carriers) Asker(name string) (Asker, bool) {
+// Poller returns the carrier of a name; false if it cannot be asked.
+func (c *Carriers) Poller(name string) (Poller, bool) {
 	r := c.routeByName(name)
-	asker, ok := r.Carrier.(Asker)
-	return asker, ok && r.Polled
+	poller, ok := r.Carrier.(Poller)
+	return poller, ok && r.Polled
 }
 
-// ToldByID reports whether the carrier of a name sends receipts to us that name messages by the
+// ReportsByID reports whether the carrier of a name sends receipts to us that name messages by the
 // carrier's own IDs.
-func (c *Carriers) ToldByID(name string) bool {
+func (c *Carriers) ReportsByID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(reporterByID)
 	return ok && told.ReportsByID() && c.Callback != nil
 }
@@ -75,8 +75,8 @@ func (x *Client) Query(ctx context.Context, r exchange.Request) (exchange.Respon
 	return a, nil
 }
 
-// UnreadableError returns the error of an answer to an inquiry that can't be read, or that refuses
-// it.
+// UnreadableError returns the error for an answer to a StatusQuery that cannot be read, or that
+// refuses the query.
 func UnreadableError(a exchange.Response, code string) error {
 	return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: a.Status,
 		Code: exchange.SafeErrorCode(code), Err: exchange.ErrUnreadableAnswer}

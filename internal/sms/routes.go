@@ -15,10 +15,10 @@ import (
 type Route struct {
 	Carrier  Carrier
 	Prefixes []string // of numbers, with their "+"; none: all
-	// Prices are what a segment costs by country, in millionths of the currency; DefaultPrice where
-	// none is named.
+	// Prices are the prices of a segment by country, in millionths of the currency. Other countries
+	// have DefaultPrice.
 	Prices map[string]int64
-	// Polled: the carrier is polled for receipts, if it is an Asker.
+	// Polled: the carrier is polled for receipts, if it is a Poller.
 	Polled       bool
 	DefaultPrice int64
 }
@@ -52,10 +52,10 @@ type Options struct {
 	Tried func(ctx context.Context, carrier string, fail *delivery.Error, took time.Duration)
 }
 
-// Carriers are routes in order of preference, each behind a circuit breaker: one that fails three
-// times in a row, or half of ten times and more within a minute, is set aside, and tried again by
-// one message every five seconds. An answer that may be about one number counts as a failure once
-// for each prefix of numbers, and not if the message is for a stranger.
+// Carriers are routes in order of preference, each with a circuit breaker. A carrier is set aside if
+// three attempts in a row fail, or at least half of ten or more within a minute; it then gets one
+// message every five seconds. A failure that may be about the number alone counts once for each
+// prefix, and never for a stranger's message.
 type Carriers struct {
 	Options
 	routes []*route
@@ -66,19 +66,19 @@ type route struct {
 	breaker *delivery.Breaker
 
 	mu     sync.Mutex
-	failed map[string]time.Time // prefixes whose failure PerNumber counted, and when; at most maxRemembered
+	failed map[string]time.Time // prefixes whose failure PerNumber counted, and when; at most maxRememberedPrefixes
 }
 
 const (
-	// rememberFor is longer than the minute over which a breaker counts, which so counts each
-	// prefix at most once.
-	rememberFor   = 2 * time.Minute
-	maxRemembered = 64
+	// rememberFailuresFor is longer than the minute over which a breaker counts, so that the breaker
+	// counts each prefix at most once.
+	rememberFailuresFor   = 2 * time.Minute
+	maxRememberedPrefixes = 64
 )
 
 const (
-	errAside   = delivery.SafeText("every carrier that takes the number is set aside after failures")
-	errNoRoute = delivery.SafeText("no carrier takes the number")
+	errAllSetAside = delivery.SafeText("every carrier that takes the number is set aside after failures")
+	errNoRoute     = delivery.SafeText("no carrier takes the number")
 )
 
 // NewCarriers returns Carriers that prefer the routes in this order.
@@ -89,7 +89,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	}
 	for _, r := range routes {
 		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
-		breaker.Watch(o.Watch)
+		breaker.OnHealthChange(o.Watch)
 		c.routes = append(c.routes, &route{Route: r, breaker: breaker, failed: map[string]time.Time{}})
 	}
 	return c
@@ -99,7 +99,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 // after which the message was certainly not accepted: what was rejected or may have been accepted
 // is never offered to another carrier. Receipt and error are the last tried one's, Took is the
 // whole.
-func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Receipt, error) {
+func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender
 	if sender, ok := c.Senders[m.Country]; ok {
@@ -113,9 +113,9 @@ func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Receipt, error
 	return receipt, nil
 }
 
-func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Receipt, fail *delivery.Error) {
+func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Result, fail *delivery.Error) {
 	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errNoRoute}
-	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
+	aside := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	var over *delivery.Error // why Reserve failed
 	for _, r := range c.routes {
 		if !r.acceptsNumber(m.To) {
@@ -137,7 +137,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Rec
 			continue
 		}
 		began := time.Now()
-		receipt, fail = c.sendBy(ctx, r, m)
+		receipt, fail = c.sendThrough(ctx, r, m)
 		if c.Tried != nil {
 			c.Tried(ctx, r.Carrier.Name(), fail, time.Since(began))
 		}
@@ -155,7 +155,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Rec
 	return receipt, fail
 }
 
-func (c *Carriers) sendBy(ctx context.Context, r *route, m Message) (delivery.Receipt, *delivery.Error) {
+func (c *Carriers) sendThrough(ctx context.Context, r *route, m Message) (delivery.Result, *delivery.Error) {
 	m.Callback = ""
 	if c.Callback != nil {
 		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
@@ -187,13 +187,13 @@ func (r *route) breakerVerdict(ctx context.Context, m Message, fail *delivery.Er
 }
 
 // noteFirstFailure reports whether a failure is the first that counts of its prefix within
-// rememberFor, and remembers it. It reports false while maxRemembered prefixes are remembered.
+// rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are remembered.
 func (r *route) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= rememberFor })
-	if _, known := r.failed[prefix]; known || len(r.failed) >= maxRemembered {
+	maps.DeleteFunc(r.failed, func(_ string, at time.Time) bool { return now.Sub(at) >= rememberFailuresFor })
+	if _, known := r.failed[prefix]; known || len(r.failed) >= maxRememberedPrefixes {
 		return false
 	}
 	r.failed[prefix] = now
@@ -213,12 +213,12 @@ func (c *Carriers) routeByName(name string) *route {
 // Suspended reports whether every carrier of some numbers is set aside, so that their messages
 // wait; lasts: whether for some numbers no carrier would even try a message now.
 func (c *Carriers) Suspended() (suspended, lasts bool) {
-	suspended = c.noneFor(func(r *route) bool { return r.breaker.Health().Up })
-	return suspended, suspended && c.noneFor(func(r *route) bool { return r.breaker.Admits() > 0 })
+	suspended = c.noneUsable(func(r *route) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.noneUsable(func(r *route) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
-// noneFor reports whether for some numbers none of the carriers that take them is usable.
-func (c *Carriers) noneFor(usable func(*route) bool) bool {
+// noneUsable reports whether there are numbers for which no carrier that takes them is usable.
+func (c *Carriers) noneUsable(usable func(*route) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
 		if len(prefixes) == 0 {
@@ -236,11 +236,11 @@ func (c *Carriers) noneFor(usable func(*route) bool) bool {
 	return false
 }
 
-// Admits returns how many messages would be tried now: delivery.AnyNumber while a carrier is up,
+// AttemptsAllowed returns how many messages would be tried now: delivery.Unlimited while a carrier is up,
 // else one for each carrier that a message may try.
-func (c *Carriers) Admits() (n int) {
+func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
-		if n += min(r.breaker.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {
+		if n += min(r.breaker.AttemptsAllowed(), delivery.Unlimited-n); n == delivery.Unlimited {
 			break
 		}
 	}

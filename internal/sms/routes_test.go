@@ -21,9 +21,9 @@ type scripted struct {
 
 func (s *scripted) Name() string { return s.name }
 
-func (s *scripted) Send(_ context.Context, m Message) (delivery.Receipt, *delivery.Error) {
+func (s *scripted) Send(_ context.Context, m Message) (delivery.Result, *delivery.Error) {
 	s.got = append(s.got, m)
-	return delivery.Receipt{}, s.fail
+	return delivery.Result{}, s.fail
 }
 
 // sample is a message that every carrier takes.
@@ -36,14 +36,14 @@ func send(all *Carriers) *delivery.Error {
 	return fail
 }
 
-func failing(class delivery.Class) *delivery.Error {
+func failing(class delivery.ErrorClass) *delivery.Error {
 	return &delivery.Error{Class: class, Stage: delivery.StageAnswer, Status: 500}
 }
 
 // Only what was certainly not accepted is offered to the next carrier, and what comes while the
 // first is set aside.
 func TestFailover(t *testing.T) {
-	const n = delivery.FaultsInRow
+	const n = delivery.FaultsToOpenBreaker
 	for name, c := range map[string]struct {
 		fail          *delivery.Error
 		first, second int // how many of n+1 messages they get
@@ -51,7 +51,7 @@ func TestFailover(t *testing.T) {
 		"accepted": {nil, n + 1, 0}, "rejected": {failing(delivery.Rejected), n + 1, 0},
 		"unknown":   {failing(delivery.Unknown), n, 1},
 		"temporary": {failing(delivery.Temporary), n, n + 1},
-		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonLimit, Hold: time.Minute}, n + 1, 0},
+		"limit":     {&delivery.Error{Class: delivery.Rejected, Reason: ReasonCarrierLimit, Hold: time.Minute}, n + 1, 0},
 	} {
 		first, second := &scripted{name: "first", fail: c.fail}, &scripted{name: "second"}
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
@@ -124,7 +124,7 @@ func TestSuspended(t *testing.T) {
 		}
 		all := NewCarriers(routes, Options{})
 		for _, n := range c.failed {
-			for range delivery.FaultsInRow {
+			for range delivery.FaultsToOpenBreaker {
 				report, _ := all.routes[n].breaker.Allow()
 				report(failing(delivery.Temporary))
 			}
@@ -141,7 +141,7 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: &scripted{name: "one"}, Prefixes: []string{"+1"}},
 			{Carrier: &scripted{name: "two"}, Prefixes: []string{"+49"}}}, Options{})
 		suspend := func(n int) {
-			for range delivery.FaultsInRow {
+			for range delivery.FaultsToOpenBreaker {
 				report, _ := all.routes[n].breaker.Allow()
 				report(failing(delivery.Temporary))
 			}
@@ -154,11 +154,11 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 		want("at first", "false false")
 		suspend(0)
 		want("one", "true true")
-		time.Sleep(delivery.RestFor + time.Millisecond)
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("one, after its end", "true false")
 		suspend(1)
 		want("and two", "true true")
-		time.Sleep(delivery.RestFor + time.Millisecond)
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		want("both, after their end", "true false")
 		report, _ := all.routes[0].breaker.Allow()
 		want("while one is tried", "true true")
@@ -170,10 +170,10 @@ func TestHowLongASuspensionLasts(t *testing.T) {
 // A carrier that refuses numbers does its work; one that times out does not, though its messages go
 // nowhere else, and neither does one that fails half of the time.
 func TestWhatIsHeldAgainstACarrier(t *testing.T) {
-	fails := func(class delivery.Class) []*delivery.Error {
-		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsInRow)
+	fails := func(class delivery.ErrorClass) []*delivery.Error {
+		return slices.Repeat([]*delivery.Error{failing(class)}, delivery.FaultsToOpenBreaker)
 	}
-	half := slices.Repeat([]*delivery.Error{nil, failing(delivery.Temporary)}, delivery.RateFrom/2)
+	half := slices.Repeat([]*delivery.Error{nil, failing(delivery.Temporary)}, delivery.MinAttemptsForFaultRate/2)
 	for name, c := range map[string]struct {
 		outcomes []*delivery.Error
 		up       bool
@@ -190,7 +190,7 @@ func TestWhatIsHeldAgainstACarrier(t *testing.T) {
 			t.Errorf("%s: %+v, told %v", name, h, told)
 		}
 		only.fail = failing(delivery.Rejected)
-		if e := send(all); (e.Err == errAside && e.Stage == delivery.StageAside) == c.up {
+		if e := send(all); (e.Err == errAllSetAside && e.Stage == delivery.StageAllSetAside) == c.up {
 			t.Errorf("%s: %v", name, e)
 		}
 	}
@@ -218,8 +218,8 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 		}
 		return all
 	}
-	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFor) })
-	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFor / 8) }) // within the minute of the breaker
+	later := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor) })
+	soon := step(func(*scripted, *Carriers) { time.Sleep(rememberFailuresFor / 8) }) // within the minute of the breaker
 	failed, sent := by(noRoute, prefix(0), false), by(nil, prefix(1), false)
 	account := by(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAnswer, Status: 402}, prefix(0), true)
 	for name, c := range map[string]struct {
@@ -228,15 +228,15 @@ func TestATemporaryErrorOfOneNumberIsNotTheCarriers(t *testing.T) {
 	}{
 		"one prefix":                    {slices.Repeat([]step{failed}, 50), true},
 		"one prefix, between successes": {slices.Repeat([]step{failed, sent}, 25), true},
-		"fewer prefixes":                {own(delivery.FaultsInRow-1, noRoute, false), true},
-		"prefixes":                      {own(delivery.FaultsInRow, noRoute, false), false},
+		"fewer prefixes":                {own(delivery.FaultsToOpenBreaker-1, noRoute, false), true},
+		"prefixes":                      {own(delivery.FaultsToOpenBreaker, noRoute, false), false},
 		"strangers' prefixes":           {own(50, noRoute, true), true},
-		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsInRow), false},
+		"the account":                   {slices.Repeat([]step{account}, delivery.FaultsToOpenBreaker), false},
 		"the account, and one prefix":   {[]step{account, failed, failed, account, failed, account}, false},
-		"one prefix, again and again":   {slices.Repeat([]step{failed, soon}, 2*delivery.FaultsInRow), true},
-		"one prefix, later":             {slices.Repeat([]step{failed, later}, delivery.FaultsInRow+1), true},
+		"one prefix, again and again":   {slices.Repeat([]step{failed, soon}, 2*delivery.FaultsToOpenBreaker), true},
+		"one prefix, later":             {slices.Repeat([]step{failed, later}, delivery.FaultsToOpenBreaker+1), true},
 		"prefixes that failed before": {slices.Concat(own(2, noRoute, false), []step{later},
-			own(delivery.FaultsInRow, noRoute, false)), false},
+			own(delivery.FaultsToOpenBreaker, noRoute, false)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			servertest.Bubble(t, func(t *testing.T) {
@@ -258,13 +258,13 @@ func TestPrefixesThatFailedAreBounded(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		only := &scripted{name: "only"}
 		all := NewCarriers([]Route{{Carrier: only}}, Options{})
-		for n := range 10 * maxRemembered {
+		for n := range 10 * maxRememberedPrefixes {
 			for _, only.fail = range []*delivery.Error{noRoute, nil, nil} {
 				_, _ = all.Send(t.Context(), Message{To: "+49", Prefix: strconv.Itoa(n)})
 			}
 		}
-		if kept := len(all.routes[0].failed); kept != maxRemembered || !all.Health()[0].Up {
-			t.Errorf("%d prefixes are kept, want %d; %+v", kept, maxRemembered, all.Health())
+		if kept := len(all.routes[0].failed); kept != maxRememberedPrefixes || !all.Health()[0].Up {
+			t.Errorf("%d prefixes are kept, want %d; %+v", kept, maxRememberedPrefixes, all.Health())
 		}
 	})
 }
@@ -300,20 +300,20 @@ func TestCosts(t *testing.T) {
 // while it is not known whether another carrier takes the message later: it is away, or the ledger
 // is. No cap is held against a carrier.
 func TestCapsStopMessages(t *testing.T) {
-	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpend}
+	over := &delivery.Error{Class: delivery.Rejected, Stage: StageBudget, Reason: ReasonSpendCap}
 	unknown := &delivery.Error{Class: delivery.Temporary, Stage: StageBudget}
 	for name, c := range map[string]struct {
 		unpaid, fail *delivery.Error // of the cheap carrier
-		want         delivery.Class
+		want         delivery.ErrorClass
 		asked        int // the cheap one, of as many times and one more as set it aside
 	}{
-		"the cheap one takes it": {nil, nil, "", delivery.FaultsInRow + 1},
+		"the cheap one takes it": {nil, nil, "", delivery.FaultsToOpenBreaker + 1},
 		"no room for either":     {over, nil, delivery.Rejected, 0},
 		"the cheap one is away": {nil, failing(delivery.Temporary), delivery.Temporary,
-			delivery.FaultsInRow},
+			delivery.FaultsToOpenBreaker},
 		"the ledger of the cheap one is": {unknown, nil, delivery.Temporary, 0},
 		"the cheap one takes no such text": {nil, failing(delivery.Rejected), delivery.Rejected,
-			delivery.FaultsInRow + 1},
+			delivery.FaultsToOpenBreaker + 1},
 	} {
 		for _, cheapFirst := range []bool{true, false} {
 			cheap, dear := &scripted{name: "cheap", fail: c.fail}, &scripted{name: "dear"}
@@ -328,9 +328,9 @@ func TestCapsStopMessages(t *testing.T) {
 				}
 				return func() {}, c.unpaid
 			}})
-			for range delivery.FaultsInRow + 1 {
+			for range delivery.FaultsToOpenBreaker + 1 {
 				if e := send(all); (e == nil) != (c.want == "") ||
-					e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpend) {
+					e != nil && (e.Class != c.want || c.unpaid == over && e.Reason != ReasonSpendCap) {
 					t.Errorf("%s, first %v: %v", name, cheapFirst, e)
 				}
 			}
@@ -352,21 +352,21 @@ func TestHowManyCarriersAdmit(t *testing.T) {
 		all := NewCarriers([]Route{{Carrier: first}, {Carrier: second}}, Options{})
 		admits := func(when string, want int) {
 			t.Helper()
-			if n := all.Admits(); n != want {
+			if n := all.AttemptsAllowed(); n != want {
 				t.Errorf("%s they admit %d, want %d", when, n, want)
 			}
 		}
-		admits("at first", delivery.AnyNumber)
-		for range delivery.FaultsInRow {
+		admits("at first", delivery.Unlimited)
+		for range delivery.FaultsToOpenBreaker {
 			send(all)
 		}
-		admits("with one suspended", delivery.AnyNumber)
+		admits("with one suspended", delivery.Unlimited)
 		second.fail = first.fail
-		for range delivery.FaultsInRow {
+		for range delivery.FaultsToOpenBreaker {
 			send(all)
 		}
 		admits("with both suspended", 0)
-		time.Sleep(delivery.RestFor + time.Millisecond)
+		time.Sleep(delivery.BreakerOpenFor + time.Millisecond)
 		admits("once both may be tried", 2)
 	})
 }

@@ -5,10 +5,11 @@ import (
 	"unicode/utf16"
 )
 
-// Units of one segment alone, and of each of several: six bytes go to the header that joins them.
+// The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message: its
+// header takes six bytes.
 const (
-	singleGSM, partGSM         = 160, 153
-	singleUnicode, partUnicode = 70, 67
+	singleGSM, partGSM   = 160, 153
+	singleUCS2, partUCS2 = 70, 67
 )
 
 // gsmAlphabet is the GSM 7-bit default alphabet. Each character takes one septet.
@@ -19,9 +20,9 @@ const gsmAlphabet = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ
 // escape and its own.
 const gsmExtension = "\f^{}\\[~]|€"
 
-// Unicode reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one
+// NeedsUCS2 reports whether a text is coded in UCS-2, and not in the GSM 7-bit alphabet: one
 // character beyond that, such as a backtick or a curly quote, makes the whole text UCS-2.
-func Unicode(text string) bool {
+func NeedsUCS2(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(gsmAlphabet+gsmExtension, r) })
 }
 
@@ -29,8 +30,8 @@ func Unicode(text string) bool {
 // 6.2.1). A character of two units is not cut in two: the segment before it ends one unit early.
 func Segments(text string) (segments int) {
 	single, part, width := singleGSM, partGSM, unitsGSM
-	if Unicode(text) {
-		single, part, width = singleUnicode, partUnicode, utf16.RuneLen
+	if NeedsUCS2(text) {
+		single, part, width = singleUCS2, partUCS2, utf16.RuneLen
 	}
 	units, room := 0, 0
 	for _, r := range text {

@@ -13,16 +13,16 @@ import (
 )
 
 func TestApprovedTemplates(t *testing.T) {
-	a := Approved{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
+	a := ApprovedTemplates{"default": {"en": "e", "zh-Hans": "z"}, "login": {"zh-Hans": "l"}}
 	for _, c := range []struct{ purpose, language, want string }{
 		{"login", "zh-Hans", "l"}, {"login", "en", "e"}, {"other", "zh-Hans", "z"}, {"login", "de", "e"},
 		{"other", "de", "e"},
 	} {
-		if got := a.find(c.purpose, c.language); got != c.want {
+		if got := a.findTemplate(c.purpose, c.language); got != c.want {
 			t.Errorf("%s %s: %q", c.purpose, c.language, got)
 		}
 	}
-	if got := (Approved{"default": {"zh-Hant": "t", "zh-Hans": "s"}}).find("x", "fr"); got != "s" {
+	if got := (ApprovedTemplates{"default": {"zh-Hant": "t", "zh-Hans": "s"}}).findTemplate("x", "fr"); got != "s" {
 		t.Errorf("%q", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestSegments(t *testing.T) {
 		"default alphabet":                 {gsmAlphabet, 1, false},
 		"long s, a letter of another kind": {"ſ", 1, true},
 	} {
-		if n, unicode := Segments(c.text), Unicode(c.text); n != c.segments || unicode != c.unicode {
+		if n, unicode := Segments(c.text), NeedsUCS2(c.text); n != c.segments || unicode != c.unicode {
 			t.Errorf("%s: %d, %v", name, n, unicode)
 		}
 	}
@@ -71,7 +71,7 @@ func (p *probed) Probe(context.Context) (string, error) { return "", nil }
 
 func (p *probed) ReportsByID() bool { return p.name == "listed" }
 
-func (p *probed) Ask(context.Context, Inquiry) (Report, bool, error) {
+func (p *probed) PollStatus(context.Context, StatusQuery) (Report, bool, error) {
 	return Report{}, false, nil
 }
 
@@ -81,17 +81,17 @@ func TestWhoCanBeAsked(t *testing.T) {
 		{Carrier: &scripted{name: "mute"}, Polled: true}}
 	all := NewCarriers(routes, Options{Callback: func(string, string) string { return "x" }})
 	for name, want := range map[string]bool{"silent": false, "listed": true, "mute": false, "stranger": false} {
-		if _, ok := all.Asker(name); ok != want {
+		if _, ok := all.Poller(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)
 		}
-		if got := all.ToldByID(name); got != want {
+		if got := all.ReportsByID(name); got != want {
 			t.Errorf("%s tells by its own ID: %v", name, got)
 		}
 		if _, ok := all.Reporter(name); ok {
 			t.Errorf("%s tells", name)
 		}
 	}
-	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ToldByID("listed") {
+	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ReportsByID("listed") {
 		t.Error("it tells, though there is no one to call")
 	}
 }
@@ -100,14 +100,14 @@ func TestProbeOfAHostThatIsNotThere(t *testing.T) {
 	unused := fmt.Sprint("http://127.0.0.1:", servertest.FreePort(t))
 	foreign := httptest.NewTLSServer(http.NotFoundHandler()) // of a certificate that is not trusted
 	t.Cleanup(foreign.Close)
-	for endpoint, want := range map[string]error{unused: errNoReach, foreign.URL: errNoTLS,
+	for endpoint, want := range map[string]error{unused: errNoConnection, foreign.URL: errNoTLS,
 		"https://unknown.invalid": errResolve} {
 		if got, err := Probe(context.Background(), &probed{scripted{name: "c"}, endpoint}); !errors.Is(err, want) ||
 			got != "" {
 			t.Errorf("%s: %q, %v", endpoint, got, err)
 		}
 	}
-	if _, err := Probe(context.Background(), &scripted{name: "mute"}); !errors.Is(err, errProbe) {
+	if _, err := Probe(context.Background(), &scripted{name: "mute"}); !errors.Is(err, errNoProbe) {
 		t.Errorf("%v", err)
 	}
 }

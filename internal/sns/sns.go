@@ -2,13 +2,13 @@
 // HTTPS, and confirms a subscription
 // (docs.aws.amazon.com/sns/latest/dg/sns-http-https-endpoint-as-subscriber.html).
 //
-// A message names the certificate that its signature is verified with. So the address of the
-// certificate is pinned to SNS's host in the topic's region, and the certificate itself has to be
-// one of SNS's and lead to an authority that the system trusts.
+// A message names the certificate that verifies its signature. So the certificate's address must be
+// on SNS's host in the topic's region, and the certificate must be SNS's own and lead to an authority
+// that the system trusts.
 //
-// Signatures of version 1 are over SHA-1, of which collisions can be made, and mail servers write
-// parts of what SES reports. They are refused; a topic signs by version 2 once its attribute
-// SignatureVersion is 2.
+// Signatures of version 1 are refused. They use SHA-1, for which collisions can be made, and mail
+// servers choose parts of SES's messages. A topic whose attribute SignatureVersion is 2 signs by
+// version 2.
 package sns
 
 import (
@@ -24,20 +24,20 @@ import (
 	"time"
 )
 
-// kind is the type of a message.
-type kind string
+// messageKind is the type of a message.
+type messageKind string
 
 // The kinds.
 const (
-	Notification             kind = "Notification"
-	SubscriptionConfirmation kind = "SubscriptionConfirmation"
-	UnsubscribeConfirmation  kind = "UnsubscribeConfirmation"
+	Notification             messageKind = "Notification"
+	SubscriptionConfirmation messageKind = "SubscriptionConfirmation"
+	UnsubscribeConfirmation  messageKind = "UnsubscribeConfirmation"
 )
 
-// Message is what a verified message says.
+// Message is a verified message.
 type Message struct {
-	Kind  kind
-	Text  string // what was published, or a sentence of SNS
+	Kind  messageKind
+	Text  string // the published text; of other kinds a sentence of SNS
 	token string // confirms the subscription
 }
 
@@ -45,8 +45,8 @@ type Message struct {
 // (docs.aws.amazon.com/sns/latest/dg/sns-message-delivery-retries.html); clocks may differ by five
 // minutes.
 const (
-	clocksApart = 5 * time.Minute
-	maxAge      = time.Hour + clocksApart
+	maxClockDifference = 5 * time.Minute
+	maxAge             = time.Hour + maxClockDifference
 )
 
 // ErrForged: a message is not of the topic, too old, or not signed by SNS. Errors that wrap it say
@@ -54,17 +54,17 @@ const (
 var ErrForged = errors.New("sns: not a message of the topic")
 
 // ErrOldSignature: a message has a signature of version 1. It wraps ErrForged.
-var ErrOldSignature = forged("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
+var ErrOldSignature = newForgedError("its signature is of version 1, by SHA-1; set the topic's attribute SignatureVersion to 2")
 
-func forged(why string) error { return &forgedError{why} }
+func newForgedError(why string) error { return &forgedError{why} }
 
 type forgedError struct{ why string }
 
 func (e *forgedError) Error() string { return ErrForged.Error() + ": " + e.why }
 func (e *forgedError) Unwrap() error { return ErrForged }
 
-// signed are the members that a signature covers, in its order; Subject only if there is one.
-var signed = map[kind][]string{
+// signedMembers are the members that a signature covers, in its order; Subject only if there is one.
+var signedMembers = map[messageKind][]string{
 	Notification:             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
 	SubscriptionConfirmation: {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 	UnsubscribeConfirmation:  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
@@ -79,48 +79,48 @@ func IsTopic(arn string) bool { return arnPattern.MatchString(arn) }
 // Verify verifies a message and returns what it says. Errors: ErrForged; others if the certificate
 // can't be read now, so that SNS should send the message again.
 func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message, error) {
-	m, err := parse(body)
+	m, err := parseMembers(body)
 	if err != nil {
 		return Message{}, err
 	}
 	at, err := time.Parse(time.RFC3339, m["Timestamp"])
 	signature, malformed := base64.StdEncoding.DecodeString(m["Signature"])
-	typeOf := kind(m["Type"])
+	typeOf := messageKind(m["Type"])
 	switch {
 	case m["TopicArn"] != t.arn:
-		return Message{}, forged("another topic")
-	case signed[typeOf] == nil:
-		return Message{}, forged("an unknown type")
-	case err != nil || at.Before(now.Add(-maxAge)) || at.After(now.Add(clocksApart)):
-		return Message{}, forged("not of this hour")
+		return Message{}, newForgedError("another topic")
+	case signedMembers[typeOf] == nil:
+		return Message{}, newForgedError("an unknown type")
+	case err != nil || at.Before(now.Add(-maxAge)) || at.After(now.Add(maxClockDifference)):
+		return Message{}, newForgedError("not of this hour")
 	case m["SignatureVersion"] == "1":
 		return Message{}, ErrOldSignature
 	case m["SignatureVersion"] != "2" || malformed != nil:
-		return Message{}, forged("no signature")
+		return Message{}, newForgedError("no signature")
 	}
-	key, err := t.key(ctx, m["SigningCertURL"], now)
+	key, err := t.signingKey(ctx, m["SigningCertURL"], now)
 	if err != nil {
 		return Message{}, err
 	}
 	hash := sha256.Sum256([]byte(textToSign(m)))
 	if rsa.VerifyPKCS1v15(key, crypto.SHA256, hash[:], signature) != nil {
-		return Message{}, forged("another signature")
+		return Message{}, newForgedError("another signature")
 	}
 	return Message{Kind: typeOf, Text: m["Message"], token: m["Token"]}, nil
 }
 
-// parse returns the members of a message that are texts. Only Message may have several lines: in
-// another member they could stand for members that were not signed so.
-func parse(body []byte) (map[string]string, error) {
+// parseMembers returns the members of a message that are strings. Only Message may have several lines:
+// textToSign joins members by line breaks, so a line break in another one could imitate a member.
+func parseMembers(body []byte) (map[string]string, error) {
 	var members map[string]any
 	if json.Unmarshal(body, &members) != nil {
-		return nil, forged("no JSON")
+		return nil, newForgedError("no JSON")
 	}
 	texts := map[string]string{}
 	for name, value := range members {
 		text, ok := value.(string)
 		if ok && name != "Message" && strings.ContainsAny(text, "\r\n") {
-			return nil, forged("a member of several lines")
+			return nil, newForgedError("a member of several lines")
 		}
 		if ok {
 			texts[name] = text
@@ -131,7 +131,7 @@ func parse(body []byte) (map[string]string, error) {
 
 func textToSign(m map[string]string) string {
 	var all strings.Builder
-	for _, name := range signed[kind(m["Type"])] {
+	for _, name := range signedMembers[messageKind(m["Type"])] {
 		if value, given := m[name]; given || name != "Subject" {
 			all.WriteString(name + "\n" + value + "\n")
 		}

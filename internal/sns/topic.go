@@ -20,23 +20,22 @@ import (
 type Topic struct {
 	arn    string
 	host   string   // of SNS in the topic's region
-	owners []string // the names that certificates of SNS have there
+	owners []string // the host names in SNS's certificates for the region
 	http   *http.Client
 	roots  *x509.CertPool
 
-	fetching chan struct{} // bounds how many certificates are read at once: strangers can have one read
+	fetching chan struct{} // semaphore: certificates fetched at once, since anyone can cause a fetch
 	mu       sync.Mutex
 	known    map[string]*x509.Certificate // by address; verified
 }
 
-// The bounds of reading a certificate, whole, and of how many are kept. SNS changes its certificate
-// about once a year.
+// Bounds on fetching and keeping certificates. SNS changes its certificate about once a year.
 const (
-	fetchTimeout   = 5 * time.Second
-	maxCertificate = 64 << 10 // bytes
-	maxKnown       = 8
-	minKey         = 2048 // bits
-	maxFetching    = 4
+	fetchTimeout          = 5 * time.Second
+	maxAnswer             = 64 << 10 // bytes
+	maxCachedCertificates = 8
+	minKeyBits            = 2048 // bits
+	maxFetches            = 4
 )
 
 // NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no
@@ -50,7 +49,7 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	}
 	t := &Topic{
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
-		fetching: make(chan struct{}, maxFetching), known: map[string]*x509.Certificate{},
+		fetching: make(chan struct{}, maxFetches), known: map[string]*x509.Certificate{},
 	}
 	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and
 	// those of other partitions.
@@ -63,24 +62,24 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 
 var certificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 
-// key returns the key of the certificate at the address. Errors: as Verify.
-func (t *Topic) key(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
+// signingKey returns the key of the certificate at the address. Errors: as Verify.
+func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
 	if err != nil || !certificatePath.MatchString(u.Path) || address != "https://"+t.host+u.Path {
-		return nil, forged("its certificate is elsewhere")
+		return nil, newForgedError("its certificate is elsewhere")
 	}
-	cert, err := t.certificate(ctx, address, now)
+	cert, err := t.loadCertificate(ctx, address, now)
 	if err != nil {
 		return nil, err
 	}
 	if now.After(cert.NotAfter) {
-		return nil, forged("its certificate has expired")
+		return nil, newForgedError("its certificate has expired")
 	}
-	return cert.PublicKey.(*rsa.PublicKey), nil // verify asked for it
+	return cert.PublicKey.(*rsa.PublicKey), nil // verifyCertificate asked for it
 }
 
-func (t *Topic) certificate(ctx context.Context, address string, now time.Time) (*x509.Certificate, error) {
-	if cert := t.knownAt(address); cert != nil {
+func (t *Topic) loadCertificate(ctx context.Context, address string, now time.Time) (*x509.Certificate, error) {
+	if cert := t.cachedCertificate(address); cert != nil {
 		return cert, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -91,58 +90,59 @@ func (t *Topic) certificate(ctx context.Context, address string, now time.Time) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if cert := t.knownAt(address); cert != nil {
+	if cert := t.cachedCertificate(address); cert != nil {
 		return cert, nil
 	}
-	text, err := t.get(ctx, address)
+	text, err := t.fetch(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := t.verify(ctx, text, now)
+	cert, err := t.verifyCertificate(ctx, text, now)
 	if err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.known) >= maxKnown {
+	if len(t.known) >= maxCachedCertificates {
 		clear(t.known)
 	}
 	t.known[address] = cert
 	return cert, nil
 }
 
-func (t *Topic) knownAt(address string) *x509.Certificate {
+func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[address]
 }
 
-// verify returns the first certificate of a PEM file if it is one of SNS's and leads to an
-// authority. SNS's file has no other certificates, so the one that issued it is read where it says.
-func (t *Topic) verify(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
+// verifyCertificate returns the first certificate of a PEM file if it is SNS's own and leads to an
+// authority. If the file has only that one, the issuer's certificate is fetched from the address in
+// it.
+func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, forged("its certificate can't be read")
+			return nil, newForgedError("its certificate can't be read")
 		}
 		all = append(all, cert)
 	}
 	if len(all) == 0 {
-		return nil, forged("its certificate can't be read")
+		return nil, newForgedError("its certificate can't be read")
 	}
 	leaf, between := all[0], x509.NewCertPool()
 	for _, cert := range all[1:] {
 		between.AddCert(cert)
 	}
-	if key, ok := leaf.PublicKey.(*rsa.PublicKey); !ok || key.N.BitLen() < minKey {
-		return nil, forged("its certificate has another key")
+	if key, ok := leaf.PublicKey.(*rsa.PublicKey); !ok || key.N.BitLen() < minKeyBits {
+		return nil, newForgedError("its certificate has another key")
 	}
 	if !slices.ContainsFunc(t.owners, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
-		return nil, forged("its certificate is not of SNS")
+		return nil, newForgedError("its certificate is not of SNS")
 	}
 	if len(all) == 1 && len(leaf.IssuingCertificateURL) > 0 {
-		issuer, err := t.get(ctx, leaf.IssuingCertificateURL[0])
+		issuer, err := t.fetch(ctx, leaf.IssuingCertificateURL[0])
 		if err != nil {
 			return nil, err
 		}
@@ -151,13 +151,13 @@ func (t *Topic) verify(ctx context.Context, text []byte, now time.Time) (*x509.C
 		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: t.roots, Intermediates: between, CurrentTime: now}); err != nil {
-		return nil, forged("its certificate leads to no authority")
+		return nil, newForgedError("its certificate leads to no authority")
 	}
 	return leaf, nil
 }
 
-// Confirm confirms the subscription that a verified message asks for. It makes the address itself,
-// of the topic's host, ARN and the message's token
+// Confirm confirms the subscription that a verified message asks for. It builds the address from the
+// topic's host and ARN and the message's token, and does not use the address in the message
 // (docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html).
 func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	if m.Kind != SubscriptionConfirmation || m.token == "" {
@@ -166,15 +166,15 @@ func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	q := url.Values{"Action": {"ConfirmSubscription"}, "TopicArn": {t.arn}, "Token": {m.token}}
-	_, err := t.get(ctx, "https://"+t.host+"/?"+q.Encode())
+	_, err := t.fetch(ctx, "https://"+t.host+"/?"+q.Encode())
 	return err
 }
 
-// get reads a small file. Errors name no address, which may hold a token.
-func (t *Topic) get(ctx context.Context, address string) ([]byte, error) {
+// fetch gets a file of at most maxAnswer bytes. Errors leave out the address, which may have a token.
+func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
-		return nil, forged("an address that is none")
+		return nil, newForgedError("an address that is none")
 	}
 	resp, err := t.http.Do(r)
 	if err != nil {
@@ -184,16 +184,16 @@ func (t *Topic) get(ctx context.Context, address string) ([]byte, error) {
 		return nil, fmt.Errorf("sns: no answer from Amazon: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxCertificate+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
 		return nil, errors.New("sns: half an answer from Amazon")
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
 		return nil, fmt.Errorf("sns: Amazon answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:
-		return nil, forged(fmt.Sprint("Amazon answered ", resp.StatusCode))
-	case len(text) > maxCertificate:
-		return nil, forged("Amazon's answer is too long")
+		return nil, newForgedError(fmt.Sprint("Amazon answered ", resp.StatusCode))
+	case len(text) > maxAnswer:
+		return nil, newForgedError("Amazon's answer is too long")
 	}
 	return text, nil
 }

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Prefix is how the names of its three headers begin. Some senders use another one.
-const Prefix = "webhook-"
+// HeaderPrefix begins the names of the three headers. Some senders use another prefix.
+const HeaderPrefix = "webhook-"
 
-// MaxAge is how far from now a signed time may lie, before or after.
+// MaxAge is the greatest difference between a signed time and now, in either direction.
 const MaxAge = 5 * time.Minute
 
 // Sign returns the signature header of a body, with one signature for each secret, so that a
@@ -24,7 +24,7 @@ const MaxAge = 5 * time.Minute
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
-		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(digest(secret, id,
+		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(computeHMAC(secret, id,
 			strconv.FormatInt(at.Unix(), 10), body))
 	}
 	return strings.Join(signatures, " ")
@@ -46,13 +46,13 @@ func Verify(h http.Header, prefix string, body []byte, secrets [][]byte, now tim
 			continue
 		}
 		for _, secret := range secrets {
-			right = hmac.Equal(digest(secret, id, at, body), given) || right
+			right = hmac.Equal(computeHMAC(secret, id, at, body), given) || right
 		}
 	}
 	return right
 }
 
-func digest(secret []byte, id, at string, body []byte) []byte {
+func computeHMAC(secret []byte, id, at string, body []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(id + "." + at + "."))
 	mac.Write(body)

@@ -60,15 +60,15 @@ func TestVerify(t *testing.T) {
 		h.Set("Webhook-Id", c.id)
 		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 		h.Set("Webhook-Signature", c.signature)
-		if got := Verify(h, Prefix, []byte(c.body), secrets, now.Add(c.age)); got != c.want {
+		if got := Verify(h, HeaderPrefix, []byte(c.body), secrets, now.Add(c.age)); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
-		if Verify(h, Prefix, []byte(c.body), nil, now) {
+		if Verify(h, HeaderPrefix, []byte(c.body), nil, now) {
 			t.Errorf("%s: right by no secret", name)
 		}
 	}
 	h := http.Header{"Webhook-Id": {"id-1"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {sign(one)}}
-	if Verify(h, Prefix, body, secrets, now) {
+	if Verify(h, HeaderPrefix, body, secrets, now) {
 		t.Error("right at no time")
 	}
 }

@@ -153,12 +153,12 @@ const eraseTimeout = 90 * time.Second
 func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	tell, err := d.Teller.Event(v, store.VerificationCanceled)
+	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
 	done, err := d.Store.CancelBy(ctx, v.ID, targetOf(v).inEntry(act), tell)
-	d.Teller.Told(tell)
+	d.Teller.WakeForEvent(tell)
 	return done, err
 }
 

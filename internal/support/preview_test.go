@@ -23,7 +23,7 @@ import (
 func TestSamples(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Set.Purposes["login"]
-		p.Alphabet, p.CodeLength, p.Notify, p.TTL = code.Unambiguous, 8, message.Glance, store.MaxCodeLife
+		p.Alphabet, p.CodeLength, p.Notify, p.TTL = code.Unambiguous, 8, message.NotifyGlance, store.MaxCodeLife
 		s.Set.Purposes["login"] = p
 	})
 	apps, purposes := r.Svc.Desk.Previewable()

@@ -87,7 +87,7 @@ type Mails interface {
 	Locales(app string) []string
 }
 
-// Texts renders text messages. Implementation: message.Texts.
+// Texts renders text messages. Implementation: message.TextRenderer.
 type Texts interface {
 	Render(message.Request) (message.Text, error)
 	Locales(app string) []string
@@ -103,7 +103,7 @@ type Parts struct {
 	Vault    keys.Vault
 	Mails    Mails
 	Texts    Texts // nil: there are no text messages
-	Teller   webhook.Teller
+	Teller   webhook.EventMaker
 	Now      func() time.Time
 	Logger   *slog.Logger
 }

@@ -28,7 +28,7 @@ func TestMail16BounceSuppresses(t *testing.T) {
 		"rejected rcpt 5.10.1": false, "unknown dot 5.1.1": false,
 	} {
 		part := strings.Split(reply, " ")
-		e := delivery.Error{Class: delivery.Class(part[0]), Stage: part[1], Code: part[2]}
+		e := delivery.Error{Class: delivery.ErrorClass(part[0]), Stage: part[1], Code: part[2]}
 		servertest.Same(t, reply, e.NoMailbox(), want)
 	}
 }

@@ -238,7 +238,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		"a carrier's refusal": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer,
 			Code: "30450"}), "rejected 0 1"},
 		"a spend cap": {carrier(&delivery.Error{Class: delivery.Rejected, Stage: sms.StageBudget,
-			Reason: sms.ReasonSpend}), "spend_cap 0 1"},
+			Reason: sms.ReasonSpendCap}), "spend_cap 0 1"},
 		"suppressed": {func(r *vtest.Rig) verification.Request {
 			r.MailServer.Answer(vtest.NoMailbox)
 			r.SendTo(vtest.Ana)

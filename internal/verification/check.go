@@ -57,7 +57,7 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	if wrong := err == nil && checked.Counted && !checked.Approved; !wrong && len(k.failed.Buckets) > 0 {
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
-	switch s.teller().Told(checked.Event); {
+	switch s.teller().WakeForEvent(checked.Event); {
 	// asks the limiter as often as for a verification that exists; the answer still takes less time
 	case errors.Is(err, fault.NotFound):
 		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
@@ -87,7 +87,7 @@ func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool
 			return false, tell, fault.Unavailable.Wrap(err)
 		}
 		if right = code.Equal(k.code, expected); right || v.Attempts+1 >= v.MaxAttempts {
-			tell, err = s.teller().Event(v, store.CheckEventTypes[right])
+			tell, err = s.teller().NewEvent(v, store.CheckEventTypes[right])
 		}
 		return right && err == nil, tell, store.WrapUnavailable(err)
 	}
@@ -194,11 +194,11 @@ func (s *Service) Cancel(ctx context.Context, c Caller, id string) (Answer, erro
 	if err != nil {
 		return Answer{}, err
 	}
-	tell, err := s.teller().Event(v.Verification, store.VerificationCanceled)
+	tell, err := s.teller().NewEvent(v.Verification, store.VerificationCanceled)
 	if err == nil {
 		_, err = s.Store.Cancel(ctx, id, tell)
 	}
-	if s.teller().Told(tell); err != nil {
+	if s.teller().WakeForEvent(tell); err != nil {
 		return Answer{}, err
 	}
 	return s.Get(ctx, c, id)

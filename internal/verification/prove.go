@@ -58,7 +58,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	}
 	row := r.sendRow()
 	row.ID, row.VerificationID = r.send, v.ID
-	tell, err := s.teller().Event(v, store.VerificationApproved)
+	tell, err := s.teller().NewEvent(v, store.VerificationApproved)
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -73,7 +73,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	case !fresh:
 		return CheckResult{}, ErrNonceUsed
 	}
-	s.teller().Told(tell)
+	s.teller().WakeForEvent(tell)
 	return s.approvedResult(a.Caller, store.CheckAnswer{Verification: begun.Verification, Now: begun.Now, Counted: true,
 		Approved: true, Event: tell}), nil
 }

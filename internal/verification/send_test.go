@@ -244,7 +244,7 @@ func TestUncertainSendIsLookedUp(t *testing.T) {
 		r.RefuseTo(vtest.Ana) // the database has not been asked yet
 		r.Sleep(5 * time.Second)
 		r.RefuseTo(vtest.Ana) // a transaction may still be under way
-		r.Sleep(outbox.MissingFor)
+		r.Sleep(outbox.NeverWrittenAfter)
 		r.WantQuota("without the lost send", r.SendTo(vtest.Ana).Quota, "[0 3 8]", time.Minute)
 	})
 }

@@ -108,7 +108,7 @@ func TestWhatNeedsHistory(t *testing.T) {
 func TestAPurposeGoesWhileItsSendIsQueued(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]
-		p.Notify = message.Glance
+		p.Notify = message.NotifyGlance
 		s.Purposes["login"] = p
 	}, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "mail", 451, "4.7.1"))

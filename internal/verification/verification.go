@@ -67,7 +67,7 @@ type Outbox interface {
 }
 
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and
-// message.Texts.
+// message.TextRenderer.
 type Languages interface {
 	PreferredLocale(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
 }
@@ -132,8 +132,8 @@ func New(p Parts) *Service {
 	return &Service{Parts: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
-func (s *Service) teller() webhook.Teller {
-	return webhook.Teller{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
+func (s *Service) teller() webhook.EventMaker {
+	return webhook.EventMaker{Policy: s.Policy, Vault: s.Vault, IDs: s.IDs, Now: s.Now, Notify: s.Notify}
 }
 
 // CallerKind says how a caller is authenticated, and so what it may see.

@@ -107,7 +107,7 @@ func (s *Service) view(v store.Verification, send store.Send, now time.Time, add
 		Recipient: address.StringOrEmpty(),
 		Test:      test, Code: s.codeShape(v), Method: v.Method,
 		ID: v.ID, State: StateOf(v, now), Channel: v.Channel, To: v.To, Purpose: v.Purpose, Reference: v.Reference,
-		PurposeTitle: set.Purposes[v.Purpose].Titles.In(v.Locale),
+		PurposeTitle: set.Purposes[v.Purpose].Titles.ForLocale(v.Locale),
 		CreatedAt:    v.CreatedAt, ExpiresAt: v.ExpiresAt,
 		AttemptsRemaining: max(0, v.MaxAttempts-v.Attempts), Now: now,
 		Send: SendView{
@@ -277,7 +277,7 @@ type Appearance struct {
 func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand
-	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.In(languages), look.Light.Accent,
+	return Appearance{set.Purposes[cmp.Or(purpose, policy.DefaultPurpose)].Titles.ForLocale(languages), look.Light.Accent,
 		look.Dark.Accent}
 }
 

@@ -26,19 +26,20 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// maxWait bounds a Retry-After.
-const maxWait = time.Hour
+// maxRetryAfter bounds a Retry-After.
+const maxRetryAfter = time.Hour
 
-// client posts events. It connects to the addresses that its guard allows, keeps a few connections,
-// follows no redirect, keeps no cookie and uses no proxy, which would resolve names itself, past
-// the guard.
+// client posts events. It connects only to addresses that its guard allows, keeps a few connections,
+// follows no redirect and keeps no cookie. It uses no proxy: a proxy resolves names itself, so the
+// guard would not see the addresses.
 type client struct {
 	http.Client
 	now     func() time.Time
 	timeout time.Duration // of one attempt
 }
 
-// network is the network around a client, which tests replace. The zero world is the system's.
+// network has the root certificates and the resolver of a client. Tests replace them; the zero value
+// is the system's.
 type network struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
@@ -48,7 +49,7 @@ func newClient(g Guard, now func() time.Time, w network) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
 }
 
-// Client returns an HTTP client that connects to the addresses alone that the guard allows. It
+// Client returns an HTTP client that connects only to addresses that the guard allows. It
 // follows no redirect, keeps no cookie and uses no proxy. Nil roots and a nil resolver are the
 // system's. Callers bound the time of a request and what they read of its answer.
 func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client {
@@ -61,7 +62,7 @@ func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client 
 		Transport: &http.Transport{
 			Proxy: nil, DialContext: dialer(true).DialContext, DialTLSContext: encrypted.DialContext,
 			DisableCompression: true,
-			MaxConnsPerHost:    2 * maxShare, MaxIdleConnsPerHost: maxShare, MaxIdleConns: 256,
+			MaxConnsPerHost:    2 * maxAttemptsPerApp, MaxIdleConnsPerHost: maxAttemptsPerApp, MaxIdleConns: 256,
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: maxHeader,
 		},
@@ -69,25 +70,25 @@ func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client 
 	}
 }
 
-// answer is the result of an attempt.
-type answer struct {
+// attemptResult is the result of an attempt.
+type attemptResult struct {
 	word  string        // a status, or the kind of failure, for the administrator
 	ok    bool          // 2xx: the event is delivered
 	gone  bool          // 410: the receiver will never take it
 	after time.Duration // how long the receiver asks to wait; 0: not said
 }
 
-// post makes one attempt.
-func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer {
+// postEvent makes one attempt.
+func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) attemptResult {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	body, err := marshalEvent(e)
 	if err != nil {
-		return answer{word: "unreadable"}
+		return attemptResult{word: "unreadable"}
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL, bytes.NewReader(body))
 	if err != nil {
-		return answer{word: "bad address"}
+		return attemptResult{word: "bad address"}
 	}
 	at, id := c.now(), e.ID.String()
 	r.Header = http.Header{
@@ -98,25 +99,25 @@ func (c *client) post(ctx context.Context, to Endpoint, e store.AppEvent) answer
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(r.Header)) // without a trace, nothing
 	resp, err := c.Do(r)
 	if err != nil {
-		return answer{word: failureWord(err)}
+		return attemptResult{word: failureWord(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the body is not used; reading it is bounded
-	return answer{
+	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
-		after: c.retryAfter(resp.Header.Get("Retry-After")),
+		after: c.parseRetryAfter(resp.Header.Get("Retry-After")),
 	}
 }
 
-// retryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxWait; 0
+// parseRetryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxRetryAfter; 0
 // if the header is missing or invalid.
-func (c *client) retryAfter(header string) time.Duration {
+func (c *client) parseRetryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.Atoi(header); err == nil {
-		return time.Duration(min(max(n, 0), int(maxWait/time.Second))) * time.Second
+		return time.Duration(min(max(n, 0), int(maxRetryAfter/time.Second))) * time.Second
 	}
 	if at, err := http.ParseTime(header); err == nil {
-		return min(max(at.Sub(c.now()), 0), maxWait)
+		return min(max(at.Sub(c.now()), 0), maxRetryAfter)
 	}
 	return 0
 }

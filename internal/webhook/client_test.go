@@ -22,7 +22,7 @@ import (
 	"sendcode/internal/store"
 )
 
-var loopback = Guard{Allow: prefixes("127.0.0.0/8")}
+var loopback = Guard{Allow: mustParsePrefixes("127.0.0.0/8")}
 
 var someEvent = store.AppEvent{
 	ID: uuid.UUID{1}, App: "shop", Type: "send.failed", SendID: uuid.UUID{2}, VerificationID: "v-1", Status: "failed",
@@ -79,8 +79,8 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	c := newClient(loopback, func() time.Time { return now }, network{})
-	heard := c.post(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
-	if want := (answer{word: "204", ok: true}); heard != want {
+	heard := c.postEvent(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
+	if want := (attemptResult{word: "204", ok: true}); heard != want {
 		t.Errorf("%+v", heard)
 	}
 	if header.Get("webhook-id") != someEvent.ID.String() || header.Get("webhook-timestamp") != "1900000000" ||
@@ -126,20 +126,20 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 	at := time.Unix(1900000000, 0)
 	for name, c := range map[string]struct {
 		serve http.HandlerFunc
-		want  answer
+		want  attemptResult
 	}{
-		"200":           {status(200), answer{word: "200", ok: true}},
-		"400":           {status(400), answer{word: "400"}},
-		"410":           {status(410), answer{word: "410", gone: true}},
-		"redirect":      {status(302, "Location", other.URL), answer{word: "302"}},
-		"wait, seconds": {status(503, "Retry-After", " 120 "), answer{word: "503", after: 2 * time.Minute}},
+		"200":           {status(200), attemptResult{word: "200", ok: true}},
+		"400":           {status(400), attemptResult{word: "400"}},
+		"410":           {status(410), attemptResult{word: "410", gone: true}},
+		"redirect":      {status(302, "Location", other.URL), attemptResult{word: "302"}},
+		"wait, seconds": {status(503, "Retry-After", " 120 "), attemptResult{word: "503", after: 2 * time.Minute}},
 		"wait, a date": {status(429, "Retry-After", at.Add(time.Minute).UTC().Format(http.TimeFormat)),
-			answer{word: "429", after: time.Minute}},
-		"wait for ever": {status(503, "Retry-After", "99999999999"), answer{word: "503", after: time.Hour}},
-		"closes":        {raw(""), answer{word: "no answer"}},
-		"garbage":       {raw("220 mail.example ESMTP\r\n"), answer{word: "no answer"}},
+			attemptResult{word: "429", after: time.Minute}},
+		"wait for ever": {status(503, "Retry-After", "99999999999"), attemptResult{word: "503", after: time.Hour}},
+		"closes":        {raw(""), attemptResult{word: "no answer"}},
+		"garbage":       {raw("220 mail.example ESMTP\r\n"), attemptResult{word: "no answer"}},
 		"long headers": {raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: 0123456789\r\n", 10_000) + "\r\n"),
-			answer{word: "no answer"}},
+			attemptResult{word: "no answer"}},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
 				if _, err := w.Write(make([]byte, maxAnswer)); err != nil {
@@ -147,13 +147,13 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 				}
 			}
 			t.Error("read on and on")
-		}, answer{word: "200", ok: true}},
-		"silence": {func(http.ResponseWriter, *http.Request) { <-release }, answer{word: "timeout"}},
+		}, attemptResult{word: "200", ok: true}},
+		"silence": {func(http.ResponseWriter, *http.Request) { <-release }, attemptResult{word: "timeout"}},
 		"silence after the status": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(200)
 			_ = http.NewResponseController(w).Flush()
 			<-release
-		}, answer{word: "200", ok: true}},
+		}, attemptResult{word: "200", ok: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := httptest.NewServer(c.serve)
@@ -162,7 +162,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			if strings.HasPrefix(name, "silence") {
 				client.timeout = 300 * time.Millisecond
 			}
-			servertest.Same(t, "answer", client.post(t.Context(), Endpoint{URL: hook.URL}, someEvent), c.want)
+			servertest.Same(t, "answer", client.postEvent(t.Context(), Endpoint{URL: hook.URL}, someEvent), c.want)
 		})
 	}
 	servertest.Same(t, "redirects were followed", elsewhere.Load(), 0)
@@ -197,7 +197,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			"unknown host"},
 		{"a name that leads inside", Guard{}, "https://hook.example" + port(encrypted), []string{"127.0.0.1"},
 			"forbidden address"},
-		{"a name that leads to metadata, all allowed", Guard{Allow: prefixes("0.0.0.0/1", "128.0.0.0/1")},
+		{"a name that leads to metadata, all allowed", Guard{Allow: mustParsePrefixes("0.0.0.0/1", "128.0.0.0/1")},
 			"http://hook.example",
 			[]string{"169.254.169.254"}, "forbidden address"},
 		{"allowed, but another certificate", loopback, "https://hook.other" + port(encrypted), []string{"127.0.0.1"},
@@ -214,7 +214,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 			w.resolver = names(c.addresses...)
 		}
 		client := newClient(c.guard, time.Now, w)
-		got := client.post(t.Context(), Endpoint{URL: c.url}, someEvent)
+		got := client.postEvent(t.Context(), Endpoint{URL: c.url}, someEvent)
 		if got.word != c.want || (hits.Load() > 0) != (c.want == "200") {
 			t.Errorf("%s: %q, %d requests", c.name, got.word, hits.Load())
 		}
@@ -222,18 +222,18 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, network{}).post(gone, Endpoint{URL: plain.URL},
+	if got := newClient(loopback, time.Now, network{}).postEvent(gone, Endpoint{URL: plain.URL},
 		someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 
 	// First to where it may go, then inside.
-	client := newClient(Guard{Allow: prefixes("127.0.0.1/32")}, time.Now,
+	client := newClient(Guard{Allow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
 		network{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	to := Endpoint{URL: "http://hook.example" + port(plain)}
 	for _, want := range []string{"200", "forbidden address", "forbidden address"} {
-		if got := client.post(t.Context(), to, someEvent); got.word != want {
+		if got := client.postEvent(t.Context(), to, someEvent); got.word != want {
 			t.Errorf("rebound: %q, want %q", got.word, want)
 		}
 	}

@@ -16,18 +16,18 @@ type Deliverer struct {
 	wake chan struct{}
 	done sync.WaitGroup
 
-	base context.Context // ends stopWait after a stop
+	base context.Context // ends maxStopWait after a stop
 	halt context.CancelFunc
 
 	mu       sync.Mutex
 	settings Settings
 	client   *client
-	lanes    map[string]*lane // by app
-	away     bool             // the database did not answer the last time
+	lanes    map[string]*appLane // by app
+	away     bool                // the database did not answer the last time
 }
 
-// lane bounds the attempts of one app that are under way.
-type lane struct {
+// appLane bounds the attempts of one app that are under way.
+type appLane struct {
 	underWay int
 	share    int  // the bound: halved by a failure, one more after each delivery
 	more     bool // there may be more in the database than there was room for
@@ -42,17 +42,17 @@ func New(s Settings, p Parts) *Deliverer {
 		p.Random = rand.N[time.Duration]
 	}
 	if p.Tick == 0 {
-		p.Tick = tick
+		p.Tick = defaultTick
 	}
-	d := &Deliverer{Parts: p, lanes: map[string]*lane{}, wake: make(chan struct{}, 1)}
+	d := &Deliverer{Parts: p, lanes: map[string]*appLane{}, wake: make(chan struct{}, 1)}
 	d.base, d.halt = context.WithCancel(context.Background())
-	d.Change(s)
+	d.ChangeSettings(s)
 	return d
 }
 
-// Change puts new settings in force. Attempts under way end with the old settings. Events of an app
+// ChangeSettings puts new settings in force. Attempts under way end with the old settings. Events of an app
 // without a receiver are kept for the usual time, and are delivered if the app gets a receiver.
-func (d *Deliverer) Change(s Settings) {
+func (d *Deliverer) ChangeSettings(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.client
@@ -77,11 +77,11 @@ func (d *Deliverer) Wake() {
 // Run delivers events until ctx ends, and then waits a short time for attempts under way. Events
 // that remain are delivered by another replica, or after the next start.
 func (d *Deliverer) Run(ctx context.Context) {
-	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweep)
+	ticks, sweeps := time.NewTicker(d.Tick), time.NewTicker(sweepInterval)
 	defer ticks.Stop()
 	defer sweeps.Stop()
 	defer d.drain()
-	d.deleteOld(ctx)
+	d.deleteOldEvents(ctx)
 	for {
 		d.startDue(ctx)
 		select {
@@ -90,13 +90,13 @@ func (d *Deliverer) Run(ctx context.Context) {
 		case <-d.wake:
 		case <-ticks.C:
 		case <-sweeps.C:
-			d.deleteOld(ctx)
+			d.deleteOldEvents(ctx)
 		}
 	}
 }
 
 func (d *Deliverer) drain() {
-	patience := time.AfterFunc(stopWait, d.halt)
+	patience := time.AfterFunc(maxStopWait, d.halt)
 	defer patience.Stop()
 	d.done.Wait()
 	d.halt()
@@ -127,7 +127,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	counts := map[string]int{}
 	for _, e := range events {
 		counts[e.App]++
-		d.start(e, now)
+		d.startAttempt(e, now)
 	}
 	for _, s := range shares {
 		l := d.lanes[s.App]
@@ -146,7 +146,7 @@ func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	for app := range d.settings.Endpoints {
 		l := d.lanes[app]
 		if l == nil {
-			l = &lane{share: maxShare}
+			l = &appLane{share: maxAttemptsPerApp}
 			d.lanes[app] = l
 		}
 		if n := l.share - l.underWay; n > 0 {
@@ -156,8 +156,8 @@ func (d *Deliverer) freeShares() (shares []store.AppEventLimit) {
 	return shares
 }
 
-// start starts an attempt. The caller holds the lock.
-func (d *Deliverer) start(e store.AppEvent, now time.Time) {
+// startAttempt starts an attempt. The caller holds the lock.
+func (d *Deliverer) startAttempt(e store.AppEvent, now time.Time) {
 	to, c, l := d.settings.Endpoints[e.App], d.client, d.lanes[e.App]
 	l.underWay++
 	d.done.Go(func() {
@@ -165,23 +165,23 @@ func (d *Deliverer) start(e store.AppEvent, now time.Time) {
 		if d.Tracer != nil {
 			ctx = d.Tracer.BeginEvent(ctx, e)
 		}
-		got := c.post(ctx, to, e)
+		got := c.postEvent(ctx, to, e)
 		if d.Tracer != nil {
 			d.Tracer.EndEvent(ctx, got.word, !got.ok)
 		}
 		d.adjustShare(l, got)
-		d.record(e, now.Sub(e.At), got)
+		d.recordResult(e, now.Sub(e.At), got)
 	})
 }
 
 // adjustShare counts an attempt as ended, before its result is recorded, and widens or narrows the
 // app's share.
-func (d *Deliverer) adjustShare(l *lane, got answer) {
+func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.underWay--
 	if got.ok {
-		l.share = min(l.share+1, maxShare)
+		l.share = min(l.share+1, maxAttemptsPerApp)
 	} else {
 		l.share = max(l.share/2, 1)
 	}
@@ -190,19 +190,19 @@ func (d *Deliverer) adjustShare(l *lane, got answer) {
 	}
 }
 
-// record writes the result of an attempt. If the database fails, the event is delivered again after
+// recordResult writes the result of an attempt. If the database fails, the event is delivered again after
 // its lease, so it may arrive twice but is not lost.
-func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
+func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
 	end := store.AppEventEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending}
 	outcome := Retried
-	wait := max(d.backoff(e.Attempt), got.after)
+	wait := max(d.retryDelay(e.Attempt), got.after)
 	switch {
 	case got.ok:
 		end.State, outcome = store.EventDelivered, Delivered
 	case d.base.Err() != nil:
 		// This process stops: another one goes on at once.
-	case got.gone || age+wait > life:
+	case got.gone || age+wait > retryFor:
 		end.State, outcome = store.EventGivenUp, GivenUp
 	default:
 		end.After = wait
@@ -210,10 +210,10 @@ func (d *Deliverer) record(e store.AppEvent, age time.Duration, got answer) {
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
 	applied, err := d.DB.AppEventEnded(ctx, end)
-	d.report(e, end, outcome, age, applied, err)
+	d.logAndCount(e, end, outcome, age, applied, err)
 }
 
-func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool,
+func (d *Deliverer) logAndCount(e store.AppEvent, end store.AppEventEnd, outcome string, age time.Duration, applied bool,
 	err error) {
 	about := []any{"event", e.ID, "app", e.App, "type", e.Type, "attempt", e.Attempt, "answer", end.Answer}
 	switch {
@@ -226,17 +226,17 @@ func (d *Deliverer) report(e store.AppEvent, end store.AppEventEnd, outcome stri
 			append(about, runbook.Events.See())...)
 		return
 	case outcome == GivenUp:
-		d.Logger.Error("webhook event given up", append(about, "age_seconds", seconds(age), runbook.Events.See())...)
+		d.Logger.Error("webhook event given up", append(about, "age_seconds", roundedSeconds(age), runbook.Events.See())...)
 	case outcome == Retried:
-		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", seconds(end.After))...)
+		d.Logger.Info("webhook event not delivered; retrying", append(about, "wait_seconds", roundedSeconds(end.After))...)
 	}
 	d.Observer.Attempted(e.App, outcome, age)
 }
 
-// backoff returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
+// retryDelay returns the wait after the nth attempt: 5 s, four times as long each time, at most 4 h,
 // changed by up to a quarter at random so that events that failed together are not all retried
 // together.
-func (d *Deliverer) backoff(n int) time.Duration {
+func (d *Deliverer) retryDelay(n int) time.Duration {
 	wait := 4 * time.Hour
 	if n < 8 {
 		wait = min(5*time.Second<<(2*max(n-1, 0)), wait)
@@ -244,12 +244,12 @@ func (d *Deliverer) backoff(n int) time.Duration {
 	return wait*3/4 + d.Random(wait/2)
 }
 
-// deleteOld deletes events that are older than they are kept, and gives up those of them that were
-// not delivered.
-func (d *Deliverer) deleteOld(ctx context.Context) {
+// deleteOldEvents deletes events that are older than keepEventsFor. Those that were not delivered are
+// given up.
+func (d *Deliverer) deleteOldEvents(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
-		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keep, sweepLimit)
+		forgotten, givenUp, err := d.DB.ForgetAppEvents(bounded, keepEventsFor, sweepLimit)
 		cancel()
 		if err != nil {
 			d.Logger.Info("could not delete old webhook events", "error", err)
@@ -259,7 +259,7 @@ func (d *Deliverer) deleteOld(ctx context.Context) {
 			d.Logger.Error("webhook events given up: undelivered for a week", "count", givenUp, runbook.Events.See())
 		}
 		for range givenUp {
-			d.Observer.Attempted("", GivenUp, keep)
+			d.Observer.Attempted("", GivenUp, keepEventsFor)
 		}
 		more = max(forgotten, givenUp) == sweepLimit
 	}

@@ -211,11 +211,11 @@ func TestTheDatabaseIsAwayForAWhile(t *testing.T) {
 func TestChange(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		d, stop := r.replica("shop")
-		d.Change(webhook.Settings{})
+		d.ChangeSettings(webhook.Settings{})
 		id := r.happens("shop")
 		r.Sleep(time.Minute)
 		r.is(id, store.EventPending, 0)
-		d.Change(endpoints("shop"))
+		d.ChangeSettings(endpoints("shop"))
 		synctest.Wait()
 		r.is(id, store.EventDelivered, 1)
 

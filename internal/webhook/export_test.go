@@ -3,17 +3,17 @@ package webhook
 // What tests of a deliverer in a service need.
 const (
 	AttemptTimeout = attemptTimeout
-	Keep           = keep
+	Keep           = keepEventsFor
 	Lease          = lease
-	Life           = life
-	MaxShare       = maxShare
-	StopWait       = stopWait
-	Sweep          = sweep
+	Life           = retryFor
+	MaxShare       = maxAttemptsPerApp
+	StopWait       = maxStopWait
+	Sweep          = sweepInterval
 	SweepLimit     = sweepLimit
-	Tick           = tick
+	Tick           = defaultTick
 )
 
 var (
-	Backoff   = (*Deliverer).backoff
-	DeleteOld = (*Deliverer).deleteOld
+	Backoff   = (*Deliverer).retryDelay
+	DeleteOld = (*Deliverer).deleteOldEvents
 )

@@ -14,17 +14,17 @@ import (
 // address when it is dialled, not when a name is configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
-	Plain bool           // public addresses may also be called without TLS, for what is verified otherwise
+	Plain bool           // public addresses may be called without TLS, if the caller verifies the answer otherwise
 }
 
 // errForbidden: events may not go to the address. It does not name the address, so that answers do
 // not reveal a network.
 var errForbidden = errors.New("webhook: the address is not allowed")
 
-// notPublic are the networks that are not public: RFC 6890 and the registries that it made
+// nonPublicNetworks are the networks that are not public: RFC 6890 and the registries that it made
 // (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and
 // multicast.
-var notPublic = prefixes(
+var nonPublicNetworks = mustParsePrefixes(
 	"0.0.0.0/8",       // this host
 	"10.0.0.0/8",      // private
 	"100.64.0.0/10",   // carriers' NAT
@@ -46,16 +46,17 @@ var notPublic = prefixes(
 	"3fff::/20",       // documentation
 )
 
-// routedIPv6 is all of IPv6 that is routed: loopback, mapped and private addresses, link-local and
-// multicast lie outside.
+// routedIPv6 has all publicly routed IPv6 addresses. Loopback, mapped, private, link-local and multicast
+// addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64 carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all
+// nat64Prefix carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all
 // of IPv4 is there.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// metadata answers every request with the machine's own secrets. No setting allows it.
-var metadata = prefixes(
+// metadataAddresses are those of clouds' metadata services, which give any caller the machine's secrets.
+// No setting allows them.
+var metadataAddresses = mustParsePrefixes(
 	"169.254.169.254/32", "169.254.170.2/32", "169.254.170.23/32", // most clouds; AWS's containers
 	"fd00:ec2::254/128", "fd00:ec2::23/128", // AWS
 	"100.100.100.200/32", // Alibaba
@@ -64,7 +65,7 @@ var metadata = prefixes(
 	"fd20:ce::254/128",   // Google
 )
 
-func prefixes(texts ...string) []netip.Prefix {
+func mustParsePrefixes(texts ...string) []netip.Prefix {
 	list := make([]netip.Prefix, len(texts))
 	for i, text := range texts {
 		list[i] = netip.MustParsePrefix(text)
@@ -76,11 +77,11 @@ func anyContains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// unmap returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped
+// unmapIPv4 returns the address without a zone. If an IPv6 address stands for an IPv4 address (mapped
 // or NAT64), it returns the IPv4 address.
-func unmap(a netip.Addr) netip.Addr {
+func unmapIPv4(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
-	if nat64.Contains(a) {
+	if nat64Prefix.Contains(a) {
 		b := a.As16()
 		return netip.AddrFrom4([4]byte(b[12:]))
 	}
@@ -89,15 +90,15 @@ func unmap(a netip.Addr) netip.Addr {
 
 // allows reports whether a may be dialled; plain means without TLS.
 func (g Guard) allows(a netip.Addr, plain bool) bool {
-	a = unmap(a)
+	a = unmapIPv4(a)
 	switch {
-	case anyContains(metadata, a):
+	case anyContains(metadataAddresses, a):
 		return false
 	case anyContains(g.Allow, a):
 		return true
 	}
 	// At a public address everyone on the internet reaches the same machine.
-	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(notPublic, a)
+	public := a.IsValid() && (a.Is4() || routedIPv6.Contains(a)) && !anyContains(nonPublicNetworks, a)
 	return public && (!plain || g.Plain)
 }
 

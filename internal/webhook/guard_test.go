@@ -9,7 +9,7 @@ import (
 
 // Every kind of address that is not the public internet, in each form that it can be written in.
 func TestGuard(t *testing.T) {
-	none, some := Guard{}, Guard{Allow: prefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
+	none, some := Guard{}, Guard{Allow: mustParsePrefixes("10.1.0.0/16", "127.0.0.0/8", "fd00::/8", "168.63.129.0/24",
 		"169.254.0.0/16")}
 	for _, c := range []struct {
 		kind                string

@@ -9,17 +9,17 @@ import (
 	"sendcode/internal/store"
 )
 
-// payload is the body of an event: what the app's back end may see of it with its secret key, and
-// nothing more. No code and no full recipient can be in it, since nothing here has them.
-type payload struct {
-	Type      string `json:"type"`
-	Timestamp string `json:"timestamp"` // when it happened
-	Data      data   `json:"data"`
+// eventPayload is the body of an event. It has no more than the app's back end may read with its secret
+// key, and neither a code nor a full recipient.
+type eventPayload struct {
+	Type      string    `json:"type"`
+	Timestamp string    `json:"timestamp"` // when it happened
+	Data      eventData `json:"data"`
 }
 
-type data struct {
+type eventData struct {
 	VerificationID string  `json:"verification_id"`
-	SendID         *string `json:"send_id"` // null where it is about the verification
+	SendID         *string `json:"send_id"` // null if the event is about the verification
 	App            string  `json:"app"`
 	Channel        string  `json:"channel"`
 	Purpose        string  `json:"purpose"`
@@ -32,7 +32,7 @@ type data struct {
 }
 
 func marshalEvent(e store.AppEvent) ([]byte, error) {
-	d := data{
+	d := eventData{
 		VerificationID: e.VerificationID, App: e.App, Channel: string(e.Channel), Purpose: e.Purpose, To: e.To,
 		Status: e.Status,
 		Reason: nullIfEmpty(e.Reason), Reference: nullIfEmpty(e.Reference), Method: string(e.Method), Test: e.Test,
@@ -41,7 +41,7 @@ func marshalEvent(e store.AppEvent) ([]byte, error) {
 		id := e.SendID.String()
 		d.SendID = &id
 	}
-	return json.Marshal(payload{Type: e.Type, Timestamp: e.At.UTC().Format("2006-01-02T15:04:05.000Z"), Data: d})
+	return json.Marshal(eventPayload{Type: e.Type, Timestamp: e.At.UTC().Format("2006-01-02T15:04:05.000Z"), Data: d})
 }
 
 func nullIfEmpty(s string) *string {
@@ -51,5 +51,5 @@ func nullIfEmpty(s string) *string {
 	return &s
 }
 
-// seconds returns a duration in whole seconds, rounded, for log lines.
-func seconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }
+// roundedSeconds returns a duration in whole seconds, rounded, for log lines.
+func roundedSeconds(d time.Duration) int { return int(d.Round(time.Second) / time.Second) }

@@ -58,7 +58,7 @@ func endpoints(apps ...string) webhook.Settings {
 func (r *rig) replica(apps ...string) (*webhook.Deliverer, func()) {
 	d := r.Replica(r.MailServer).Hooks
 	d.Transport, d.Tick = r, cmp.Or(r.tick, d.Tick)
-	d.Change(endpoints(apps...))
+	d.ChangeSettings(endpoints(apps...))
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); d.Run(ctx) }()

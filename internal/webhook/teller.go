@@ -9,9 +9,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// Teller makes the events of which apps are told, each for the transaction of its change. Notify
-// wakes their deliverer after it.
-type Teller struct {
+// EventMaker makes the events that apps get. The database writes each event in the transaction of its
+// change; after that, Notify wakes the deliverer.
+type EventMaker struct {
 	Policy *policy.InForce
 	Vault  keys.Vault
 	IDs    *store.IDs
@@ -19,17 +19,17 @@ type Teller struct {
 	Notify func()
 }
 
-// Event returns a new event of a type about a verification or its send; zero if the app does not
+// NewEvent returns a new event of a type about a verification or its send; zero if the app does not
 // subscribe to the type. Error: fault.Unavailable, if no ID could be made.
-func (t Teller) Event(v store.Verification, event string) (store.NewEvent, error) {
+func (t EventMaker) NewEvent(v store.Verification, event string) (store.NewEvent, error) {
 	set := t.Policy.Get()
 	_, test := set.TestRecipients.Of(t.Vault, v, t.Now())
 	e, err := NewEvent(set.Subscriptions[v.App], event, test, t.IDs, t.Now())
 	return e, store.WrapUnavailable(err)
 }
 
-// Told wakes the deliverer if there is an event.
-func (t Teller) Told(e store.NewEvent) {
+// WakeForEvent wakes the deliverer if there is an event.
+func (t EventMaker) WakeForEvent(e store.NewEvent) {
 	if e.Type != "" {
 		t.Notify()
 	}

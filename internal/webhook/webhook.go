@@ -76,26 +76,26 @@ type Parts struct {
 	Transport http.RoundTripper
 }
 
-// How long things take.
+// Durations of the delivery.
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and recording its result take. After a crash an event waits
+	// lease is longer than an attempt and the recording of its result. After a crash an event waits
 	// until its lease ends.
 	lease = 30 * time.Second
-	// tick is Parts.Tick unless that is set.
-	tick = time.Second
-	// life is how long after it happened an event is tried again; then it is given up.
-	life = 24 * time.Hour
-	// keep is how long events are kept. An event that is not delivered by then is given up.
-	keep = 7 * 24 * time.Hour
-	// sweep is the time between two deletions of old events, and sweepLimit the most that one step
+	// defaultTick is Parts.Tick unless that is set.
+	defaultTick = time.Second
+	// retryFor is the age at which an undelivered event is given up.
+	retryFor = 24 * time.Hour
+	// keepEventsFor is how long events are kept. An event that is not delivered by then is given up.
+	keepEventsFor = 7 * 24 * time.Hour
+	// sweepInterval is the time between two deletions of old events, and sweepLimit the most that one step
 	// deletes.
-	sweep      = 10 * time.Minute
-	sweepLimit = 1000
-	// stopWait is how long a stop waits for attempts under way.
-	stopWait = 5 * time.Second
+	sweepInterval = 10 * time.Minute
+	sweepLimit    = 1000
+	// maxStopWait is how long a stop waits for attempts under way.
+	maxStopWait = 5 * time.Second
 )
 
-// maxShare is the most attempts of one app that are under way at once in this process.
-const maxShare = 16
+// maxAttemptsPerApp is the most attempts of one app that are under way at once in this process.
+const maxAttemptsPerApp = 16

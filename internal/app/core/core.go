@@ -62,7 +62,7 @@ type Mails interface {
 	verification.Languages
 }
 
-// Texts renders text messages. Implementation: message.Texts.
+// Texts renders text messages. Implementation: message.TextRenderer.
 type Texts interface {
 	support.Texts
 	verification.Languages
@@ -115,7 +115,7 @@ type Core struct {
 	Limits      *limits.Service
 	Proofs      *redemption.Service
 	Receipts    *reports.Receipts
-	Providers   *reports.Providers
+	Providers   *reports.ProviderEvents
 	Hooks       *webhook.Deliverer
 	Maintenance *jobs.Maintenance
 
@@ -140,11 +140,11 @@ func New(s Settings, p Parts) *Core {
 		Random: p.Random, Notify: c.Hooks.Wake,
 	})
 	c.Gates.RefundLater = c.Outbox.RefundLater
-	c.addUseCases(webhook.Teller{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
+	c.addUseCases(webhook.EventMaker{Policy: c.Policy, Vault: s.Vault, IDs: ids, Now: p.Now, Notify: c.Hooks.Wake})
 	return c
 }
 
-func (c *Core) addUseCases(teller webhook.Teller) {
+func (c *Core) addUseCases(teller webhook.EventMaker) {
 	s, p := c.settings, c.parts
 	codes := verification.Parts{
 		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
@@ -168,7 +168,7 @@ func (c *Core) addUseCases(teller webhook.Teller) {
 	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
 	c.Receipts = &reports.Receipts{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
-	c.Providers = &reports.Providers{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Providers = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,
 		Teller: teller, Logger: p.Logger}
@@ -180,7 +180,7 @@ func (c *Core) jobs() []jobs.Job {
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Refusals.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Codes.LogAlarms)},
 	)
-	if c.parts.Receipts != nil && c.settings.Outbox.AskAfter > 0 {
+	if c.parts.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})
 	}
 	return table

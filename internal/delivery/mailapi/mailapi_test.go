@@ -93,7 +93,7 @@ func TestTheMailArrivesWhole(t *testing.T) {
 	each(t, func(t *testing.T, _ mailapitest.Rig, s *mailapitest.Server) {
 		m := smtptest.Sample(1)
 		m.From, m.Language = `"Läden, Ltd" <codes@news.shop.example>`, "de"
-		m.Marks = map[string]string{"X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"}
+		m.IDHeaders = map[string]string{"X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"}
 		encoded, fail := new(delivery.Encoder).Encode(m)
 		if fail != nil {
 			t.Fatal(fail)
@@ -136,7 +136,7 @@ func TestUnknown(t *testing.T) {
 		server, idempotent := s.Account(t), rig.Key != nil
 		for n, c := range []struct {
 			then, second mailapitest.Step
-			want         delivery.Class // with repetition
+			want         delivery.ErrorClass // with repetition
 			requests     int
 		}{
 			{mailapitest.Accepts, mailapitest.Accepts, "", 2},
@@ -152,7 +152,7 @@ func TestUnknown(t *testing.T) {
 			if !idempotent {
 				c.want, c.requests = delivery.Unknown, 1
 			}
-			got := delivery.Class("")
+			got := delivery.ErrorClass("")
 			if fail != nil {
 				got = fail.Class
 			}

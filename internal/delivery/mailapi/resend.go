@@ -13,7 +13,7 @@ import (
 // resend is the API of Resend (resend.com/docs/api-reference/emails/send-email).
 type resend struct{ *Config }
 
-func openResend(c *Config) (api, error) {
+func openResend(c *Config) (providerAPI, error) {
 	if c.Username != "" || c.Password == "" {
 		return nil, delivery.SafeText("must be resend://:key@api.resend.com, with the API key as the password")
 	}
@@ -23,7 +23,7 @@ func openResend(c *Config) (api, error) {
 
 func (r resend) idempotent() bool { return true }
 
-func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error) {
+func (r resend) request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
 		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
@@ -33,7 +33,7 @@ func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Er
 	if m.Language != "" {
 		headers["Content-Language"] = m.Language
 	}
-	maps.Copy(headers, m.Marks)
+	maps.Copy(headers, m.IDHeaders)
 	type tag struct {
 		Name  string `json:"name"`
 		Value string `json:"value"`
@@ -46,39 +46,41 @@ func (r resend) request(mail *delivery.Rendered) (exchange.Request, *delivery.Er
 		HTML    string            `json:"html,omitempty"`
 		Headers map[string]string `json:"headers"`
 		Tags    []tag             `json:"tags"`
-	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendOf(mail)}}})
-	request := r.call(http.MethodPost, "/emails")
+	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendID(mail)}}})
+	request := r.authorizedRequest(http.MethodPost, "/emails")
 	request.Body = body
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", sendOf(mail)+"/"+exchange.HexSHA256(string(body))[:32])
+	request.Header.Set("Idempotency-Key", sendID(mail)+"/"+exchange.HexSHA256(string(body))[:32])
 	return request, nil
 }
 
-func (r resend) call(method, path string) exchange.Request {
+func (r resend) authorizedRequest(method, path string) exchange.Request {
 	return exchange.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
 		// Resend answers 403 without a User-Agent
 		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"},
 	}}
 }
 
-func (r resend) read(a exchange.Response) (accepted bool, code, words string) {
+func (r resend) readAnswer(a exchange.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
 	_ = json.Unmarshal(a.Body, &said) // without a code the status counts
 	return said.ID != "", said.Name, said.Message
 }
 
-// meanings are those of resend.com/docs/api-reference/errors that their status does not tell.
-func (r resend) meanings() map[string]meaning {
-	return map[string]meaning{
-		"invalid_from_address":           temporary,
-		"invalid_idempotent_request":     unknown, // the key is known: an earlier request had it
-		"concurrent_idempotent_requests": unknown,
+// codeMeanings has the codes that mean something else than their HTTP status
+// (resend.com/docs/api-reference/errors).
+func (r resend) codeMeanings() map[string]codeMeaning {
+	return map[string]codeMeaning{
+		"invalid_from_address":           meansTemporary,
+		"invalid_idempotent_request":     meansUnknown, // the key is known: an earlier request had it
+		"concurrent_idempotent_requests": meansUnknown,
 	}
 }
 
-// probe lists the domains. A key that may only send is told so, and is good.
+// probe lists the domains. Resend answers restricted_api_key to a key that may only send, which is a
+// good key.
 func (r resend) probe() (exchange.Request, func(int, string) bool) {
-	return r.call(http.MethodGet, "/domains"), func(status int, code string) bool {
+	return r.authorizedRequest(http.MethodGet, "/domains"), func(status int, code string) bool {
 		return status == http.StatusOK || code == "restricted_api_key"
 	}
 }

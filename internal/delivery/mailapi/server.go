@@ -12,28 +12,28 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// api is what differs between providers.
-type api interface {
+// providerAPI is the part of a provider's API that differs from other providers.
+type providerAPI interface {
 	// request returns the request that hands over a mail.
-	request(mail *delivery.Rendered) (exchange.Request, *delivery.Error)
-	// idempotent reports whether the same request, repeated, is one mail.
+	request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
+	// idempotent reports whether a repeated request sends no second mail.
 	idempotent() bool
-	// read reports whether an answer with success has what the provider names a mail by; a success
-	// without it may be a gateway's. It returns the code and the words of any other answer; empty
-	// if it has none.
-	read(a exchange.Response) (accepted bool, code, words string)
-	// meanings returns what codes mean.
-	meanings() map[string]meaning
+	// readAnswer reads an answer. accepted: the answer has the provider's ID of a mail. A status of
+	// success without such an ID may come from a gateway. code and words are those of a failure;
+	// empty if the answer has none.
+	readAnswer(a exchange.Response) (accepted bool, code, words string)
+	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
+	codeMeanings() map[string]codeMeaning
 	// probe returns a request that does no harm, and whether its answer shows that the login is
 	// good.
 	probe() (r exchange.Request, good func(status int, code string) bool)
 }
 
-// provider is a row of providers.
+// provider is a kind of provider, in the table providers.
 type provider struct {
-	parameters []string // of its URLs, beside those of all
+	parameters []string // of its URLs, beside tls, ca and conns
 	// open checks a configuration, and fills in what depends on the provider, such as the host.
-	open func(c *Config) (api, error)
+	open func(c *Config) (providerAPI, error)
 }
 
 // providers are the providers by the scheme of their URLs.
@@ -45,17 +45,17 @@ var providers = map[string]provider{
 // Schemes returns the schemes of the providers' URLs, sorted.
 func Schemes() []string { return slices.Sorted(maps.Keys(providers)) }
 
-// Knows reports whether a scheme is a provider's.
-func Knows(scheme string) bool { return providers[scheme].open != nil }
+// IsProviderScheme reports whether a scheme is a provider's.
+func IsProviderScheme(scheme string) bool { return providers[scheme].open != nil }
 
-// meaning is what a code says of a mail that was not accepted.
-type meaning string
+// codeMeaning is the meaning of a provider's code for a mail that was not accepted.
+type codeMeaning string
 
 const (
-	rejected  = meaning(delivery.Rejected)  // this mail, for good
-	temporary = meaning(delivery.Temporary) // our account, key, sender or pace: another server may do better
-	unknown   = meaning(delivery.Unknown)   // the mail may have been accepted
-	noMailbox = meaning("no_mailbox")       // the provider takes no mail for this address
+	meansRejected  = codeMeaning(delivery.Rejected)  // this mail, for good
+	meansTemporary = codeMeaning(delivery.Temporary) // our account, key, sender or pace: another server may do better
+	meansUnknown   = codeMeaning(delivery.Unknown)   // the mail may have been accepted
+	meansNoMailbox = codeMeaning("no_mailbox")       // the provider takes no mail for this address
 )
 
 // codeNoMailbox is the enhanced status code of a bad destination mailbox (RFC 3463 section 3.2).
@@ -70,7 +70,7 @@ const (
 // Server is one account with a provider. Safe for concurrent use.
 type Server struct {
 	config Config
-	api    api
+	api    providerAPI
 	http   exchange.Client
 	slots  chan struct{}
 	waits  atomic.Int64
@@ -99,15 +99,15 @@ func (s *Server) MaxConns() int { return cap(s.slots) }
 // start; no connection is kept idle.
 func (s *Server) Conns() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
 
-// Close has later deliveries fail, Temporary. Those under way end undisturbed.
+// Close makes later deliveries fail as Temporary. Deliveries under way continue.
 func (s *Server) Close() { s.closed.Store(true) }
 
-// Deliver waits at most patience for its turn, and calls begin. If begin returns true, it offers
-// the mail and returns the answer that accepted it, as rows have it. tried is false if the mail was
-// not offered: because of begin; because its turn did not come; or, with fail, because ctx ended or
-// the server is closed.
+// Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
+// the mail and returns the status of the answer that accepted it. tried is false if the mail was not
+// offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
+// no slot became free.
 func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
-	mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	ok, fail := s.acquire(ctx, patience)
 	if !ok {
 		return "", false, fail
@@ -149,27 +149,27 @@ func (s *Server) acquire(ctx context.Context, patience time.Duration) (ok bool, 
 	}
 }
 
-// pauses are the waits before a request of unknown outcome is repeated.
-var pauses = []time.Duration{time.Second, 3 * time.Second}
+// repeatPauses are the waits before the repetitions of a request whose outcome is unknown.
+var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
-// send makes the request of a mail and, if its outcome is unknown and the provider knows the
-// request again, repeats it.
-func (s *Server) send(ctx context.Context, mail *delivery.Rendered) (reply string, fail *delivery.Error) {
+// send makes the request of a mail. If its outcome is unknown and the API is idempotent, send repeats
+// the request.
+func (s *Server) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
 	r, fail := s.api.request(mail)
 	if fail != nil {
 		return "", fail
 	}
-	reply, fail = s.try(ctx, r, mail.Private)
+	reply, fail = s.requestOnce(ctx, r, mail.Private)
 	if fail == nil || fail.Class != delivery.Unknown || !s.api.idempotent() {
 		return reply, fail
 	}
-	for _, pause := range pauses {
+	for _, pause := range repeatPauses {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return "", fail
 		}
-		again, failed := s.try(ctx, r, mail.Private)
+		again, failed := s.requestOnce(ctx, r, mail.Private)
 		if failed == nil || failed.Class == delivery.Rejected {
 			return again, failed
 		}
@@ -177,33 +177,33 @@ func (s *Server) send(ctx context.Context, mail *delivery.Rendered) (reply strin
 	return "", fail
 }
 
-// try makes the request once.
-func (s *Server) try(ctx context.Context, r exchange.Request, private delivery.Private) (reply string,
+// requestOnce makes the request once.
+func (s *Server) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error) {
 	a, fail := s.http.Do(ctx, r)
 	if fail != nil {
 		return "", fail
 	}
-	accepted, code, words := s.api.read(a)
+	accepted, code, words := s.api.readAnswer(a)
 	if accepted && a.Status/100 == 2 {
 		return delivery.FormatReply(a.Status, ""), nil
 	}
 	fail = exchange.ErrorByStatus(a, code)
-	switch m := s.api.meanings()[code]; m {
+	switch m := s.api.codeMeanings()[code]; m {
 	case "":
-	case noMailbox:
+	case meansNoMailbox:
 		fail.Class, fail.Code = delivery.Rejected, codeNoMailbox
 	default:
-		fail.Class = delivery.Class(m)
+		fail.Class = delivery.ErrorClass(m)
 	}
 	private.Login = []string{s.config.Username, s.config.Password}
 	fail.Text = delivery.RedactReply(words, private)
 	return "", fail
 }
 
-// sendOf returns the ID of the send, by which a provider's events name it: the Message-ID without
-// its domain.
-func sendOf(mail *delivery.Rendered) string {
+// sendID returns the ID of the send, the Message-ID without its domain. The provider's events name the
+// send by it.
+func sendID(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.ID, "@")
 	return id
 }
@@ -221,7 +221,7 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	if fail != nil {
 		return delivery.Encryption{}, fail
 	}
-	if _, code, _ := s.api.read(a); !good(a.Status, code) {
+	if _, code, _ := s.api.readAnswer(a); !good(a.Status, code) {
 		return delivery.Encryption{}, &delivery.Error{
 			Class: delivery.Temporary, Stage: delivery.StageAuth, Status: a.Status, Code: exchange.SafeErrorCode(code),
 			Err: errLogin,

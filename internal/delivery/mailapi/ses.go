@@ -23,7 +23,7 @@ var (
 
 // openSES takes the region as the host of the URL, or another host, for tests, with the parameter
 // region.
-func openSES(c *Config) (api, error) {
+func openSES(c *Config) (providerAPI, error) {
 	region := c.Parameters["region"]
 	if regionPattern.MatchString(c.Host) && region == "" {
 		region = c.Host
@@ -45,7 +45,7 @@ func openSES(c *Config) (api, error) {
 // idempotent is false: SES has no idempotency key.
 func (s ses) idempotent() bool { return false }
 
-func (s ses) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error) {
+func (s ses) request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	if mail.UTF8 { // docs.aws.amazon.com/ses/latest/dg/send-email-concepts-email-format.html
 		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: errUTF8}
 	}
@@ -59,7 +59,7 @@ func (s ses) request(mail *delivery.Rendered) (exchange.Request, *delivery.Error
 		EmailTags            []tag
 	}{
 		mail.From, struct{ ToAddresses []string }{[]string{mail.To}}, struct{ Raw raw }{raw{mail.Content}},
-		s.Parameters["configuration_set"], []tag{{"send", sendOf(mail)}},
+		s.Parameters["configuration_set"], []tag{{"send", sendID(mail)}},
 	})
 	return s.signedRequest(http.MethodPost, "/v2/email/outbound-emails", body), nil
 }
@@ -70,7 +70,7 @@ func (s ses) signedRequest(method, path string, body []byte) exchange.Request {
 	now := s.Now().UTC()
 	url := s.endpoint(path)
 	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
-		"x-amz-date": now.Format(amzDate)}
+		"x-amz-date": now.Format(amzDateFormat)}
 	return exchange.Request{Method: method, URL: url, Body: body, Header: http.Header{
 		"Authorization": {signAWS4(s.Username, s.Password, s.Parameters["region"], "ses", now, method, path, "",
 			headers, string(body))},
@@ -79,29 +79,29 @@ func (s ses) signedRequest(method, path string, body []byte) exchange.Request {
 }
 
 const (
-	aws4    = "AWS4-HMAC-SHA256"
-	amzDate = "20060102T150405Z"
+	aws4Algorithm = "AWS4-HMAC-SHA256"
+	amzDateFormat = "20060102T150405Z"
 )
 
-// signAWS4 gives the Authorization of a request. The names of the signed headers are in lower case,
-// one of them is x-amz-date.
+// signAWS4 returns the Authorization header of a request. The names of the signed headers are in
+// lower case, and one of them is x-amz-date.
 func signAWS4(id, secret, region, service string, at time.Time, method, path, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, path, query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format("20060102")
 	scope := strings.Join([]string{date, region, service, "aws4_request"}, "/")
-	text := strings.Join([]string{aws4, at.UTC().Format(amzDate), scope, exchange.HexSHA256(canonical)}, "\n")
+	text := strings.Join([]string{aws4Algorithm, at.UTC().Format(amzDateFormat), scope, exchange.HexSHA256(canonical)}, "\n")
 	key := []byte("AWS4" + secret)
 	for part := range strings.SplitSeq(scope, "/") {
 		key = exchange.HMACSHA256(key, part)
 	}
-	return aws4 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+	return aws4Algorithm + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
-// read takes the code from the header, or the body, as AWS's protocol restJson1 has it:
+// readAnswer takes the code from the header, or the body, as AWS's protocol restJson1 has it:
 // "MessageRejected:http://…" or "…#MessageRejected".
-func (s ses) read(a exchange.Response) (accepted bool, code, words string) {
+func (s ses) readAnswer(a exchange.Response) (accepted bool, code, words string) {
 	var said struct {
 		MessageID string `json:"MessageId"`
 		Type      string `json:"__type"`
@@ -112,22 +112,22 @@ func (s ses) read(a exchange.Response) (accepted bool, code, words string) {
 	return said.MessageID != "", code[strings.LastIndexByte(code, '#')+1:], said.Message
 }
 
-// meanings are those of API_SendEmail and CommonErrors that their status, mostly 400, does not
-// tell.
-func (s ses) meanings() map[string]meaning {
-	return map[string]meaning{
-		"AccountSuspendedException":          temporary,
-		"SendingPausedException":             temporary,
-		"MailFromDomainNotVerifiedException": temporary,
-		"LimitExceededException":             temporary,
-		"ThrottlingException":                temporary,
-		"ExpiredTokenException":              temporary,
-		"RequestExpired":                     temporary,
+// codeMeanings has the codes of API_SendEmail and CommonErrors that mean something else than their
+// HTTP status, mostly 400.
+func (s ses) codeMeanings() map[string]codeMeaning {
+	return map[string]codeMeaning{
+		"AccountSuspendedException":          meansTemporary,
+		"SendingPausedException":             meansTemporary,
+		"MailFromDomainNotVerifiedException": meansTemporary,
+		"LimitExceededException":             meansTemporary,
+		"ThrottlingException":                meansTemporary,
+		"ExpiredTokenException":              meansTemporary,
+		"RequestExpired":                     meansTemporary,
 	}
 }
 
-// probe asks for the account. A key that may only send is refused that after its signature was
-// found good.
+// probe reads the account's settings. SES answers AccessDeniedException to a key that may only send,
+// after it has verified the signature.
 func (s ses) probe() (exchange.Request, func(int, string) bool) {
 	return s.signedRequest(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
 		return status == http.StatusOK || code == "AccessDeniedException"

@@ -18,13 +18,13 @@ import (
 
 // Config names one account with a provider. A zero field means its default.
 type Config struct {
-	Scheme string // of its URL, which names the provider
+	Scheme string // of its URL; it names the provider
 	Host   string
 	Port   int // by default 443, or 80 in the clear
-	// Username and Password are what the provider calls so: with Resend the key is the password,
-	// with SES they are an access key's.
+	// Username and Password are the login: for Resend the password is the API key; for SES they are
+	// the ID and the secret of an access key.
 	Username, Password string
-	// Parameters are the URL's that are the provider's own.
+	// Parameters are the parameters of the URL that only this provider has.
 	Parameters map[string]string
 	// Cleartext speaks HTTP without TLS, on loopback alone.
 	Cleartext bool
@@ -46,8 +46,8 @@ const (
 	maxConns     = 1000
 )
 
-// ParseURL reads the address of an account, whose form each provider has for itself, as in
-// resend://:key@api.resend.com.
+// ParseURL parses the URL of an account, such as resend://:key@api.resend.com. Its user, password and
+// host depend on the provider.
 //
 // conns is how many requests may be under way at once, 1 to 1,000. Another host, port and tls=none,
 // which is the default on loopback hosts, are for tests and for proxies on this machine; ca is a
@@ -58,7 +58,7 @@ func ParseURL(text string) (Config, error) {
 	switch {
 	case err != nil: // url.Error quotes its input
 		return Config{}, delivery.SafeText("malformed (write special characters in user and password as %XX)")
-	case !Knows(u.Scheme):
+	case !IsProviderScheme(u.Scheme):
 		return Config{}, delivery.SafeText("the scheme must be " + strings.Join(Schemes(), " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
 		return Config{}, delivery.SafeText(
@@ -111,8 +111,8 @@ func (c *Config) readParameters(u *url.URL) error {
 
 // complete fills in the defaults and returns the api of the provider. The error is the first thing
 // that is wrong; it has no credentials.
-func (c *Config) complete() (api, error) {
-	if !Knows(c.Scheme) {
+func (c *Config) complete() (providerAPI, error) {
+	if !IsProviderScheme(c.Scheme) {
 		return nil, delivery.SafeText("the provider is not known")
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)

@@ -1,6 +1,6 @@
-// Package mailbox is the mail server of a developer's machine: it receives by SMTP on loopback,
-// where no real server is configured, the same bytes over the same protocol, keeps them in memory,
-// and plays outcomes that a developer's own mails never have.
+// Package mailbox is the mail server of a developer's machine, where no real one is configured. It
+// receives mails by SMTP on loopback and keeps them in memory. For some recipients it simulates
+// outcomes, such as a bounce.
 package mailbox
 
 import (
@@ -32,7 +32,7 @@ type Mail struct {
 	HTML string `json:"html"`
 	// Channel is "email" or "sms".
 	Channel string `json:"channel"`
-	// Code is the code in it, as it is typed; "" where there is none.
+	// Code is the code in the message; "" if there is none.
 	Code string `json:"code"`
 }
 
@@ -53,12 +53,12 @@ type Mailbox struct {
 }
 
 const (
-	// keep is how many mails are held, the newest ones.
-	keep = 200
-	// maxBytes bounds one mail. A larger one is refused with 552.
-	maxBytes = 1 << 20
-	// receiverIdle is how long a client may stay silent; longer than senders keep connections.
-	receiverIdle = 5 * time.Minute
+	// maxMails is how many mails are kept; the oldest are dropped.
+	maxMails = 200
+	// maxMailBytes bounds one mail. A larger one is refused with 552.
+	maxMailBytes = 1 << 20
+	// clientIdleTimeout is how long a client may stay silent; longer than senders keep connections.
+	clientIdleTimeout = 5 * time.Minute
 )
 
 // Listen listens on a free port of 127.0.0.1, since the mails hold codes in the clear, and receives
@@ -81,8 +81,8 @@ func (m *Mailbox) newServer() *smtp.Server {
 	server.Domain = "localhost"
 	server.EnableSMTPUTF8 = true
 	server.MaxRecipients = 100 // RFC 5321 section 4.5.3.1.8
-	server.MaxMessageBytes = maxBytes
-	server.ReadTimeout, server.WriteTimeout = receiverIdle, receiverIdle
+	server.MaxMessageBytes = maxMailBytes
+	server.ReadTimeout, server.WriteTimeout = clientIdleTimeout, clientIdleTimeout
 	server.ErrorLog = log.New(io.Discard, "", 0)
 	return server
 }
@@ -116,8 +116,7 @@ func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
 
-// codeLine is a code in a mail's text, where it has a line for itself: digits, or the letters
-// without vowels.
+// codeLine matches a code that is alone on a line of a mail's text: digits, or letters without vowels.
 var codeLine = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 
 func (m *Mailbox) add(mail Mail) {
@@ -132,7 +131,7 @@ func (m *Mailbox) add(mail Mail) {
 	}
 	mail.At = time.Now().UTC()
 	m.mails = append(m.mails, mail)
-	if over := len(m.mails) - keep; over > 0 {
+	if over := len(m.mails) - maxMails; over > 0 {
 		m.mails = slices.Delete(m.mails, 0, over)
 	}
 }

@@ -20,14 +20,14 @@ import (
 )
 
 // send sends the sample to a recipient.
-func send(t *testing.T, s mailserver.Servers, to string) (delivery.Receipt, error) {
+func send(t *testing.T, s mailserver.Servers, to string) (delivery.Result, error) {
 	m := smtptest.Sample(1)
 	m.To = to
 	return s.Send(t.Context(), m)
 }
 
 // expect checks how a Send failed.
-func expect(t *testing.T, err error, class delivery.Class, stage, reply string) {
+func expect(t *testing.T, err error, class delivery.ErrorClass, stage, reply string) {
 	t.Helper()
 	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage ||
 		fail.Reply() != reply {

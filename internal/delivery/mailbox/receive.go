@@ -23,7 +23,7 @@ func (d *session) Reset()                               { d.to = nil }
 func (d *session) Logout() error                        { return nil }
 
 func (d *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if simulatedOutcome(to) == playBounce {
+	if simulatedOutcome(to) == simulateBounce {
 		return noSuchMailbox
 	}
 	d.to = append(d.to, to)
@@ -43,7 +43,7 @@ func (d *session) Data(r io.Reader) error {
 	mail.To = strings.Join(d.to, ",")
 	d.delayIfSlow()
 	d.mailbox.add(mail)
-	d.disconnectIfPlayUnknown()
+	d.disconnectIfUnknown()
 	return nil
 }
 

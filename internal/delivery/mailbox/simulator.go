@@ -10,17 +10,16 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// A front end has states that a developer's own mails never reach. The mailbox plays them for these
-// recipients, with or without a tag, as in bounce+7@simulator.test ([delivery.SimulatorDomain]),
-// since each recipient has a quota of its own. No mail leaves the machine: the domain is reserved
-// (RFC 6761 section 6.2).
+// The local parts of recipients at [delivery.SimulatorDomain] for whom the mailbox simulates an
+// outcome, so that a developer sees every state of a front end. A tag, as in
+// bounce+7@simulator.test, gives another recipient, with a quota of its own.
 const (
-	playBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
-	playSlow    = "slow"    // the mail arrives after eight seconds
-	playUnknown = "unknown" // nothing is heard after the whole mail was handed over
+	simulateBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
+	simulateSlow    = "slow"    // the mail arrives after eight seconds
+	simulateUnknown = "unknown" // nothing is heard after the whole mail was handed over
 )
 
-// simulatedOutcome returns the outcome to simulate for a recipient, such as playBounce; "" for
+// simulatedOutcome returns the outcome to simulate for a recipient, such as simulateBounce; "" for
 // recipients of other domains.
 func simulatedOutcome(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
@@ -34,9 +33,9 @@ func simulatedOutcome(to string) string {
 // noSuchMailbox is the reply of mail servers for an unknown mailbox (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
-// delayIfSlow waits before a mail to playSlow is kept, until the mailbox closes at the latest.
+// delayIfSlow waits before a mail to simulateSlow is kept, until the mailbox closes at the latest.
 func (d *session) delayIfSlow() {
-	if !d.simulates(playSlow) {
+	if !d.simulates(simulateSlow) {
 		return
 	}
 	select {
@@ -45,11 +44,11 @@ func (d *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfPlayUnknown closes the connection if a recipient of the mail is playUnknown. The mail
+// disconnectIfUnknown closes the connection if a recipient of the mail is simulateUnknown. The mail
 // is kept before and the answer would come after it, so the sender never hears that the mail was
 // taken.
-func (d *session) disconnectIfPlayUnknown() {
-	if d.simulates(playUnknown) {
+func (d *session) disconnectIfUnknown() {
+	if d.simulates(simulateUnknown) {
 		_ = d.conn.Conn().Close()
 	}
 }

@@ -1,7 +1,7 @@
-// Package mailserver offers mails to mail servers in order of preference, each behind a circuit
-// breaker, so that one that is dead or slow costs a few mails their time and not all of them. It
-// knows what a mail server is, [Server], and which URLs name one, [ParseURLs]; how each kind is
-// spoken to stands in [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi].
+// Package mailserver offers mails to mail servers in order of preference. Each server has a circuit
+// breaker, so that a dead or slow server delays only a few mails. The kinds of servers are in
+// [sendcode/internal/delivery/smtp] and [sendcode/internal/delivery/mailapi]; [ParseURLs] chooses
+// between them by URL.
 package mailserver
 
 import (
@@ -25,15 +25,14 @@ type Server interface {
 	// Deliver offers the mail once: tried is true, and reply is the one that accepted the mail, as
 	// rows have it. If tried is false, the mail was not offered: fail says that ctx ended or the
 	// server is closed; without fail, another server should have the mail.
-	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.Rendered) (reply string,
+	Deliver(ctx context.Context, patience time.Duration, begin func() bool, mail *delivery.RenderedMail) (reply string,
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may be under way at once.
 	MaxConns() int
 	// Conns returns how many connections are in use and idle, and how many mails waited for one
 	// since the start.
 	Conns() (inUse, idle int, waits int64)
-	// Close ends idle connections. Deliveries under way end undisturbed; later ones fail,
-	// Temporary.
+	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()
 }
 
@@ -61,18 +60,18 @@ func New(all ...Server) Servers {
 }
 
 const (
-	errAside = delivery.SafeText("every server is set aside after failures")
-	errSlow  = delivery.SafeText("slow: no outcome after 5s")
+	errAllSetAside = delivery.SafeText("every server is set aside after failures")
+	errSlow        = delivery.SafeText("slow: no outcome after 5s")
 )
 
 const (
-	// slowAfter is when a mail that is still under way counts as a fault, provided another server
-	// is up: by then the recipient has waited long.
+	// slowAfter is how long a mail may be under way before it counts as a fault of the server, if
+	// another server is up.
 	slowAfter = 5 * time.Second
-	// crowdedAfter is how long a mail waits for a connection to a server while another one is up.
-	crowdedAfter = time.Second
-	// forever is the patience of a mail that has no other server to go to.
-	forever time.Duration = math.MaxInt64
+	// maxConnWait is how long a mail waits for a connection to a server if another server is up.
+	maxConnWait = time.Second
+	// unlimitedWait is how long a mail waits for a connection if no other server is up.
+	unlimitedWait time.Duration = math.MaxInt64
 )
 
 // Send tries one server after the other, but not those that are set aside. It goes on only after a
@@ -81,9 +80,9 @@ const (
 // aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
 // else it fails at once, Temporary. The receipt and the error are those of the last server that was
 // tried; Took is the whole time.
-func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Receipt, error) {
+func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Result, error) {
 	began := time.Now()
-	receipt := delivery.Receipt{}
+	receipt := delivery.Result{}
 	mail, fail := s[0].encoder.Encode(message)
 	defer s[0].encoder.Release(mail)
 	if fail == nil {
@@ -96,7 +95,7 @@ func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.R
 	return receipt, nil
 }
 
-func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt, fail *delivery.Error) {
+func (s Servers) send(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result, fail *delivery.Error) {
 	if receipt, fail = s.tryEach(ctx, mail); !allSetAside(fail) {
 		return receipt, fail
 	}
@@ -109,13 +108,13 @@ func (s Servers) send(ctx context.Context, mail *delivery.Rendered) (receipt del
 }
 
 // allSetAside reports whether all servers were set aside, so that none was tried.
-func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAside }
+func allSetAside(fail *delivery.Error) bool { return fail != nil && fail.Err == errAllSetAside }
 
-// tryEach offers the mail to one server after the other, but for those set aside, until one accepts
-// it or the failure is not Temporary.
-func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt delivery.Receipt,
+// tryEach offers the mail to one server after the other, except those set aside, until a server
+// accepts it or fails otherwise than Temporary.
+func (s Servers) tryEach(ctx context.Context, mail *delivery.RenderedMail) (receipt delivery.Result,
 	fail *delivery.Error) {
-	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAside, Err: errAside}
+	fail = &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageAllSetAside, Err: errAllSetAside}
 	for _, server := range s {
 		reply, tried, failed := server.try(ctx, func() bool { return s.anotherIsUp(server) }, mail)
 		if !tried && failed == nil {
@@ -132,17 +131,17 @@ func (s Servers) tryEach(ctx context.Context, mail *delivery.Rendered) (receipt 
 
 // try offers the mail to the server if its breaker admits an attempt; see Server.Deliver. otherUp
 // reports whether another server is up.
-func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *delivery.Rendered) (reply string,
+func (r *serverWithBreaker) try(ctx context.Context, otherUp func() bool, mail *delivery.RenderedMail) (reply string,
 	tried bool,
 	fail *delivery.Error) {
-	patience := forever
+	patience := unlimitedWait
 	switch state, _ := r.health.State(); {
 	case state == gobreaker.StateOpen:
 		return "", false, nil
 	case state == gobreaker.StateHalfOpen:
 		patience = 0
 	case otherUp():
-		patience = crowdedAfter
+		patience = maxConnWait
 	}
 	var end func(verdict error)
 	var began time.Time
@@ -233,11 +232,11 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// Admits returns how many mails would be tried now: delivery.AnyNumber while a server is up, else
+// AttemptsAllowed returns how many mails would be tried now: delivery.Unlimited while a server is up, else
 // one for each server that a mail may try.
-func (s Servers) Admits() (n int) {
+func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
-		if n += min(server.health.Admits(), delivery.AnyNumber-n); n == delivery.AnyNumber {
+		if n += min(server.health.AttemptsAllowed(), delivery.Unlimited-n); n == delivery.Unlimited {
 			break
 		}
 	}
@@ -253,17 +252,17 @@ func (s Servers) Health() []delivery.Health {
 	return all
 }
 
-// Watch has f called whenever a server is set aside or is up again. f must return soon, and not
+// OnHealthChange has f called whenever a server is set aside or is up again. f must return soon, and not
 // call Servers.
-func (s Servers) Watch(f func(delivery.Health)) {
+func (s Servers) OnHealthChange(f func(delivery.Health)) {
 	for _, server := range s {
-		server.health.Watch(f)
+		server.health.OnHealthChange(f)
 	}
 }
 
-// Observe has f called after each attempt at a server, host:port, with the context of its Send;
+// OnAttempt has f called after each attempt at a server, host:port, with the context of its Send;
 // fail is nil if it accepted the mail. Call it before the first Send. f must not block.
-func (s Servers) Observe(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
+func (s Servers) OnAttempt(f func(ctx context.Context, server string, fail *delivery.Error, took time.Duration)) {
 	for _, server := range s {
 		server.tried = f
 	}

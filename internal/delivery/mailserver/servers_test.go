@@ -114,7 +114,7 @@ func TestOneMailTriesAServerSetAside(t *testing.T) {
 			smtptest.Misbehaving(smtptest.Rule{Stage: smtptest.Greet, Delay: time.Second, Reply: "421 4.3.2 busy",
 				Close: true}), smtptest.Script{})
 		var heard []delivery.Health
-		servers.Watch(func(h delivery.Health) { heard = append(heard, h) })
+		servers.OnHealthChange(func(h delivery.Health) { heard = append(heard, h) })
 		post(t, servers, 1, 100)
 		tries := first.Connections()
 		if tries > 8 || len(second.Messages()) != 100 {
@@ -161,10 +161,10 @@ func TestEveryServerSetAside(t *testing.T) {
 			t.Fatalf("%d failures after %v and %d tries more", len(failures), time.Since(began),
 				server.Connections()-tried)
 		}
-		expect(t, failures[0], outcome{Class: delivery.Temporary, Stage: delivery.StageAside})
-		servertest.Same(t, "mails that would be tried", servers.Admits(), 0)
+		expect(t, failures[0], outcome{Class: delivery.Temporary, Stage: delivery.StageAllSetAside})
+		servertest.Same(t, "mails that would be tried", servers.AttemptsAllowed(), 0)
 		time.Sleep(5*time.Second + time.Millisecond)
-		servertest.Same(t, "mails that would be tried after five seconds", servers.Admits(), 1)
+		servertest.Same(t, "mails that would be tried after five seconds", servers.AttemptsAllowed(), 1)
 		if failures := post(t, servers, 17, 16); len(failures) != 16 || server.Connections() != tried+1 {
 			t.Errorf("%d failures, %d tries, want 16 and 1", len(failures), server.Connections()-tried)
 		}

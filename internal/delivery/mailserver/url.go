@@ -53,7 +53,7 @@ func parseURL(text string) (Config, error) {
 			},
 			Examine: func(ctx context.Context) (delivery.Encryption, error) { return smtp.Examine(ctx, c) },
 		}, err
-	case mailapi.Knows(scheme):
+	case mailapi.IsProviderScheme(scheme):
 		c, err := mailapi.ParseURL(text)
 		return Config{
 			Host: c.Host, Address: c.Address(), API: true, RequiresTLS: !c.Cleartext,

@@ -53,7 +53,7 @@ func TestFailoverBetweenKinds(t *testing.T) {
 			for n, c := range []struct {
 				list         string
 				then         mailapitest.Step
-				class        delivery.Class
+				class        delivery.ErrorClass
 				byAPI, byMTA int
 			}{
 				{closed + "," + api.URL(), mailapitest.Accepts, "", 1, 0},
@@ -73,7 +73,7 @@ func TestFailoverBetweenKinds(t *testing.T) {
 				mails, relayed := len(api.Mails()), len(relay.Messages())
 				_, err = servers.Send(t.Context(), smtptest.Sample(n))
 				_ = servers.Close()
-				got := delivery.Class("")
+				got := delivery.ErrorClass("")
 				if fail, ok := err.(*delivery.Error); ok {
 					got = fail.Class
 				}

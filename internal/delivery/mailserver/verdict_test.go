@@ -12,7 +12,7 @@ import (
 // TestWhatIsHeldAgainstAServer: faults of its own, and nothing that a message, its recipient or our
 // own haste causes.
 func TestWhatIsHeldAgainstAServer(t *testing.T) {
-	of := func(class delivery.Class, status int, stages ...string) (all []*delivery.Error) {
+	of := func(class delivery.ErrorClass, status int, stages ...string) (all []*delivery.Error) {
 		for _, stage := range stages {
 			all = append(all, &delivery.Error{Class: class, Stage: stage, Status: status})
 		}

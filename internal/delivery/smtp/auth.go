@@ -12,7 +12,7 @@ import (
 // authenticate logs in (RFC 4954). Without TLS it refuses, unless the peer is this machine.
 func (s *session) authenticate() error {
 	if s.state == nil && !s.peerIsLoopback() {
-		return errCleartext
+		return errCleartextLogin
 	}
 	_, offered := s.client.Extension("AUTH")
 	mechanism := chooseMechanism(strings.Fields(strings.ToUpper(offered)), s.config, s.state)
@@ -22,10 +22,10 @@ func (s *session) authenticate() error {
 	return s.client.Auth(mechanism)
 }
 
-// peerIsLoopback goes by the address of the peer, not by the configured name, which may resolve to
-// anything.
+// peerIsLoopback reports whether the peer's address is on loopback. It does not trust the configured
+// name, which may resolve to any address.
 func (s *session) peerIsLoopback() bool {
-	tcp, ok := s.wire.RemoteAddr().(*net.TCPAddr)
+	tcp, ok := s.conn.RemoteAddr().(*net.TCPAddr)
 	return ok && tcp.IP.IsLoopback()
 }
 

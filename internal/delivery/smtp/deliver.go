@@ -11,7 +11,7 @@ import (
 // deliver runs one mail transaction (RFC 5321 section 3.3). It returns the reply that accepted the
 // mail, and whether the session can be used again. Cancelling ctx closes the socket at whatever
 // stage.
-func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply string, usable bool,
+func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (reply string, usable bool,
 	fail *delivery.Error) {
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	s.mails++
@@ -26,17 +26,17 @@ func (s *session) deliver(ctx context.Context, mail *delivery.Rendered) (reply s
 }
 
 // openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused
-// half-way. Then the server waits for the content.
-func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) *delivery.Error {
+// half-way. After success the server waits for the content.
+func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMail) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
-		return newError(ctx, delivery.StageMail, errReset, delivery.Private{})
+		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
 	}
 	if mail.UTF8 && !s.offers("SMTPUTF8") {
 		return &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMail, Err: errUTF8}
 	}
-	commands := s.commands(mail)
+	commands := s.openingCommands(mail)
 	if s.offers("PIPELINING") {
-		return s.pipeline(ctx, commands)
+		return s.sendPipelined(ctx, commands)
 	}
 	for _, c := range commands {
 		if fail := s.runStep(ctx, c.stage, func() error { return s.sendCommands(c) }); fail != nil {
@@ -50,10 +50,10 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.Rendered) 
 // it. Any 2xx is acceptance (RFC 5321 section 4.3.2). A write that fails leaves the mail unsent if
 // no byte of the dot has left; TLS only makes the count of bytes larger.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
-	s.lines = append(appendStuffed(s.lines[:0], content), ".\r\n"...)
-	before := s.wire.sent
+	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
+	before := s.conn.sent
 	if fail = s.runStep(ctx, delivery.StageBody, func() error { return s.write(s.lines) }); fail != nil {
-		if s.wire.sent-before > int64(len(s.lines)-len(".\r\n")) {
+		if s.conn.sent-before > int64(len(s.lines)-len(".\r\n")) {
 			fail.Class, fail.Stage = delivery.Unknown, delivery.StageDot
 		}
 		return "", fail
@@ -69,9 +69,9 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	return accepted, nil
 }
 
-// appendStuffed appends the lines of a mail as DATA takes them: one that begins with a dot gets a
-// dot more (RFC 5321 section 4.5.2). A mail begins with a header.
-func appendStuffed(out, content []byte) []byte {
+// appendDotStuffed appends content with one more dot before each line that begins with a dot (RFC 5321
+// section 4.5.2). The first line is a header and has none.
+func appendDotStuffed(out, content []byte) []byte {
 	for {
 		at := bytes.Index(content, []byte("\n."))
 		if at < 0 {
@@ -82,7 +82,7 @@ func appendStuffed(out, content []byte) []byte {
 	}
 }
 
-// write returns when the socket has taken everything.
+// write writes lines to the socket, and returns after all of them are written.
 func (s *session) write(lines []byte) error {
 	w := s.client.Text.W
 	if _, err := w.Write(lines); err != nil {
@@ -108,13 +108,13 @@ func (c command) append(out []byte) []byte {
 	return append(append(out, c.options...), "\r\n"...)
 }
 
-// commands returns the commands that open a transaction for one recipient.
-func (s *session) commands(mail *delivery.Rendered) [3]command {
+// openingCommands returns the commands that open a transaction for one recipient.
+func (s *session) openingCommands(mail *delivery.RenderedMail) [3]command {
 	var options string
 	if s.offers("8BITMIME") {
 		options = " BODY=8BITMIME"
 	}
-	if mail.UTF8 { // only then: a server may refuse to hand on what it was told is SMTPUTF8
+	if mail.UTF8 { // only if needed: with SMTPUTF8 a relay may be unable to pass the mail on
 		options += " SMTPUTF8"
 	}
 	return [3]command{
@@ -146,8 +146,8 @@ func (s *session) readExpected(c command) error {
 	return err
 }
 
-// readReply reads one reply, and fails unless codeMatches. It reads a reply of one line with the
-// expected code itself, and has net/textproto read the others.
+// readReply reads one reply. It fails if codeMatches is false for the reply's code. Only a reply of one
+// line with the expected code is parsed here, which saves allocations; net/textproto reads others.
 func (s *session) readReply(expect int) (code int, text string, err error) {
 	if line, ok := s.peekLine(); ok && line[3] == ' ' && codeMatches(line[:3], expect) {
 		code, _ = strconv.Atoi(string(line[:3]))
@@ -158,8 +158,8 @@ func (s *session) readReply(expect int) (code int, text string, err error) {
 	return s.client.Text.ReadResponse(expect)
 }
 
-// peekLine returns the next line and leaves it unread; false if it does not come, or not whole at
-// once.
+// peekLine returns the next line without consuming it; false if no whole line is buffered after the
+// first byte has arrived.
 func (s *session) peekLine() ([]byte, bool) {
 	if _, err := s.client.Text.R.Peek(1); err != nil {
 		return nil, false
@@ -181,11 +181,11 @@ func codeMatches(digits []byte, expect int) bool {
 	return code >= 100 && (code == expect || code/10 == expect || code/100 == expect)
 }
 
-// pipeline sends all commands in one write and reads their replies in turn (RFC 2920): one round
-// trip in place of three. It returns the first refusal, from which later ones follow. If the server
-// waits for content after a refusal, the connection is abandoned without the final dot: the server
-// must take nothing for a mail that it refused before.
-func (s *session) pipeline(ctx context.Context, commands [3]command) (first *delivery.Error) {
+// sendPipelined sends all commands in one write and reads their replies in turn (RFC 2920): one round
+// trip instead of three. It returns the first refusal; later ones are its consequences. If the server
+// asks for content after a refusal, the connection is abandoned without the final dot, so that the
+// server accepts no mail that it refused before.
+func (s *session) sendPipelined(ctx context.Context, commands [3]command) (first *delivery.Error) {
 	first = s.runStep(ctx, commands[0].stage, func() error { return s.sendCommands(commands[:]...) })
 	last := first
 	for _, c := range commands[1:] {

@@ -16,27 +16,26 @@ import (
 )
 
 const (
-	errClosed     = delivery.SafeText("the sender is closed")
-	errBroken     = delivery.SafeText("the connection broke")
-	errConnect    = delivery.SafeText("no connection")
-	errHandshake  = delivery.SafeText("the TLS handshake failed")
-	errProtocol   = delivery.SafeText("the server broke the protocol")
-	errUnexpected = delivery.SafeText("the reply does not fit the command")
-	errUnasked    = delivery.SafeText("the server spoke before it was asked")
-	errTooMuch    = delivery.SafeText("the reply is too long")
-	errReset      = delivery.SafeText("the kept connection could not be reset")
-	errPlaintext  = delivery.SafeText("the server does not offer STARTTLS")
-	errInjected   = delivery.SafeText("bytes in the clear behind the answer to STARTTLS")
-	errCleartext  = delivery.SafeText("refusing to log in over an unencrypted connection")
-	errNoAuth     = delivery.SafeText("the server offers no way to log in that is known here")
-	errLogin      = delivery.SafeText("logging in failed")
-	errUTF8       = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errClosed          = delivery.SafeText("the sender is closed")
+	errConnBroken      = delivery.SafeText("the connection broke")
+	errNoConnection    = delivery.SafeText("no connection")
+	errHandshake       = delivery.SafeText("the TLS handshake failed")
+	errProtocol        = delivery.SafeText("the server broke the protocol")
+	errUnexpectedReply = delivery.SafeText("the reply does not fit the command")
+	errUnsolicited     = delivery.SafeText("the server spoke before it was asked")
+	errReplyTooLong    = delivery.SafeText("the reply is too long")
+	errRSET            = delivery.SafeText("the kept connection could not be reset")
+	errNoSTARTTLS      = delivery.SafeText("the server does not offer STARTTLS")
+	errInjectedBytes   = delivery.SafeText("bytes in the clear behind the answer to STARTTLS")
+	errCleartextLogin  = delivery.SafeText("refusing to log in over an unencrypted connection")
+	errNoAuth          = delivery.SafeText("the server offers no way to log in that is known here")
+	errLogin           = delivery.SafeText("logging in failed")
+	errUTF8            = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
-// newError returns the error of a step that failed with err, classed by the code of the reply if
-// there was a whole reply. Of the reply's text it keeps what does not show what is private; while
-// logging in nothing.
-func newError(ctx context.Context, stage string, err error, private delivery.Private) *delivery.Error {
+// newError returns the error of a step that failed with err. If there was a whole reply, its code
+// decides the class, and its text is redacted; while logging in, the text is left out.
+func newError(ctx context.Context, stage string, err error, private delivery.PrivateData) *delivery.Error {
 	var reply *textproto.Error
 	if errors.As(err, &reply) && reply.Code >= 200 && reply.Code < 600 {
 		e := &delivery.Error{Class: classOfReply(stage, reply.Code), Stage: stage, Status: reply.Code,
@@ -45,7 +44,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 			e.Text = delivery.RedactReply(withoutEnhancedCode(reply.Msg, e.Code), private)
 		}
 		if reply.Code < 400 {
-			e.Err = errUnexpected
+			e.Err = errUnexpectedReply
 		}
 		return e
 	}
@@ -57,7 +56,7 @@ func newError(ctx context.Context, stage string, err error, private delivery.Pri
 }
 
 // classOfReply returns the class of a failure by the reply's code.
-func classOfReply(stage string, code int) delivery.Class {
+func classOfReply(stage string, code int) delivery.ErrorClass {
 	switch {
 	case code >= 400 && code < 500:
 		return delivery.Temporary
@@ -65,7 +64,7 @@ func classOfReply(stage string, code int) delivery.Class {
 		return classWithoutReply(stage)
 	case stage == delivery.StageHello || stage == delivery.StageTLS || stage == delivery.StageAuth ||
 		isAuthRefusal(code):
-		return delivery.Temporary // no mail has been spoken of
+		return delivery.Temporary // the refusal is not about the mail
 	}
 	return delivery.Rejected
 }
@@ -77,7 +76,7 @@ func isAuthRefusal(code int) bool {
 }
 
 // classWithoutReply returns the class of a failure at a stage without a reply that can be read.
-func classWithoutReply(stage string) delivery.Class {
+func classWithoutReply(stage string) delivery.ErrorClass {
 	if stage == delivery.StageDot {
 		return delivery.Unknown
 	}
@@ -113,8 +112,8 @@ func withoutEnhancedCode(text, code string) string {
 	return b.String()
 }
 
-// safeCause returns the cause of err whose text is known to be harmless, such as a timeout; for any
-// other error, which may quote the server, genericCause.
+// safeCause returns the cause of err if its text has nothing private, such as a timeout. For any other
+// error, whose text may quote the server, it returns genericCause.
 func safeCause(stage string, err error) error {
 	var own delivery.SafeText
 	var errno syscall.Errno
@@ -137,16 +136,16 @@ func safeCause(stage string, err error) error {
 		return alert // "remote error" and "local error" are how crypto/tls reports alerts
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
-		return errBroken
+		return errConnBroken
 	}
 	return genericCause(stage)
 }
 
-// genericCause returns words of our own for an error at a stage whose text may not be shown.
+// genericCause returns an error in our own words for a failure at a stage.
 func genericCause(stage string) error {
 	switch stage {
 	case delivery.StageDial:
-		return errConnect
+		return errNoConnection
 	case delivery.StageTLS:
 		return errHandshake
 	case delivery.StageAuth:

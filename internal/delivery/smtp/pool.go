@@ -9,11 +9,11 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// pool keeps the connections to one server: never more than most, those that say QUIT included.
+// pool keeps the connections to one server: at most `most`, including those that are saying QUIT.
 //
-// While fewer than least connections are open, a mail without one opens one. Beyond that, only a
-// mail that has waited for growAfter opens one: so connections grow with the backlog, and a quick
-// server gets few. Idle connections beyond the least are closed soon.
+// If all connections are in use and fewer than `least` are open, a mail opens another one at once.
+// Otherwise the mail first waits for growAfter, so that only a backlog opens further connections.
+// Idle connections beyond `least` are closed after shrinkAfter.
 type pool struct {
 	least, most, maxMails int
 
@@ -30,16 +30,16 @@ type pool struct {
 
 // waiter is a mail that waits for a connection.
 type waiter struct {
-	served  chan *session // receives a session, or nil: the right to open one
-	overdue bool          // it has waited for growAfter
+	served  chan *session // receives an idle session, or nil: the mail may open one
+	overdue bool          // the mail has waited for growAfter
 }
 
 const (
 	// growAfter is how long a mail waits for a connection in use before one more is opened.
 	growAfter = 2 * time.Millisecond
-	// shrinkAfter is how long a connection beyond the least is kept without work.
+	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
-	// maxIdle is how long any connection is kept without work.
+	// maxIdle is how long any connection is kept idle.
 	maxIdle = 30 * time.Second
 )
 
@@ -49,7 +49,7 @@ const (
 // closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
-		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
+		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 	}
 	s, ok, t, fail := p.acquireOrQueue(patience)
 	if t == nil {
@@ -73,7 +73,7 @@ func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session,
 			if !p.leaveQueue(t) {
 				p.release(<-t.served, true)
 			}
-			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.Private{})
+			return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})
 		}
 	}
 }
@@ -143,8 +143,9 @@ func (p *pool) serveWaiting() {
 	}
 }
 
-// release ends the use of a session, or of the right to open one. The session is kept, or goes to a
-// waiting mail; after maxMails it is closed in the background, and if it is not usable it is cut.
+// release takes back a session, or with nil the right to open one. A usable session becomes idle, or
+// goes to a waiting mail; after maxMails mails it ends with QUIT, in the background. An unusable
+// session is closed without QUIT.
 func (p *pool) release(s *session, usable bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +191,8 @@ func (p *pool) quitLater(s *session) {
 	})
 }
 
-// expire closes a session that has been idle too long. A session that is by now among the least is
-// kept for longer.
+// expire closes a session that has been idle too long. If no more than p.least sessions are open by
+// now, the session is kept until maxIdle.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,8 +208,8 @@ func (p *pool) expire(s *session) {
 	p.quitLater(s)
 }
 
-// dropIdle cuts every idle session. It is called when the most recent one was found dead: the
-// others were idle for longer.
+// dropIdle closes every idle session without QUIT. It is called after the most recently used one was
+// found dead: the others have been idle for longer.
 func (p *pool) dropIdle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

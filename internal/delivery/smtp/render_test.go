@@ -60,7 +60,7 @@ func TestMessageOnTheWire(t *testing.T) {
 	m.Text = "您的验证码\n\n" + code + "\n.\n..\n.leading dot\nFrom here\n" + strings.Repeat("x", 3000) + " trailing \n"
 	m.HTML = "<p lang=zh>验证码 <b>" + code + "</b></p>\n.\n"
 	m.Date = time.Date(2026, 3, 4, 5, 6, 7, 999, time.FixedZone("", 3600))
-	m.Marks = map[string]string{"X-Pm-Metadata-Send": "0198c1d2-7a54-7a3e-8a4f-000000000001"}
+	m.IDHeaders = map[string]string{"X-Pm-Metadata-Send": "0198c1d2-7a54-7a3e-8a4f-000000000001"}
 	server, s := overTCP(t, smtptest.Script{})
 	sends := func(language, kind, marks, html string) {
 		t.Helper()
@@ -79,7 +79,7 @@ func TestMessageOnTheWire(t *testing.T) {
 	}
 	sends("Content-Language: zh-Hans\n", "Content-Type: multipart/alternative\n",
 		"X-Pm-Metadata-Send: 0198c1d2-7a54-7a3e-8a4f-000000000001\n", "\ntext/html; charset=UTF-8\n"+m.HTML)
-	m.HTML, m.Language, m.Marks = "", "", nil
+	m.HTML, m.Language, m.IDHeaders = "", "", nil
 	sends("", "Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=UTF-8\n", "", "")
 }
 

@@ -36,29 +36,29 @@ func TestCauses(t *testing.T) {
 		err   error
 		want  error
 	}{
-		{delivery.StageMail, fmt.Errorf("x: %w", io.EOF), errBroken},
-		{delivery.StageMail, io.ErrUnexpectedEOF, errBroken},
+		{delivery.StageMail, fmt.Errorf("x: %w", io.EOF), errConnBroken},
+		{delivery.StageMail, io.ErrUnexpectedEOF, errConnBroken},
 		{delivery.StageMail, fmt.Errorf("x: %w", os.ErrDeadlineExceeded), os.ErrDeadlineExceeded},
 		{delivery.StageDial, context.DeadlineExceeded, os.ErrDeadlineExceeded},
 		{delivery.StageDial, fmt.Errorf("x: %w", syscall.ECONNREFUSED), syscall.ECONNREFUSED},
-		{delivery.StageDial, errors.New("ada@example.org"), errConnect},
+		{delivery.StageDial, errors.New("ada@example.org"), errNoConnection},
 		{delivery.StageTLS, errors.New("ada@example.org"), errHandshake},
 		{delivery.StageAuth, errors.New("ada@example.org"), errLogin},
 		{delivery.StageMail, textproto.ProtocolError("ada@example.org"), errProtocol},
 		{delivery.StageMail, &textproto.Error{Code: 999, Msg: "ada@example.org"}, errProtocol},
 	} {
-		if got := newError(t.Context(), c.stage, c.err, delivery.Private{}); !errors.Is(got.Err, c.want) ||
+		if got := newError(t.Context(), c.stage, c.err, delivery.PrivateData{}); !errors.Is(got.Err, c.want) ||
 			strings.Contains(got.Error(), "ada") {
 			t.Errorf("%s, %v: got %v, want %v", c.stage, c.err, got, c.want)
 		}
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newError(cancelled, delivery.StageMail, io.EOF, delivery.Private{}); !errors.Is(got, context.Canceled) {
+	if got := newError(cancelled, delivery.StageMail, io.EOF, delivery.PrivateData{}); !errors.Is(got, context.Canceled) {
 		t.Errorf("the cause of %v is not the context's", got)
 	}
 	if got := newError(cancelled, delivery.StageRcpt, &textproto.Error{Code: 550, Msg: "5.1.1 no"},
-		delivery.Private{}); got.Class != delivery.Rejected ||
+		delivery.PrivateData{}); got.Class != delivery.Rejected ||
 		got.Err != nil {
 		t.Errorf("a whole reply became %v because the context is done", got)
 	}

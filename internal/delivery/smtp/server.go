@@ -36,8 +36,8 @@ func (s *Server) Conns() (inUse, idle int, waits int64) {
 	return s.pool.open - len(s.pool.idle), len(s.pool.idle), s.pool.waits
 }
 
-// Close says QUIT to idle connections, within about a second. Deliveries under way end undisturbed;
-// later ones fail, Temporary.
+// Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
+// ones fail as Temporary.
 func (s *Server) Close() { s.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
@@ -45,7 +45,7 @@ func (s *Server) Close() { s.pool.close() }
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
 // with fail, because ctx ended or the server is closed.
 func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
-	mail *delivery.Rendered) (reply string, tried bool, fail *delivery.Error) {
+	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	kept, ok, fail := s.pool.acquire(ctx, patience)
 	switch {
 	case !ok:
@@ -64,7 +64,7 @@ func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.Rendered) (reply string,
+func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)
@@ -85,9 +85,9 @@ func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 	return reply, fail
 }
 
-// worthFreshConnection reports whether a kept connection failed, and not the message, before the
-// server said 354: the server cannot have accepted anything, and probably closed the connection
-// because it was idle.
+// worthFreshConnection reports whether a kept connection broke before the server asked for the
+// content. The server then has accepted nothing, and probably closed the connection because it was
+// idle.
 func worthFreshConnection(fail *delivery.Error) bool {
 	early := fail.Stage == delivery.StageMail || fail.Stage == delivery.StageRcpt || fail.Stage == delivery.StageData
 	return early && !leavesSessionUsable(fail)

@@ -15,22 +15,21 @@ import (
 // session is one open connection to the server. One goroutine uses it at a time.
 type session struct {
 	config Config
-	wire   *wire
+	conn   *countedConn
 	guard  *tornLineRecorder
 	client *smtp.Client
 	// state is the TLS state, nil in the clear.
 	state *tls.ConnectionState
-	// private is what replies must not repeat into a log: the login and, of the present or last
-	// mail, recipient and texts.
-	private delivery.Private
+	// private is redacted from replies: the login, and the recipient and texts of the last mail.
+	private delivery.PrivateData
 	// mails counts the messages tried.
 	mails int
-	// stale: a transaction was refused half-way, so RSET comes before the next one.
+	// stale: the last transaction was refused half-way, so the next one needs RSET first.
 	stale bool
-	// adrift: which command the next reply would belong to, or whether content is waited for, is
-	// not known any more.
+	// adrift: it is not known any more which command the next reply belongs to, or whether the
+	// server waits for content.
 	adrift bool
-	// lines is where commands and content are put together before they are sent.
+	// lines is a buffer in which commands and content are assembled before they are sent.
 	lines []byte
 	// expiry closes the session when it has been idle for too long.
 	expiry *time.Timer
@@ -44,10 +43,10 @@ func open(ctx context.Context, config Config) (*session, *delivery.Error) {
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.Address())
 	if err != nil {
-		return nil, newError(ctx, delivery.StageDial, err, delivery.Private{})
+		return nil, newError(ctx, delivery.StageDial, err, delivery.PrivateData{})
 	}
-	s := &session{config: config, wire: &wire{Conn: conn}, guard: &tornLineRecorder{},
-		private: delivery.Private{Login: []string{config.Username, config.Password}}}
+	s := &session{config: config, conn: &countedConn{Conn: conn}, guard: &tornLineRecorder{},
+		private: delivery.PrivateData{Login: []string{config.Username, config.Password}}}
 	stop := context.AfterFunc(ctx, s.closeSocket)
 	fail := s.setUp(ctx)
 	stop()
@@ -72,11 +71,11 @@ func (s *session) setUp(ctx context.Context) *delivery.Error {
 	return s.runStep(ctx, delivery.StageAuth, s.authenticate)
 }
 
-// greet reads the greeting and says EHLO; with smtps, after the handshake.
+// greet reads the greeting and says EHLO. With smtps it makes the TLS handshake first.
 func (s *session) greet(ctx context.Context) *delivery.Error {
-	var conn net.Conn = s.wire
+	var conn net.Conn = s.conn
 	if s.config.TLS == TLSImplicit {
-		secure := tls.Client(s.wire, s.tlsConfig())
+		secure := tls.Client(s.conn, s.tlsConfig())
 		fail := s.runStep(ctx, delivery.StageTLS, func() error { return secure.HandshakeContext(ctx) })
 		if fail != nil {
 			return fail
@@ -94,7 +93,7 @@ func (s *session) greet(ctx context.Context) *delivery.Error {
 	})
 }
 
-// encrypt turns the connection to TLS as the policy says (RFC 3207).
+// encrypt starts TLS by STARTTLS (RFC 3207), as the configuration requires.
 func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	if s.config.TLS == TLSNone || s.config.TLS == TLSImplicit {
 		return nil
@@ -103,7 +102,7 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 		if s.config.TLS == TLSOpportunistic {
 			return nil
 		}
-		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errPlaintext}
+		return &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageTLS, Err: errNoSTARTTLS}
 	}
 	if fail := s.runStep(ctx, delivery.StageTLS, s.startTLS); fail != nil {
 		return fail
@@ -113,14 +112,14 @@ func (s *session) encrypt(ctx context.Context) *delivery.Error {
 	return nil
 }
 
-// startTLS ends the handshake if anything stands in the clear behind the server's answer: it would
-// have been written before the handshake, by anyone.
+// startTLS makes the TLS handshake. It fails if bytes in the clear follow the server's answer to
+// STARTTLS, since anyone on the network may have written them.
 func (s *session) startTLS() error {
 	clear := s.client.Text
 	config := s.tlsConfig()
 	config.VerifyConnection = func(tls.ConnectionState) error {
 		if clear.R.Buffered() > 0 {
-			return errInjected
+			return errInjectedBytes
 		}
 		return nil
 	}
@@ -137,7 +136,7 @@ func (s *session) tlsConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.config.Host, RootCAs: s.config.RootCAs}
 }
 
-// The longest that a part of the dialogue may take.
+// Timeouts of the parts of the dialogue.
 const (
 	dialTimeout    = 10 * time.Second // opening the socket
 	commandTimeout = 30 * time.Second // a step with all its round trips, or writing the body
@@ -145,22 +144,22 @@ const (
 	quitTimeout    = time.Second      // QUIT and its reply
 )
 
-// runStep runs one step of the dialogue within its time. A reply counts only if it was asked for
-// and came whole.
+// runStep runs one step of the dialogue within its timeout. It fails if a reply came before the
+// step's command, or if the connection broke within a reply.
 func (s *session) runStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	if s.client != nil && s.client.Text.R.Buffered() > 0 {
-		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnasked}
+		return &delivery.Error{Class: delivery.Temporary, Stage: stage, Err: errUnsolicited}
 	}
 	return s.awaitStep(ctx, stage, run)
 }
 
-// awaitStep is runStep for commands that were sent before, whose replies may have arrived already.
+// awaitStep is runStep for a command that was sent earlier, so its reply may have arrived already.
 func (s *session) awaitStep(ctx context.Context, stage string, run func() error) *delivery.Error {
 	limit := commandTimeout
 	if stage == delivery.StageDot {
 		limit = dotTimeout
 	}
-	s.wire.startStep(limit)
+	s.conn.startStep(limit)
 	err := run()
 	if s.guard.torn != nil {
 		return newError(ctx, stage, s.guard.torn, s.private)
@@ -171,12 +170,13 @@ func (s *session) awaitStep(ctx context.Context, stage string, run func() error)
 	return nil
 }
 
-// closeSocket closes the socket without QUIT, so that nothing ends a mail that is half written.
-func (s *session) closeSocket() { _ = s.wire.Close() }
+// closeSocket closes the socket without QUIT: QUIT would end a half-written mail, and the server would
+// accept it.
+func (s *session) closeSocket() { _ = s.conn.Close() }
 
-// quit says QUIT and closes. Its failure means nothing: all mails were answered.
+// quit says QUIT and closes the socket. It ignores errors, since every mail has its reply.
 func (s *session) quit() {
-	s.wire.startStep(quitTimeout)
+	s.conn.startStep(quitTimeout)
 	_ = s.client.Quit()
 	s.closeSocket()
 }

@@ -71,7 +71,7 @@ func (c *Config) readParameters(u *url.URL) error {
 	if c.RootCAs, err = delivery.LoadCAPool(query.Get("ca")); err != nil {
 		return err
 	}
-	c.TLS, err = tlsPolicy(u.Scheme, query, c.Host)
+	c.TLS, err = parseTLSRequirement(u.Scheme, query, c.Host)
 	return err
 }
 
@@ -82,7 +82,7 @@ func parseCount(into *int, text string, most int) bool {
 	return err == nil && 1 <= n && n <= most
 }
 
-func tlsPolicy(scheme string, query url.Values, host string) (tlsRequirement, error) {
+func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequirement, error) {
 	policy, known := map[string]tlsRequirement{"required": TLSRequired, "opportunistic": TLSOpportunistic,
 		"none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {

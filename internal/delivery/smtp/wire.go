@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// maxReply bounds what the server may say within one step, a TLS handshake with its certificates
+// maxStepBytes bounds what the server may say within one step, a TLS handshake with its certificates
 // included. Real replies stay under 1 KiB, chains under 20 KiB.
-const maxReply = 64 << 10
+const maxStepBytes = 64 << 10
 
-// wire is the socket below everything else, TLS included. Only the goroutine of the dialogue reads
+// countedConn is the socket below everything else, TLS included. Only the goroutine of the dialogue reads
 // and writes; any goroutine may Close.
-type wire struct {
+type countedConn struct {
 	net.Conn
 	// sent counts the bytes that the kernel has taken.
 	sent int64
-	// room is how many bytes the server may still say in this step.
+	// room is how many more bytes may be read in this step.
 	room int
 }
 
 // startStep sets the deadline of a step, and how many bytes the server may say within it.
-func (w *wire) startStep(limit time.Duration) {
-	w.room = maxReply
+func (w *countedConn) startStep(limit time.Duration) {
+	w.room = maxStepBytes
 	_ = w.SetDeadline(time.Now().Add(limit)) // fails only on a closed socket, and so will the step
 }
 
-func (w *wire) Read(p []byte) (int, error) {
+func (w *countedConn) Read(p []byte) (int, error) {
 	if w.room <= 0 {
-		return 0, errTooMuch
+		return 0, errReplyTooLong
 	}
 	n, err := w.Conn.Read(p[:min(len(p), w.room)])
 	w.room -= n
 	return n, err
 }
 
-// Write closes the socket when it fails: what came before must not be ended by anything after it,
-// and an answer to half a dot would be waited for in vain.
-func (w *wire) Write(p []byte) (int, error) {
+// Write closes the socket if it fails: a later write must not complete a half-written mail, and no
+// reply would come to half of the final dot.
+func (w *countedConn) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.sent += int64(n)
 	if err != nil {

@@ -42,7 +42,7 @@ func NewSender(t testing.TB, config smtp.Config) mailserver.Servers {
 
 // Outcome is what a test expects of one Send; the zero Outcome is acceptance.
 type Outcome struct {
-	Class  delivery.Class
+	Class  delivery.ErrorClass
 	Stage  string
 	Status int
 	Code   string

@@ -263,10 +263,10 @@ func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.
 }
 
 // outcome is what a server answers to a message now.
-func (c *Codes) outcome() (delivery.Receipt, error) {
+func (c *Codes) outcome() (delivery.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	receipt := delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}
+	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
 	switch c.fate {
 	case store.Failed:
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "data", Status: 554, Hold: c.hold}
@@ -283,14 +283,14 @@ type (
 )
 
 // Send implements outbox.Sender.
-func (p provider) Send(context.Context, delivery.Message) (delivery.Receipt, error) {
+func (p provider) Send(context.Context, delivery.Message) (delivery.Result, error) {
 	return p.outcome()
 }
 
 // Send implements outbox.Carrier.
-func (p carrier) Send(context.Context, sms.Message) (delivery.Receipt, error) {
+func (p carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
 	r, err := p.outcome()
-	return delivery.Receipt{Provider: r.Provider, Code: r.Code}, err
+	return delivery.Result{Provider: r.Provider, Code: r.Code}, err
 }
 
 // database is the one in memory, which says that everybody is locked out, if they are, and counts

@@ -1,5 +1,5 @@
-// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, asking and
-// probe.
+// Package aliyun is the carrier Alibaba Cloud SMS: its settings, sending, receipts, polling
+// and probe.
 package aliyun
 
 import (
@@ -34,7 +34,7 @@ type carrier struct {
 	*sms.Client
 }
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if c.Sign == "" {
@@ -51,17 +51,17 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token: OutId only comes back in
 // receipts.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	template, values, fail := c.Template(m)
 	if fail != nil {
-		return delivery.Receipt{}, fail
+		return delivery.Result{}, fail
 	}
 	params := map[string]string{}
 	for i, value := range values {
 		params[c.Params[i]] = value
 	}
 	filled, _ := json.Marshal(params) // texts always encode
-	return c.Attempt(ctx, c.request("SendSms", map[string]string{
+	return c.Attempt(ctx, c.signedRequest("SendSms", map[string]string{
 		"PhoneNumbers": formatNumber(m.To, m.Country), "SignName": c.Sign, "TemplateCode": template,
 		"TemplateParam": string(filled),
 		"OutId":         m.ID,
@@ -78,15 +78,15 @@ func formatNumber(number, country string) string {
 	return digits
 }
 
-const acs3 = "ACS3-HMAC-SHA256"
+const acs3Algorithm = "ACS3-HMAC-SHA256"
 
-// request signs an action
+// signedRequest returns the signed request of an action
 // (help.aliyun.com/zh/sdk/product-overview/v3-request-structure-and-signature).
-func (c *carrier) request(action string, params map[string]string) exchange.Request {
+func (c *carrier) signedRequest(action string, params map[string]string) exchange.Request {
 	query := canonicalQuery(params)
 	signed := map[string]string{
 		"host": exchange.Host(c.Endpoint), "x-acs-action": action, "x-acs-version": "2017-05-25",
-		"x-acs-date": c.Time().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
+		"x-acs-date": c.CurrentTime().UTC().Format("2006-01-02T15:04:05Z"), "x-acs-signature-nonce": rand.Text(),
 		"x-acs-content-sha256": exchange.HexSHA256(""),
 	}
 	header := http.Header{"Accept": {"application/json"}}
@@ -100,15 +100,15 @@ func (c *carrier) request(action string, params map[string]string) exchange.Requ
 		Header: header}
 }
 
-// signACS3 gives the Authorization of a request to / whose body's hash stands among the signed
-// headers, in lower case.
+// signACS3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case, and one of them is the hash of the body.
 func signACS3(id, secret, method, query string, signed map[string]string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, signed["x-acs-content-sha256"])
-	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3+"\n"+exchange.HexSHA256(canonical)))
-	return acs3 + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
+	signature := hex.EncodeToString(exchange.HMACSHA256([]byte(secret), acs3Algorithm+"\n"+exchange.HexSHA256(canonical)))
+	return acs3Algorithm + " Credential=" + id + ",SignedHeaders=" + list + ",Signature=" + signature
 }
 
-// canonicalQuery is sorted, and escaped as RFC 3986 has it.
+// canonicalQuery returns the parameters sorted by name and escaped by RFC 3986.
 func canonicalQuery(params map[string]string) string {
 	var pairs []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -133,7 +133,7 @@ var verdicts = map[string]sms.Verdict{
 	"isv.ACCOUNT_NOT_EXISTS":            sms.VerdictTemporary,
 	"isv.SMS_SIGNATURE_ILLEGAL":         sms.VerdictTemporary,
 	"isv.SMS_TEMPLATE_ILLEGAL":          sms.VerdictTemporary,
-	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // theirs, whatever they had done by then
+	"isp.SYSTEM_ERROR":                  sms.VerdictUnknown, // their fault; they may have sent it before
 	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
 }
 
@@ -178,15 +178,15 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	return said.BizId, said.Code, fail
 }
 
-// china is the time zone of Aliyun's days, also for recipients in other countries.
-var china = time.FixedZone("UTC+8", 8*60*60)
+// chinaTimeZone is the time zone of Aliyun's days, also for recipients in other countries.
+var chinaTimeZone = time.FixedZone("UTC+8", 8*60*60)
 
-// Ask implements Asker
+// PollStatus implements Poller
 // (help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysenddetails): SendStatus
 // 1 is under way, 2 failed, 3 delivered; OutId is what SendSms was given.
-func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	a, err := c.Query(ctx, c.request("QuerySendDetails", map[string]string{
-		"PhoneNumber": formatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(china).Format("20060102"),
+func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("QuerySendDetails", map[string]string{
+		"PhoneNumber": formatNumber(q.To, q.Country), "BizId": q.ID, "SendDate": q.At.In(chinaTimeZone).Format("20060102"),
 		"PageSize": "50", "CurrentPage": "1",
 	}))
 	if err != nil {
@@ -205,16 +205,16 @@ func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	return sms.Report{}, false, nil
 }
 
-// Reports implements Reporter
+// ParseReports implements Reporter
 // (help.aliyun.com/zh/sms/developer-reference/configure-delivery-receipts-1): the account posts a
 // list to one address; out_id names the send, as in SendSms.
-func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
+func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		OutID   string `json:"out_id"`
 		Success *bool  `json:"success"`
 	}
 	if err := json.Unmarshal(in.Body, &all); err != nil {
-		return nil, "", sms.ErrReport
+		return nil, "", sms.ErrUnreadableReport
 	}
 	var reports []sms.Report
 	for _, r := range all {
@@ -233,14 +233,14 @@ func (c *carrier) EndpointURL() string { return c.Endpoint }
 func (c *carrier) Probe(ctx context.Context) (string, error) {
 	ids := c.Templates.TemplateIDs()
 	for _, id := range ids {
-		a, fail := c.Do(ctx, c.request("GetSmsTemplate", map[string]string{"TemplateCode": id}))
+		a, fail := c.Do(ctx, c.signedRequest("GetSmsTemplate", map[string]string{"TemplateCode": id}))
 		if fail != nil {
 			return "", fail
 		}
 		var said answer
 		switch err := json.Unmarshal(a.Body, &said); {
 		case err != nil || said.Code == "":
-			return "", sms.ErrUndocumented
+			return "", sms.ErrUndocumentedAnswer
 		case strings.HasPrefix(said.Code, "SignatureDoesNotMatch"), strings.HasPrefix(said.Code, "IncompleteSignature"),
 			strings.HasPrefix(said.Code, "InvalidAccessKeyId"):
 			return "", sms.ErrLogin

@@ -54,7 +54,7 @@ func aliyunRig() smstest.Rig {
 		return smstest.Reply(status, `{"Code":"`+code+`","Message":"`+message+`","RequestId":"R-1"}`)
 	}
 	limit := func(what string, hold time.Duration) smstest.Outcome {
-		return smstest.Case(failure(200, "isv.BUSINESS_LIMIT_CONTROL", what), delivery.Rejected, sms.ReasonLimit, hold)
+		return smstest.Case(failure(200, "isv.BUSINESS_LIMIT_CONTROL", what), delivery.Rejected, sms.ReasonCarrierLimit, hold)
 	}
 	return smstest.Rig{
 		Name: "aliyun", ID: "900619746936498440^0",
@@ -63,7 +63,7 @@ func aliyunRig() smstest.Rig {
 			return Config{
 				Account: sms.Account{
 					KeyID: "LTAI5tExample", Sign: "商店", Params: []string{"code", "minutes"},
-					Templates: sms.Approved{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"},
+					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "SMS_1", "en": "SMS_2"},
 						"login": {"zh-Hans": "SMS_3"}},
 				},
 				Endpoint: endpoint,
@@ -114,7 +114,7 @@ func TestAliyunIsAsked(t *testing.T) {
 		return fmt.Sprintf(
 			`{"Code":"OK","Message":"OK","TotalCount":2,"SmsSendDetailDTOs":{"SmsSendDetailDTO":[{"SendStatus":3,"OutId":"another"},{"SendStatus":%d,"OutId":%q,"PhoneNum":"13812345678"}]}}`, status, out)
 	}
-	smstest.AskContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.Asked{
 		Rig: aliyunRig(), ID: "900619746936498440^0",
 		Check: func(r *http.Request, body string) error {
 			q := r.URL.Query()
@@ -130,12 +130,12 @@ func TestAliyunIsAsked(t *testing.T) {
 }
 
 func TestAliyunSettings(t *testing.T) {
-	approved := sms.Approved{"default": {"en": "SMS_1"}}
+	approved := sms.ApprovedTemplates{"default": {"en": "SMS_1"}}
 	smstest.Refused(t, map[string]map[string]error{
 		"key_id": Config{Account: sms.Account{KeyID: "a b", Sign: "s", Templates: approved}}.Check(),
 		"sign":   Config{Account: sms.Account{KeyID: "LTAI", Templates: approved}}.Check(),
 		"templates": Config{Account: sms.Account{KeyID: "LTAI", Sign: "s",
-			Templates: sms.Approved{"login": {"en": "x"}}}}.Check(),
+			Templates: sms.ApprovedTemplates{"login": {"en": "x"}}}}.Check(),
 		"params": Config{Account: sms.Account{KeyID: "LTAI", Sign: "s", Templates: approved,
 			Params: []string{"minutes"}}}.Check(),
 	})
@@ -152,7 +152,7 @@ func TestAliyunProbe(t *testing.T) {
 		{smstest.Reply(200, `{"Code":"isv.SMS_TEMPLATE_ILLEGAL","Message":"`+smstest.Private+`"}`),
 			sms.ErrUnknownTemplate},
 		{smstest.Reply(400, `{"Code":"SignatureDoesNotMatch","Message":"`+smstest.Private+`"}`), sms.ErrLogin},
-		{smstest.Reply(200, smstest.Private), sms.ErrUndocumented},
+		{smstest.Reply(200, smstest.Private), sms.ErrUndocumentedAnswer},
 	} {
 		smstest.ProbeContract(t, aliyunRig(), checkACS3, c.said, c.want)
 	}
@@ -160,12 +160,12 @@ func TestAliyunProbe(t *testing.T) {
 
 func TestAliyunReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, aliyunRig().Make(t, "https://dysmsapi.aliyuncs.com"))
-	got, reply, err := r.Reports(sms.Incoming{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
+	got, reply, err := r.ParseReports(sms.IncomingRequest{Body: []byte(`[{"phone_number":"13812345678","success":true,"err_code":"DELIVERED","out_id":"s1"},
 		{"success":false,"out_id":"s2"},{"out_id":"s3"},{"success":true}]`)}, "")
 	if err != nil || fmt.Sprint(got) != "[{s1 true } {s2 false }]" || reply != `{"code":0,"msg":"OK"}` {
 		t.Errorf("%v, %q, %v", got, reply, err)
 	}
-	if _, _, err := r.Reports(sms.Incoming{Body: []byte("{}")}, ""); !errors.Is(err, sms.ErrReport) {
+	if _, _, err := r.ParseReports(sms.IncomingRequest{Body: []byte("{}")}, ""); !errors.Is(err, sms.ErrUnreadableReport) {
 		t.Errorf("%v", err)
 	}
 }

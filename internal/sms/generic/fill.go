@@ -13,10 +13,10 @@ import (
 	"sendcode/internal/sms"
 )
 
-// placeholder matches a placeholder in a description: the name of a value, in braces.
+// placeholder matches a placeholder in a template: the name of a value, in braces.
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-const secretName = "secret"
+const secretPlaceholder = "secret"
 
 // placeholderValues returns the value of each placeholder that a template may have. Its keys are
 // also the list of known names.
@@ -26,14 +26,14 @@ func placeholderValues(m sms.Message, secret string) map[string]string {
 		"text": m.Text, "code": m.Code, "minutes": strconv.Itoa(m.Minutes), "purpose": m.Purpose,
 		"language": m.Language,
 		"callback": m.Callback, "coding": dataCoding(m.Text), "life": strconv.Itoa(int(m.Life.Seconds())),
-		secretName: secret,
+		secretPlaceholder: secret,
 	}
 }
 
 // dataCoding returns the data coding scheme as gateways count it: 0 for GSM-7, 2 for UCS-2 (3GPP TS
 // 23.038 section 4).
 func dataCoding(text string) string {
-	if sms.Unicode(text) {
+	if sms.NeedsUCS2(text) {
 		return "2"
 	}
 	return "0"
@@ -69,7 +69,7 @@ func escapeJSON(s string) string {
 	return text[1 : len(text)-1]
 }
 
-// keepPrintableASCII drops all other characters, so that nothing breaks out of a header.
+// keepPrintableASCII returns s without all other characters, so that a value cannot end its header.
 func keepPrintableASCII(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -79,19 +79,19 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// format is how a body is written.
-type format struct {
+// bodyFormat is how a body is written.
+type bodyFormat struct {
 	contentType string
 	escape      func(string) string
 }
 
 var (
-	formatForm = format{"application/x-www-form-urlencoded", exchange.EscapeURL}
-	formatJSON = format{"application/json; charset=utf-8", escapeJSON}
+	formatForm = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURL}
+	formatJSON = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
 // formatOf returns the format of a body: a form begins with a name, JSON with a bracket.
-func formatOf(body string) format {
+func formatOf(body string) bodyFormat {
 	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
 		return formatJSON
 	}

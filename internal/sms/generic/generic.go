@@ -1,5 +1,5 @@
-// Package generic is a carrier whose HTTP interface is described in the configuration: a gateway
-// such as Kannel, or any other.
+// Package generic is a carrier whose HTTP API is described in the settings, for example a Kannel
+// gateway.
 package generic
 
 import (
@@ -54,9 +54,9 @@ type answer struct {
 	Code extraction `yaml:"code,omitempty"`
 	// Code to `accepted`, `rejected`, `temporary`, `unknown`, `opted_out`, or a limit such as
 	// `limit 60s`. Unless a code is `accepted`, every 2xx accepts.
-	Codes map[string]meaning `yaml:"codes,omitempty"`
+	Codes map[string]codeMeaning `yaml:"codes,omitempty"`
 	// What HTTP statuses mean if no code decides, in the same words but `accepted`.
-	Statuses map[string]meaning `yaml:"statuses,omitempty"`
+	Statuses map[string]codeMeaning `yaml:"statuses,omitempty"`
 }
 
 type carrier struct {
@@ -64,19 +64,19 @@ type carrier struct {
 	*sms.Client
 }
 
-// meaning is what a code or a status means: accepted, rejected, temporary, unknown, opted_out, or a
+// codeMeaning is what a code or a status means: accepted, rejected, temporary, unknown, opted_out, or a
 // limit such as "limit 60s".
-type meaning string
+type codeMeaning string
 
-const accepted meaning = "accepted"
+const meansAccepted codeMeaning = "accepted"
 
-// acceptsByCode reports whether codes say which answers accept.
+// acceptsByCode reports whether one of the codes means that the message was accepted.
 func (a answer) acceptsByCode() bool {
-	return slices.Contains(slices.Collect(maps.Values(a.Codes)), accepted)
+	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
 // verdict returns what a failure means.
-func (m meaning) verdict() (sms.Verdict, error) {
+func (m codeMeaning) verdict() (sms.Verdict, error) {
 	if wait, isLimit := strings.CutPrefix(string(m), "limit "); isLimit {
 		hold, err := time.ParseDuration(strings.TrimSpace(wait))
 		if err != nil || hold < time.Second || hold > maxHold {
@@ -84,7 +84,7 @@ func (m meaning) verdict() (sms.Verdict, error) {
 		}
 		return sms.VerdictLimited(hold), nil
 	}
-	known := map[meaning]sms.Verdict{
+	known := map[codeMeaning]sms.Verdict{
 		"rejected": sms.VerdictRejected, "temporary": sms.VerdictPerNumber, "unknown": sms.VerdictUnknown,
 		"opted_out": sms.VerdictOptedOut,
 	}
@@ -96,10 +96,10 @@ func (m meaning) verdict() (sms.Verdict, error) {
 	return v, nil
 }
 
-// maxHold bounds for how long a carrier's limit holds a recipient back.
+// maxHold bounds a carrier's hold on a recipient.
 const maxHold = 24 * time.Hour
 
-// Check gives everything that is wrong with a description, by its key.
+// Check implements Settings.
 func (g Config) Check() map[string]error {
 	wrong := map[string]error{}
 	note := func(key string, err error) {
@@ -124,7 +124,7 @@ func (g Config) Check() map[string]error {
 		note("body", errors.New("neither URL nor body holds both the number, {to}, and the text, {text}"))
 	}
 	for key, m := range g.Answer.Codes {
-		if _, err := m.verdict(); err != nil && m != accepted {
+		if _, err := m.verdict(); err != nil && m != meansAccepted {
 			note("answer", fmt.Errorf("%s: %w; a code may also be accepted", key, err))
 		}
 	}
@@ -142,10 +142,10 @@ func (g Config) Check() map[string]error {
 }
 
 // NeedsSecret implements Settings.
-func (g Config) NeedsSecret() bool { return g.User != "" || g.uses(secretName) }
+func (g Config) NeedsSecret() bool { return g.User != "" || g.usesPlaceholder(secretPlaceholder) }
 
-// uses reports whether a request has a placeholder.
-func (g Config) uses(name string) bool {
+// usesPlaceholder reports whether a request has a placeholder.
+func (g Config) usesPlaceholder(name string) bool {
 	texts := slices.AppendSeq([]string{g.URL, g.Body, g.Poll.URL}, maps.Values(g.Header))
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, "{"+name+"}") })
 }
@@ -184,8 +184,8 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// Polled implements Settings.
-func (g Config) Polled() bool { return g.Poll.isSet() }
+// CanBePolled implements Settings.
+func (g Config) CanBePolled() bool { return g.Poll.isSet() }
 
 // NeedsCallback reports whether requests hold the address for receipts.
 func (g Config) NeedsCallback() bool { return strings.Contains(g.URL+g.Body, "{callback}") }
@@ -196,10 +196,10 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier.
-func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
-	if m.Minutes == 0 && g.uses("minutes") {
-		return delivery.Receipt{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage,
-			Err: sms.ErrMinutes}
+func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
+	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage,
+			Err: sms.ErrNoMinutes}
 	}
 	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
 }
@@ -233,7 +233,7 @@ func (g *carrier) parseSendAnswer(a exchange.Response) (id, code string, fail *d
 	id, _ = g.Answer.ID.find(a.Body)
 	code, coded := g.Answer.Code.find(a.Body)
 	m := g.Answer.Codes[code]
-	accepts := m == accepted
+	accepts := m == meansAccepted
 	if m == "" || accepts {
 		m = g.Answer.Statuses[strconv.Itoa(a.Status)]
 	}

@@ -32,10 +32,10 @@ func description(endpoint string) Config {
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
 		Answer: answer{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
-			Codes: map[string]meaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out",
+			Codes: map[string]codeMeaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out",
 				"8": "unknown",
 				"9": "limit 60s"},
-			Statuses: map[string]meaning{"404": "rejected", "203": "temporary"},
+			Statuses: map[string]codeMeaning{"404": "rejected", "203": "temporary"},
 		},
 	}
 }
@@ -50,7 +50,7 @@ func genericRig() smstest.Rig {
 			"rejected":  smstest.Case(smstest.Reply(200, answer(`"6"`)), delivery.Rejected, "", 0),
 			"temporary": smstest.PerNumber(smstest.Reply(200, answer(`1`))),
 			"limit": smstest.Case(smstest.Reply(200, answer(`"9"`)), delivery.Rejected,
-				sms.ReasonLimit, time.Minute),
+				sms.ReasonCarrierLimit, time.Minute),
 			"opted out": smstest.Case(smstest.Reply(400, answer(`"7"`)), delivery.Rejected,
 				sms.ReasonOptedOut, 0),
 			"a code that is not told": smstest.PerNumber(smstest.Reply(200, answer(`"77"`))),
@@ -83,8 +83,8 @@ func kannelDescription(endpoint string) Config {
 			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
 		Answer: answer{Code: extract("^(0: Accepted|3: Queued)"),
-			Codes:    map[string]meaning{"0: Accepted": accepted, "3: Queued": accepted},
-			Statuses: map[string]meaning{"404": "temporary"}},
+			Codes:    map[string]codeMeaning{"0: Accepted": meansAccepted, "3: Queued": meansAccepted},
+			Statuses: map[string]codeMeaning{"404": "temporary"}},
 	}
 }
 
@@ -125,7 +125,7 @@ func TestFormBodies(t *testing.T) {
 }
 
 func TestFormatOf(t *testing.T) {
-	for body, want := range map[string]format{`{"to":"{to}"}`: formatJSON, `[{"to":"{to}"}]`: formatJSON,
+	for body, want := range map[string]bodyFormat{`{"to":"{to}"}`: formatJSON, `[{"to":"{to}"}]`: formatJSON,
 		"to={to}": formatForm} {
 		if got := formatOf(body); got.contentType != want.contentType {
 			t.Errorf("%s: %s", body, got.contentType)
@@ -198,7 +198,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		"answer": {
 			func(g *Config) { g.Answer.Codes["5"] = "maybe" },
 			func(g *Config) { g.Answer.Statuses["500"] = "limit 48h" },
-			func(g *Config) { g.Answer.Statuses["200"] = accepted },
+			func(g *Config) { g.Answer.Statuses["200"] = meansAccepted },
 			func(g *Config) { g.Answer.Code = extraction{} },
 		},
 		"poll": {
@@ -271,7 +271,7 @@ func TestGenericIsAsked(t *testing.T) {
 		g.Delivered, g.Undelivered = []string{"DELIVRD"}, []string{"UNDELIV", "EXPIRED"}
 		return open(g)
 	}}
-	smstest.AskContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.Asked{
 		Rig: generic, ID: "m/1",
 		Check: func(r *http.Request, _ string) error {
 			return smstest.Want([]string{r.Method, r.URL.RequestURI()}, "GET", "/messages/m%2F1?to=%2B8613812345678")
@@ -282,10 +282,10 @@ func TestGenericIsAsked(t *testing.T) {
 	})
 	unasked, asked := description("https://sms.example.com"), description("https://sms.example.com")
 	asked.Poll = poll{URL: "https://sms.example.com/{id}", Status: "$.s"}
-	if unasked.Polled() || !asked.Polled() {
+	if unasked.CanBePolled() || !asked.CanBePolled() {
 		t.Error("a carrier is asked if its description says how, and only then")
 	}
-	_, _, err := open(unasked).(sms.Asker).Ask(t.Context(), smstest.InquiryAbout("1"))
+	_, _, err := open(unasked).(sms.Poller).PollStatus(t.Context(), smstest.StatusQueryOf("1"))
 	var fail *delivery.Error
 	if !errors.As(err, &fail) || fail.Class != delivery.Rejected {
 		t.Errorf("%v", err)
@@ -310,7 +310,7 @@ func TestDescribedReceipts(t *testing.T) {
 	} {
 		g := description("https://sms.example.com")
 		g.Receipt, g.Delivered, g.Undelivered = c.receipt, []string{"1", "DELIVRD"}, []string{"2", "16"}
-		got, reply, err := smstest.ReporterOf(t, open(g)).Reports(sms.Incoming{URL: c.url, Body: []byte(c.body)}, "s")
+		got, reply, err := smstest.ReporterOf(t, open(g)).ParseReports(sms.IncomingRequest{URL: c.url, Body: []byte(c.body)}, "s")
 		if c.want == "" && err == nil || c.want != "" && (err != nil || fmt.Sprint(got) != c.want || reply != "") {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}

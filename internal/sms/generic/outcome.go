@@ -33,11 +33,11 @@ func (g Config) checkReceipts(note func(string, error)) {
 	}
 }
 
-// Reports implements Reporter.
-func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
+// ParseReports implements Reporter.
+func (g *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
 	word, found := findStatus(g.Receipt, in)
 	if send == "" || !found {
-		return nil, "", sms.ErrReport
+		return nil, "", sms.ErrUnreadableReport
 	}
 	if report, final := sms.ReportByStatus(send, word, g.Delivered, g.Undelivered); final {
 		return []sms.Report{report}, "", nil
@@ -46,7 +46,7 @@ func (g *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 }
 
 // findStatus returns the status in a receipt, or in an answer to a poll; false if it is not there.
-func findStatus(where string, in sms.Incoming) (string, bool) {
+func findStatus(where string, in sms.IncomingRequest) (string, bool) {
 	if strings.HasPrefix(where, "$") {
 		e, err := parseExtraction(where)
 		if err != nil {
@@ -159,11 +159,11 @@ func (p poll) check(note func(string, error), id extraction) {
 	}
 }
 
-// errNoPoll says that the carrier's description does not say how to ask it.
+// errNoPoll says that the settings do not say how the carrier is polled.
 const errNoPoll = delivery.SafeText("it is not described how the carrier is asked")
 
-// Ask implements Asker.
-func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+// PollStatus implements Poller.
+func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
 			Err: errNoPoll}
@@ -176,7 +176,7 @@ func (g *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, err
 	if err != nil {
 		return sms.Report{}, false, err
 	}
-	word, found := findStatus(g.Poll.Status, sms.Incoming{Body: a.Body})
+	word, found := findStatus(g.Poll.Status, sms.IncomingRequest{Body: a.Body})
 	if !found {
 		return sms.Report{}, false, sms.UnreadableError(a, "")
 	}

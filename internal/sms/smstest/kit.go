@@ -40,7 +40,7 @@ type Rig struct {
 // Outcome is an answer of a carrier, and the failure that it has to become.
 type Outcome struct {
 	Said
-	Class  delivery.Class
+	Class  delivery.ErrorClass
 	Reason string
 	Hold   time.Duration
 	// PerNumber: the answer may be about this number alone.
@@ -51,7 +51,7 @@ type Outcome struct {
 func Reply(status int, body string) Said { return Said{status, body} }
 
 // Case is an answer, and the failure that it has to become.
-func Case(s Said, class delivery.Class, reason string, hold time.Duration) Outcome {
+func Case(s Said, class delivery.ErrorClass, reason string, hold time.Duration) Outcome {
 	return Outcome{Said: s, Class: class, Reason: reason, Hold: hold}
 }
 
@@ -140,7 +140,7 @@ func hijacked(raw string) http.HandlerFunc {
 }
 
 // Send has a carrier send the sample, and looks for secrets in what it says of it.
-func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Receipt, *delivery.Error) {
+func Send(t *testing.T, ctx context.Context, c sms.Carrier) (delivery.Result, *delivery.Error) {
 	t.Helper()
 	receipt, fail := c.Send(ctx, Sample())
 	if fail != nil {
@@ -161,7 +161,7 @@ func discreet(t *testing.T, told ...any) {
 
 // try has a carrier send the sample to a server that responds, and counts the requests: a second
 // one would be a second message.
-func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Receipt,
+func try(t *testing.T, r Rig, ctx context.Context, respond http.HandlerFunc, requests int) (delivery.Result,
 	*delivery.Error) {
 	t.Helper()
 	f := NewFake(t, r, respond)
@@ -206,7 +206,7 @@ func everyCarrier(t *testing.T, r Rig) {
 	const quoting = `{"message":"` + Private + ` 739154 +8613812345678"}`
 	for name, c := range map[string]struct {
 		respond http.HandlerFunc
-		class   delivery.Class
+		class   delivery.ErrorClass
 		wait    time.Duration
 	}{
 		"too many, with a wait": {with(Says(Said{http.StatusTooManyRequests, quoting}), "Retry-After", "7"),
@@ -283,10 +283,10 @@ type Asked struct {
 // AskedAt is late in the evening in UTC, when Aliyun has the next day.
 var AskedAt = time.Date(2030, 3, 1, 23, 30, 0, 0, time.UTC)
 
-// AskContract tries inquiries: a carrier is asked as its documentation has it, with its signature,
+// PollContract tries inquiries: a carrier is asked as its documentation has it, with its signature,
 // and its answer is taken for this very message alone. Whatever goes wrong with an inquiry says
 // nothing of the message, and tells nothing private.
-func AskContract(t *testing.T, c Asked) {
+func PollContract(t *testing.T, c Asked) {
 	const known, unknown, fails = 1, 2, 3
 	for name, x := range map[string]struct {
 		respond   http.HandlerFunc
@@ -323,9 +323,9 @@ func AskContract(t *testing.T, c Asked) {
 	}
 }
 
-// InquiryAbout asks for the sample by the carrier's ID.
-func InquiryAbout(id string) sms.Inquiry {
-	return sms.Inquiry{Send: Sample().ID, ID: id, To: Sample().To, Country: "CN", At: AskedAt}
+// StatusQueryOf asks for the sample by the carrier's ID.
+func StatusQueryOf(id string) sms.StatusQuery {
+	return sms.StatusQuery{Send: Sample().ID, ID: id, To: Sample().To, Country: "CN", At: AskedAt}
 }
 
 // ask makes the inquiry, which is answered with respond.
@@ -334,11 +334,11 @@ func (c Asked) ask(t *testing.T, respond http.HandlerFunc) (sms.Report, bool, er
 	r := c.Rig
 	r.Check = c.Check
 	carrier := r.Make(t, NewFake(t, r, respond).URL)
-	asker, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Asker(carrier.Name())
+	poller, ok := sms.NewCarriers([]sms.Route{{Carrier: carrier, Polled: true}}, sms.Options{}).Poller(carrier.Name())
 	if !ok {
 		t.Fatal("it can't be asked")
 	}
-	return asker.Ask(context.Background(), InquiryAbout(c.ID))
+	return poller.PollStatus(context.Background(), StatusQueryOf(c.ID))
 }
 
 // Refused wants what settings find wrong to be the key that it is listed by, and nothing else.

@@ -1,5 +1,5 @@
-// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, asking and
-// probe.
+// Package tencent is the carrier Tencent Cloud SMS: its settings, sending, receipts, polling
+// and probe.
 package tencent
 
 import (
@@ -41,7 +41,7 @@ var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}-[a-z0-9-]{2,30}$`)
 )
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (c Config) Check() map[string]error {
 	wrong := c.CheckAccount()
 	if !appPattern.MatchString(c.App) {
@@ -61,10 +61,10 @@ func (c Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token: SessionContext only comes back
 // in the answer.
-func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
+func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	template, params, fail := c.Template(m)
 	if fail != nil {
-		return delivery.Receipt{}, fail
+		return delivery.Result{}, fail
 	}
 	body := map[string]any{
 		"PhoneNumberSet": []string{m.To}, "SmsSdkAppId": c.App, "TemplateId": template, "TemplateParamSet": params,
@@ -76,44 +76,44 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *d
 	if m.Sender != "" && m.Country != "CN" {
 		body["SenderId"] = m.Sender
 	}
-	return c.Attempt(ctx, c.request("SendSms", body), parseSendAnswer)
+	return c.Attempt(ctx, c.signedRequest("SendSms", body), parseSendAnswer)
 }
 
 const (
-	tc3     = "TC3-HMAC-SHA256"
-	service = "sms"
+	tc3Algorithm  = "TC3-HMAC-SHA256"
+	signedService = "sms"
 	// contentType is the type of every body, as it is signed.
 	contentType = "application/json; charset=utf-8"
 )
 
-// request signs an action (cloud.tencent.com/document/api/382/52072).
-func (c *carrier) request(action string, content map[string]any) exchange.Request {
+// signedRequest returns the signed request of an action (cloud.tencent.com/document/api/382/52072).
+func (c *carrier) signedRequest(action string, content map[string]any) exchange.Request {
 	body, _ := json.Marshal(content) // texts and numbers always encode
-	now := c.Time().UTC()
+	now := c.CurrentTime().UTC()
 	signed := map[string]string{
 		"content-type": contentType, "host": exchange.Host(c.Endpoint), "x-tc-action": strings.ToLower(action),
 	}
 	return exchange.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
-			"Authorization": {signTC3(c.KeyID, c.Secret, service, now, http.MethodPost, "", signed, string(body))},
+			"Authorization": {signTC3(c.KeyID, c.Secret, signedService, now, http.MethodPost, "", signed, string(body))},
 			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
 			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
 		},
 	}
 }
 
-// signTC3 gives the Authorization of a request to /; the names of the signed headers are in lower
-// case.
+// signTC3 returns the Authorization header of a request to /. The names of the signed headers are in
+// lower case.
 func signTC3(id, secret, service string, at time.Time, method, query string, signed map[string]string,
 	body string) string {
 	canonical, list := exchange.CanonicalRequest(method, "/", query, signed, exchange.HexSHA256(body))
 	date := at.UTC().Format(time.DateOnly)
 	scope := date + "/" + service + "/tc3_request"
-	text := strings.Join([]string{tc3, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
+	text := strings.Join([]string{tc3Algorithm, strconv.FormatInt(at.Unix(), 10), scope, exchange.HexSHA256(canonical)}, "\n")
 	key := exchange.HMACSHA256(exchange.HMACSHA256(exchange.HMACSHA256([]byte("TC3"+secret), date), service),
 		"tc3_request")
-	return tc3 + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
+	return tc3Algorithm + " Credential=" + id + "/" + scope + ", SignedHeaders=" + list + ", Signature=" +
 		hex.EncodeToString(exchange.HMACSHA256(key, text))
 }
 
@@ -144,7 +144,7 @@ var verdicts = map[string]sms.Verdict{
 	"InternalError":                                             sms.VerdictUnknown,
 }
 
-// answer is the answer to any of the actions here, each of which fills in its own list.
+// answer is the answer to every action here. Each action fills in one of the lists.
 type answer struct {
 	Response struct {
 		Error                     struct{ Code string }
@@ -174,12 +174,12 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 // ReportsByID returns true: reports name messages by the SerialNo in the answer to SendSms.
 func (c *carrier) ReportsByID() bool { return true }
 
-// Ask implements Asker (tencentcloud.com/document/product/382/40518,
+// PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
 // PullSmsSendStatusByPhoneNumber): by number and time, and not PullSmsSendStatus, which hands each
 // status out once, to the first of the account that asks, and has to be applied for.
-func (c *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
-	a, err := c.Query(ctx, c.request("PullSmsSendStatusByPhoneNumber", map[string]any{
-		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.Time().Unix(), "Offset": 0, "Limit": 100,
+func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
+	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
+		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,
 		"PhoneNumber": q.To, "SmsSdkAppId": c.App,
 	}))
 	if err != nil {
@@ -207,16 +207,16 @@ var (
 	statusFailed    = []string{"FAIL"}
 )
 
-// Reports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list
+// ParseReports implements Reporter (tencentcloud.com/document/product/382/43547). Tencent posts a list
 // to one address for the whole application, so the address names no send; sid is the SerialNo in
 // the answer to SendSms. Nothing is signed.
-func (c *carrier) Reports(in sms.Incoming, _ string) ([]sms.Report, string, error) {
+func (c *carrier) ParseReports(in sms.IncomingRequest, _ string) ([]sms.Report, string, error) {
 	var all []struct {
 		SID    string `json:"sid"`
 		Status string `json:"report_status"`
 	}
 	if err := json.Unmarshal(in.Body, &all); err != nil {
-		return nil, "", sms.ErrReport
+		return nil, "", sms.ErrUnreadableReport
 	}
 	var reports []sms.Report
 	for _, r := range all {
@@ -258,14 +258,14 @@ func (c *carrier) Probe(ctx context.Context) (string, error) {
 }
 
 func (c *carrier) fetchApproved(ctx context.Context, international int, ids []int, approved map[int]bool) error {
-	a, fail := c.Do(ctx, c.request("DescribeSmsTemplateList",
+	a, fail := c.Do(ctx, c.signedRequest("DescribeSmsTemplateList",
 		map[string]any{"International": international, "TemplateIdSet": ids}))
 	if fail != nil {
 		return fail
 	}
 	var said answer
 	if json.Unmarshal(a.Body, &said) != nil {
-		return sms.ErrUndocumented
+		return sms.ErrUndocumentedAnswer
 	}
 	switch code := said.Response.Error.Code; {
 	case strings.HasPrefix(code, "AuthFailure"):

@@ -60,7 +60,7 @@ func tencentRig() smstest.Rig {
 			`"},"RequestId":"r"}}`)
 	}
 	limit := func(code string, hold time.Duration) smstest.Outcome {
-		return smstest.Case(status(code), delivery.Rejected, sms.ReasonLimit, hold)
+		return smstest.Case(status(code), delivery.Rejected, sms.ReasonCarrierLimit, hold)
 	}
 	return smstest.Rig{
 		Name: "tencent", ID: "5000:1045710669157053657849499619",
@@ -70,7 +70,7 @@ func tencentRig() smstest.Rig {
 			return Config{
 				Account: sms.Account{
 					KeyID: "AKIDexample", Sign: "商店", Params: []string{"code", "minutes"},
-					Templates: sms.Approved{"default": {"zh-Hans": "1110"}},
+					Templates: sms.ApprovedTemplates{"default": {"zh-Hans": "1110"}},
 				},
 				App: "1400006666", Region: "ap-guangzhou", Endpoint: endpoint,
 			}.Open(sms.Setup{Name: "tencent", Secret: smstest.Private,
@@ -111,7 +111,7 @@ func TestTencentIsAsked(t *testing.T) {
 		return fmt.Sprintf(
 			`{"Response":{"PullSmsSendStatusSet":[{"ReportStatus":"SUCCESS","SerialNo":"5000:1"},{"ReportStatus":%q,"SerialNo":%q,"PhoneNumber":"+8613812345678","Description":"x"}],"RequestId":"r"}}`, status, serial)
 	}
-	smstest.AskContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.Asked{
 		Rig: tencentRig(), ID: "5000:1045710669157053657849499619",
 		Check: func(r *http.Request, body string) error {
 			want := fmt.Sprintf(
@@ -131,7 +131,7 @@ func TestTencentIsAsked(t *testing.T) {
 }
 
 func TestTencentSettings(t *testing.T) {
-	approved := sms.Approved{"default": {"en": "1"}}
+	approved := sms.ApprovedTemplates{"default": {"en": "1"}}
 	smstest.Refused(t, map[string]map[string]error{
 		"app": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}}.Check(),
 		"region": Config{Account: sms.Account{KeyID: "AKID", Templates: approved}, App: "1400006666",
@@ -155,7 +155,7 @@ func TestTencentProbe(t *testing.T) {
 		{smstest.Reply(200, `{"Response":{"DescribeTemplateStatusSet":[]}}`), sms.ErrUnknownTemplate},
 		{smstest.Reply(200, `{"Response":{"Error":{"Code":"AuthFailure.SecretIdNotFound","Message":"`+smstest.Private+
 			`"}}}`), sms.ErrLogin},
-		{smstest.Reply(200, "<html>"), sms.ErrUndocumented},
+		{smstest.Reply(200, "<html>"), sms.ErrUndocumentedAnswer},
 	} {
 		smstest.ProbeContract(t, tencentRig(), checkTC3, c.said, c.want)
 	}
@@ -164,13 +164,13 @@ func TestTencentProbe(t *testing.T) {
 // Tencent tells by its own ID, in lists (the vendor's example), and hears that it was taken.
 func TestTencentReceipts(t *testing.T) {
 	r := smstest.ReporterOf(t, tencentRig().Make(t, "https://sms.tencentcloudapi.com"))
-	got, reply, err := r.Reports(sms.Incoming{Body: []byte(`[{"user_receive_time":"2015-10-17 08:03:04","nationcode":"86","mobile":"13812345678","report_status":"SUCCESS","errmsg":"DELIVRD","description":"x","sid":"5000:1"},
+	got, reply, err := r.ParseReports(sms.IncomingRequest{Body: []byte(`[{"user_receive_time":"2015-10-17 08:03:04","nationcode":"86","mobile":"13812345678","report_status":"SUCCESS","errmsg":"DELIVRD","description":"x","sid":"5000:1"},
 		{"report_status":"FAIL","errmsg":"MK:0001","sid":"5000:2"},{"report_status":"WAIT","sid":"5000:3"},{"report_status":"SUCCESS"},{"report_status":"SUCCESS","sid":"a b"}]`)}, "")
 	if err != nil || fmt.Sprint(got) != "[{ true 5000:1} { false 5000:2}]" || reply != `{"result":0,"errmsg":"OK"}` {
 		t.Errorf("%v, %q, %v", got, reply, err)
 	}
 	for _, body := range []string{"{}", "", "sid=1"} {
-		if _, _, err := r.Reports(sms.Incoming{Body: []byte(body)}, ""); !errors.Is(err, sms.ErrReport) {
+		if _, _, err := r.ParseReports(sms.IncomingRequest{Body: []byte(body)}, ""); !errors.Is(err, sms.ErrUnreadableReport) {
 			t.Errorf("%q: %v", body, err)
 		}
 	}

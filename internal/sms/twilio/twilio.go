@@ -1,5 +1,5 @@
-// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, asking and
-// probe.
+// Package twilio is the carrier Twilio Messaging: its settings, sending, receipts, polling
+// and probe.
 package twilio
 
 import (
@@ -43,7 +43,7 @@ type carrier struct {
 
 var sidPattern = regexp.MustCompile(`^[A-Z]{2}[0-9a-f]{32}$`)
 
-// Check gives everything that is wrong, by its key.
+// Check implements Settings.
 func (t Config) Check() map[string]error {
 	wrong := map[string]error{}
 	sid := func(key, value, prefix string, needed bool) {
@@ -61,8 +61,8 @@ func (t Config) Check() map[string]error {
 // NeedsSecret implements Settings.
 func (t Config) NeedsSecret() bool { return true }
 
-// Polled implements Settings.
-func (t Config) Polled() bool { return true }
+// CanBePolled implements Settings.
+func (t Config) CanBePolled() bool { return true }
 
 // NeedsSender reports whether messages need a sender of ours.
 func (t Config) NeedsSender() bool { return t.Service == "" }
@@ -73,7 +73,7 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 }
 
 // Send implements Carrier. The interface has no idempotency token.
-func (t *carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, *delivery.Error) {
+func (t *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
 }
 
@@ -94,7 +94,7 @@ func (t *carrier) messageForm(m sms.Message) url.Values {
 	return form
 }
 
-// request is for a resource of the account. form is nil with GET.
+// request returns a request for a resource of the account. form is nil with GET.
 func (t *carrier) request(method, resource string, form url.Values) exchange.Request {
 	r := exchange.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
@@ -115,8 +115,8 @@ func (t *carrier) fetchRequest(sid string) exchange.Request {
 	return t.request(http.MethodGet, "/Messages/"+sid, nil)
 }
 
-// verdicts are the codes that say more than their status (twilio.com/docs/api/errors). The vendor
-// says that more of them may come: what is not here goes by its status.
+// verdicts are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
+// code counts by its status.
 var verdicts = map[string]sms.Verdict{
 	"20003": sms.VerdictTemporary, // authentication
 	"20429": sms.VerdictTemporary, // too many requests
@@ -173,14 +173,14 @@ func unquotedDigits(raw json.RawMessage) string {
 	return text
 }
 
-// Reports implements Reporter
+// ParseReports implements Reporter
 // (twilio.com/docs/messaging/guides/outbound-message-status-in-status-callbacks). Twilio signs with
 // the account's token. If the settings have an API key instead, only the token in the address shows
 // that the receipt is Twilio's.
-func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, error) {
+func (t *carrier) ParseReports(in sms.IncomingRequest, send string) ([]sms.Report, string, error) {
 	form, err := url.ParseQuery(string(in.Body))
 	if err != nil || send == "" {
-		return nil, "", sms.ErrReport
+		return nil, "", sms.ErrUnreadableReport
 	}
 	if t.Key == "" && !hmac.Equal([]byte(in.Header.Get("X-Twilio-Signature")),
 		[]byte(webhookSignature(t.Secret, in.URL, form))) {
@@ -192,7 +192,7 @@ func (t *carrier) Reports(in sms.Incoming, send string) ([]sms.Report, string, e
 	case "undelivered", "failed":
 		return []sms.Report{{Send: send}}, "", nil
 	case "":
-		return nil, "", sms.ErrReport
+		return nil, "", sms.ErrUnreadableReport
 	}
 	return nil, "", nil
 }
@@ -213,8 +213,8 @@ func webhookSignature(token, address string, form url.Values) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// Ask implements Asker: it fetches the message.
-func (t *carrier) Ask(ctx context.Context, q sms.Inquiry) (sms.Report, bool, error) {
+// PollStatus implements Poller: it fetches the message.
+func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
 		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
 			Err: exchange.ErrIncompleteMessage}
@@ -249,5 +249,5 @@ func (t *carrier) Probe(ctx context.Context) (string, error) {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		return "", sms.ErrLogin
 	}
-	return "", sms.ErrUndocumented
+	return "", sms.ErrUndocumentedAnswer
 }

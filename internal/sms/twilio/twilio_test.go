@@ -72,7 +72,7 @@ func TestTwilioContract(t *testing.T) { smstest.Contract(t, twilioRig()) }
 const twilioMessage = "SM00000000000000000000000000000009"
 
 func TestTwilioIsAsked(t *testing.T) {
-	smstest.AskContract(t, smstest.Asked{
+	smstest.PollContract(t, smstest.Asked{
 		Rig: twilioRig(), ID: twilioMessage,
 		Check: func(r *http.Request, body string) error {
 			return smstest.Want([]string{r.Method, r.URL.Path, r.Header.Get("Authorization"), body},
@@ -82,8 +82,8 @@ func TestTwilioIsAsked(t *testing.T) {
 		Lost:      `{"sid":"` + twilioMessage + `","status":"undelivered"}`,
 		Open:      `{"sid":"` + twilioMessage + `","status":"sent"}`, Refusal: smstest.Reply(404, `{"code":20404}`),
 	})
-	if _, _, err := twilioRig().Make(t, "https://api.twilio.com").(sms.Asker).Ask(t.Context(),
-		smstest.InquiryAbout("../../x")); err == nil {
+	if _, _, err := twilioRig().Make(t, "https://api.twilio.com").(sms.Poller).PollStatus(t.Context(),
+		smstest.StatusQueryOf("../../x")); err == nil {
 		t.Error("an ID that is none was asked for")
 	}
 }
@@ -104,7 +104,7 @@ func TestTwilioProbe(t *testing.T) {
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(404, `{"code":20404}`), nil)
 	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(401, `{"code":20003,"message":"`+smstest.Private+`"}`),
 		sms.ErrLogin)
-	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumented)
+	smstest.ProbeContract(t, twilioRig(), login, smstest.Reply(500, smstest.Private), sms.ErrUndocumentedAnswer)
 }
 
 // The example in the vendor's own libraries (twilio-ruby, spec/security/request_validator_spec.rb).
@@ -124,15 +124,15 @@ func TestTwilioSignatureAsPublished(t *testing.T) {
 func TestTwilioReceipts(t *testing.T) {
 	const address = "https://codes.example.com/v1/receipts/twilio?send=s1&token=abc"
 	r := smstest.ReporterOf(t, twilioRig().Make(t, "https://api.twilio.com"))
-	signed := func(status, at, token string) sms.Incoming {
+	signed := func(status, at, token string) sms.IncomingRequest {
 		form := url.Values{"MessageStatus": {status}, "MessageSid": {"SM1"}, "To": {"+49"}}
-		return sms.Incoming{URL: address, Body: []byte(form.Encode()),
+		return sms.IncomingRequest{URL: address, Body: []byte(form.Encode()),
 			Header: http.Header{"X-Twilio-Signature": {webhookSignature(token, at, form)}}}
 	}
 	for status, want := range map[string][]sms.Report{"delivered": {{Send: "s1", Delivered: true}},
 		"undelivered": {{Send: "s1"}},
 		"failed":      {{Send: "s1"}}, "sent": nil, "queued": nil} {
-		if got, _, err := r.Reports(signed(status, address, smstest.Private), "s1"); err != nil ||
+		if got, _, err := r.ParseReports(signed(status, address, smstest.Private), "s1"); err != nil ||
 			!slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
@@ -141,13 +141,13 @@ func TestTwilioReceipts(t *testing.T) {
 	replayed.URL = "https://codes.example.com/v1/receipts/twilio?send=s2&token=abc"
 	changed := signed("undelivered", address, smstest.Private)
 	changed.Body = []byte("MessageStatus=delivered&MessageSid=SM1&To=%2B49")
-	for name, in := range map[string]sms.Incoming{
+	for name, in := range map[string]sms.IncomingRequest{
 		"another token":   signed("delivered", address, "x"),
 		"another address": signed("delivered", "http"+address[5:], smstest.Private),
 		"of another send": replayed,
 		"another word":    changed, "no signature": {URL: address, Body: []byte("MessageStatus=delivered")},
 	} {
-		if got, _, err := r.Reports(in, "s1"); !errors.Is(err, sms.ErrForged) || got != nil {
+		if got, _, err := r.ParseReports(in, "s1"); !errors.Is(err, sms.ErrForged) || got != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

@@ -22,7 +22,7 @@ type MailServer struct {
 }
 
 // Send implements outbox.Sender.
-func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Receipt, error) {
+func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Result, error) {
 	m, err := m.WithTexts()
 	p.mu.Lock()
 	p.mails = append(p.mails, m)
@@ -31,7 +31,7 @@ func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Rec
 		answer, p.Answers = p.Answers[0], p.Answers[1:]
 	}
 	p.mu.Unlock()
-	receipt := delivery.Receipt{Provider: "mx.example", Code: "250 2.0.0"}
+	receipt := delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}
 	if late := wait(ctx, p.Each); late != nil {
 		return receipt, &delivery.Error{Class: delivery.Temporary, Stage: "rcpt", Err: late}
 	}
@@ -70,7 +70,7 @@ func (p *MailServer) Attempts() []delivery.Message {
 var NoMailbox = FailWith(delivery.Rejected, "rcpt", 550, "5.1.1")
 
 // FailWith is an answer of a mail server.
-func FailWith(class delivery.Class, stage string, code int, enhanced string) func(context.Context) error {
+func FailWith(class delivery.ErrorClass, stage string, code int, enhanced string) func(context.Context) error {
 	return func(context.Context) error {
 		return &delivery.Error{Class: class, Stage: stage, Status: code, Code: enhanced,
 			Err: errors.New("the test says so")}
@@ -103,15 +103,15 @@ type Carrier struct {
 }
 
 // Send implements outbox.Carrier.
-func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Receipt, error) {
+func (h *Carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, error) {
 	_ = wait(ctx, h.Each)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.fail != nil {
-		return delivery.Receipt{Provider: "fake"}, h.fail
+		return delivery.Result{Provider: "fake"}, h.fail
 	}
 	h.got = append(h.got, m)
-	return delivery.Receipt{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
+	return delivery.Result{Provider: "fake", ID: fmt.Sprint("id-", len(h.got)), Code: "202"}, nil
 }
 
 // Fail makes every message from now on fail with err; nil: none.

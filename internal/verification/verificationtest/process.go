@@ -42,9 +42,9 @@ type Settings struct {
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
 // of them.
-var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.Texts) {
+var templatesOnce = sync.OnceValues(func() (*message.Renderer, *message.TextRenderer) {
 	mails, err := message.New(templates.FS)
-	texts, errTexts := message.NewTexts(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
+	texts, errTexts := message.NewTextRenderer(message.TextLimits{Segments: 1, Measure: sms.Segments}, templates.FS)
 	if err := errors.Join(err, errTexts); err != nil {
 		panic(err)
 	}

@@ -41,7 +41,7 @@ type Mail struct {
 // Outcome is an answer of a provider, and what it has to become.
 type Outcome struct {
 	Said
-	Class delivery.Class
+	Class delivery.ErrorClass
 	Code  string // as rows have it, behind the status
 }
 
