@@ -63,7 +63,7 @@ func (a *Console) reveal(c echo.Context, s store.Story, act store.AuditEntry) (s
 }
 
 func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
-	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
+	done, err := a.Desk.Cancel(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
@@ -71,14 +71,14 @@ func (a *Console) cancel(c echo.Context, s store.Story, act store.AuditEntry) (s
 }
 
 func (a *Console) resend(c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error) {
-	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", checkAdmitted(answer, err, "action.problem.limited", frame.Words(c))
+	answer, err := a.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	return "", actionErrorOf(answer, err, "action.problem.limited", frame.Words(c))
 }
 
-// checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited
+// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limited
 // is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
 // err.
-func checkAdmitted(answer verification.Answer, err error, limited string, w texts.Words) error {
+func actionErrorOf(answer verification.Answer, err error, limited string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
@@ -126,12 +126,12 @@ func (a *Console) performAction(c echo.Context, d sendAction, s store.Story, rea
 // actionForm handles a form on a send's page: it redirects back when the action is done, else shows
 // the page with the problem.
 func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
-	return frame.Form(func(c echo.Context, form url.Values) error {
+	return frame.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := a.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
-		n := note{Action: d.Name, Reason: form.Get("reason")}
+		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
 			n.Problem = frame.Words(c).Get("action.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
@@ -145,7 +145,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, note{Action: d.Name, FullRecipient: shown})
+			return a.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
 	})
@@ -229,8 +229,8 @@ func (a *Console) recipientActionJSON(name string,
 	}
 }
 
-// note is what a send's page says about something that was done, or was not.
-type note struct {
+// actionResult is what a send's page says about something that was done, or was not.
+type actionResult struct {
 	Action        string
 	Done          string // in words
 	Problem       string

@@ -29,9 +29,9 @@ type sendView struct {
 	Code    string // state of the verification, in words; empty without one
 	Support string // what the person reads out to support
 	Trial   string // rules in mode observe that would have refused it
-	Line    []explain.Entry
+	Line    []explain.TimelineEntry
 	Quota   quotaView
-	Note    note
+	Note    actionResult
 	Actions []sendAction
 	Action  sendAction // the one that is chosen, which has the form; zero: none is
 }
@@ -48,12 +48,12 @@ func (a *Console) sendPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n := note{Action: c.QueryParam("done")}
+	n := actionResult{Action: c.QueryParam("done")}
 	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) error {
+func (a *Console) showSend(c echo.Context, status int, s store.Story, n actionResult) error {
 	w := frame.Words(c)
 	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
@@ -85,20 +85,20 @@ func (a *Console) showSend(c echo.Context, status int, s store.Story, n note) er
 func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Words) (explain.Verdict,
 	quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
-	if away != nil && !errors.Is(away, errSeveral) {
+	if away != nil && !errors.Is(away, errSeveralRecipients) {
 		server.LogFailure(ctx, a.Logger, away)
 	}
 	known, err := a.readFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
-// errSeveral says that a row names no recipient whose rules could be asked.
-var errSeveral = errors.New("console: the row stands for several recipients")
+// errSeveralRecipients says that a row names no recipient whose rules could be asked.
+var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
 func (a *Console) quotaOf(ctx context.Context, s store.Row) (quota.Decision, error) {
 	if s.Recipients > 0 {
-		return quota.Decision{}, errSeveral
+		return quota.Decision{}, errSeveralRecipients
 	}
 	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 }
@@ -106,7 +106,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.Row) (quota.Decision, err
 func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaView {
 	var bad *fault.InvalidError
 	switch {
-	case errors.Is(err, errSeveral):
+	case errors.Is(err, errSeveralRecipients):
 		return quotaView{Reason: w.Get("quota.several")}
 	case errors.As(err, &bad):
 		return quotaView{Reason: w.Get("quota.gone")}

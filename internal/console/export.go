@@ -33,15 +33,15 @@ var exportColumns = []string{
 
 // Bounds of exports: of one, in rows, and of those at once in a process.
 const (
-	maxExport  = 1_000_000
-	maxExports = 2
+	maxExportRows        = 1_000_000
+	maxConcurrentExports = 2
 )
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// pageParameters are parameters that an export rejects, since it has all rows.
-var pageParameters = []string{"cursor", "newer", "limit"}
+// rejectedByExports are parameters that an export rejects, since it has all rows.
+var rejectedByExports = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
@@ -50,7 +50,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", pageParameters...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", rejectedByExports...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -166,13 +166,13 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Row) (n 
 		if err := w.Error(); err != nil {
 			return n, err
 		}
-		if len(rows) < f.Limit || n >= maxExport {
+		if len(rows) < f.Limit || n >= maxExportRows {
 			return n, nil
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil { // the server's is for a whole answer
+		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		f.Before = new(markOf(rows[len(rows)-1].Send))
+		f.Before = new(positionOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
@@ -182,7 +182,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.Row) (n 
 // exportAddress returns the address that exports a list's rows.
 func exportAddress(given url.Values) string {
 	all := maps.Clone(given)
-	for _, name := range pageParameters {
+	for _, name := range rejectedByExports {
 		all.Del(name)
 	}
 	if len(all) == 0 {
@@ -192,7 +192,7 @@ func exportAddress(given url.Values) string {
 }
 
 // exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
-func (c codes) exportRow(s store.Row) []string {
+func (c currentCodes) exportRow(s store.Row) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
 	cells := make([]string, len(exportColumns))
@@ -204,8 +204,8 @@ func (c codes) exportRow(s store.Row) []string {
 	return cells
 }
 
-// dividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
-const dividers = ";\t|\r\n"
+// cellDividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
+const cellDividers = ";\t|\r\n"
 
 // withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put
 // before what begins like one. Invalid UTF-8 is replaced.
@@ -214,11 +214,11 @@ func withoutFormula(cell string) string {
 	var out strings.Builder
 	for rest := cell; rest != ""; {
 		part := rest
-		if end := strings.IndexAny(rest, dividers); end >= 0 {
+		if end := strings.IndexAny(rest, cellDividers); end >= 0 {
 			part = rest[:end+1]
 		}
 		first := len(rest) == len(cell)
-		if startsFormula(part) && (first || !strings.Contains(dividers, part)) {
+		if startsFormula(part) && (first || !strings.Contains(cellDividers, part)) {
 			out.WriteByte('\'')
 		}
 		out.WriteString(part)

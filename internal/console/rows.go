@@ -40,9 +40,9 @@ func (r row) ToText() string {
 	return r.To
 }
 
-// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and
+// RecipientTag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and
 // for a row of several.
-func (r row) Tag() string {
+func (r row) RecipientTag() string {
 	if r.Recipients > 0 {
 		return ""
 	}
@@ -52,8 +52,8 @@ func (r row) Tag() string {
 // RequestedLocale returns the language that was asked for; "" if any would do.
 func (r row) RequestedLocale() string { return explain.RequestedLocale(r.Row) }
 
-// signs stand beside the words, so that a list can be read at speed without its colours.
-var signs = map[store.Status]string{
+// statusSigns stand beside the words, so that a list can be read at speed without its colours.
+var statusSigns = map[store.Status]string{
 	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
 	store.Unknown: "?", store.Proven: "✓",
 	store.Queued: "…", store.Sending: "→",
@@ -61,13 +61,13 @@ var signs = map[store.Status]string{
 
 // State returns the status as a label.
 func (r row) State() explain.Label {
-	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)),
+	return explain.Label{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
 		Tone: explain.ToneOf(r.Status)}
 }
 
-// Told returns what the row says of its send; the page's script compares it with what the stream
+// ChangeKey returns what the row says of its send; the page's script compares it with what the stream
 // tells.
-func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
+func (r row) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
 // count", "minute · 42 s left · ×3".
@@ -95,18 +95,18 @@ func (r row) Why() string {
 
 // Bounds of asking for the quotas of one page. It is shown without quotas that come later.
 const (
-	quotasAtOnce = 4
-	quotasTime   = 500 * time.Millisecond
+	maxConcurrentQuotas = 4
+	quotasTimeout       = 500 * time.Millisecond
 )
 
-// codes are the codes of some sends, by the verification's ID, as they are now.
-type codes struct {
+// currentCodes are the codes of some sends, by the verification's ID, as they are now.
+type currentCodes struct {
 	by  map[string]store.Verification
 	now time.Time
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error) {
+func (a *Console) codesOf(ctx context.Context, sends []store.Row) (currentCodes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -115,24 +115,24 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Row) (codes, error)
 	}
 	slices.Sort(ids)
 	all, now, err := a.DB.CodesOf(ctx, slices.Compact(ids))
-	c := codes{by: map[string]store.Verification{}, now: now}
+	c := currentCodes{by: map[string]store.Verification{}, now: now}
 	for _, v := range all {
 		c.by[v.ID] = v
 	}
 	return c, err
 }
 
-// of returns the code of a send; false for refusals, and for a code that is not known any more.
-func (c codes) of(s store.Row) (store.Verification, bool) {
+// ofSend returns the code of a send; false for refusals, and for a code that is not known any more.
+func (c currentCodes) ofSend(s store.Row) (store.Verification, bool) {
 	v, found := c.by[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
 // rowJSON is rowJSON with what became of the code.
-func (c codes) rowJSON(s store.Row) frame.Object {
+func (c currentCodes) rowJSON(s store.Row) frame.JSONObject {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
-	if v, found := c.of(s); found {
+	if v, found := c.ofSend(s); found {
 		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
 			frame.Timestamp(explain.CodeEndedAt(v, c.now))
 	}
@@ -153,7 +153,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 		if q := quotas[targetOf(s)]; q != nil {
 			r.Quota = *q
 		}
-		if v, found := codes.of(s); found {
+		if v, found := codes.ofSend(s); found {
 			state := explain.CodeStateOf(v, codes.now)
 			waits := state == store.CodeWaiting
 			// nobody had it to enter
@@ -173,9 +173,9 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 // which they stand.
 func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	l := map[store.CodeState]explain.Label{
-		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
+		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
 		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
-		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Still},
+		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Neutral},
 	}[state]
 	l.Word = w.Get("outcome.code." + string(state))
 	return l
@@ -184,11 +184,11 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 // quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
 // time has an empty list; rows of forgotten or several recipients have none.
 func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Target]*[]web.Pips {
-	ctx, cancel := context.WithTimeout(ctx, quotasTime)
+	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
 	by := map[support.Target]*[]web.Pips{}
 	var all errgroup.Group
-	all.SetLimit(quotasAtOnce)
+	all.SetLimit(maxConcurrentQuotas)
 	for _, s := range sends {
 		p := targetOf(s)
 		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {

@@ -24,19 +24,19 @@ type tail struct {
 
 // Bounds of what a look reads.
 const (
-	lookTime      = 5 * time.Second
-	lookLimit     = 500              // rows
-	overlap       = 2 * time.Second  // rows are committed in another order than they are numbered; none takes longer
-	maxBehind     = time.Minute      // how far the database's clock may be behind this process's
+	pollTimeout   = 5 * time.Second
+	maxPolledRows = 500              // rows
+	pollOverlap   = 2 * time.Second  // rows are committed in another order than they are numbered; none takes longer
+	maxClockLag   = time.Minute      // how far the database's clock may be behind this process's
 	resumeOverlap = 30 * time.Second // before the place where a stream continues; these rows may have changed
-	watchFor      = 20 * time.Minute // how long a row's changes are looked for
+	watchPeriod   = 20 * time.Minute // how long a row's changes are looked for
 )
 
 // begin reads the rows that are on the page already, and returns those that the client may not
 // know, oldest first: rows after from, and those shortly before it. Without from there are none.
 // gap: rows before these were left out.
 func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows []store.Row, gap bool, err error) {
-	since := now.Add(-watchFor)
+	since := now.Add(-watchPeriod)
 	if from == nil {
 		_, _, err = t.readSince(ctx, since, since)
 		return nil, false, err
@@ -49,42 +49,42 @@ func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows
 	return slices.DeleteFunc(rows, func(s store.Row) bool { return s.LoggedAt.Before(place) }), gap, err
 }
 
-// look makes one query, for the newest rows or, in turn, for those that may have changed. It
+// poll makes one query, for the newest rows or, in turn, for those that may have changed. It
 // returns those that are new or have changed, oldest first: rows that match the filter, or did
 // before. gap: more came than a look reads, and rows before these were left out.
-func (t *tail) look(ctx context.Context, now time.Time) (rows []store.Row, gap bool, err error) {
+func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.Row, gap bool, err error) {
 	open := t.forget()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
-		since := now.Add(-maxBehind)
-		if late := t.newest.Add(-overlap); late.After(since) {
+		since := now.Add(-maxClockLag)
+		if late := t.newest.Add(-pollOverlap); late.After(since) {
 			since = late
 		}
 		return t.readSince(ctx, since, t.newest)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	rows, err = t.db.SendsByID(ctx, open)
-	return t.record(rows), false, err
+	return t.remember(rows), false, err
 }
 
 // readSince reads the newest rows since then, as look. gap: not all rows after known were read.
 func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []store.Row, gap bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	f := t.filter
 	f.Status, f.Provider = "", "" // they change
-	f.From, f.Limit = since, lookLimit
+	f.From, f.Limit = since, maxPolledRows
 	rows, err = t.db.Sends(ctx, f)
-	gap = len(rows) == lookLimit && rows[lookLimit-1].LoggedAt.After(known)
-	return t.record(rows), gap, err
+	gap = len(rows) == maxPolledRows && rows[maxPolledRows-1].LoggedAt.After(known)
+	return t.remember(rows), gap, err
 }
 
-// record remembers rows and returns those to tell.
-func (t *tail) record(rows []store.Row) (told []store.Row) {
+// remember remembers rows and returns those to tell.
+func (t *tail) remember(rows []store.Row) (told []store.Row) {
 	slices.SortFunc(rows, store.ByLogged)
 	for _, row := range rows {
 		before, known := t.seen[row.ID]
-		if (!known || differs(before, row)) && (t.filter.Matches(row) || known && t.filter.Matches(before)) {
+		if (!known || hasChanged(before, row)) && (t.filter.Matches(row) || known && t.filter.Matches(before)) {
 			told = append(told, row)
 		}
 		t.seen[row.ID] = row
@@ -109,9 +109,9 @@ func (t *tail) forget() (open []uuid.UUID) {
 	})
 	for _, row := range rows {
 		age := t.newest.Sub(row.LoggedAt)
-		if mayChange(row) && age <= watchFor && len(open) < lookLimit {
+		if mayChange(row) && age <= watchPeriod && len(open) < maxPolledRows {
 			open = append(open, row.ID)
-		} else if age > 2*overlap {
+		} else if age > 2*pollOverlap {
 			delete(t.seen, row.ID)
 		}
 	}
@@ -126,7 +126,7 @@ func mayChange(s store.Row) bool {
 			s.Status == store.Undelivered)
 }
 
-func differs(a, b store.Row) bool {
+func hasChanged(a, b store.Row) bool {
 	return a.Status != b.Status || a.Reason != b.Reason || a.Attempt != b.Attempt ||
 		a.Count != b.Count || a.Recipients != b.Recipients || a.ProviderCode != b.ProviderCode
 }

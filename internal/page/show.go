@@ -70,7 +70,7 @@ func render(k *card, alone bool) ([]byte, error) {
 
 // StyleSheetURL returns the URL of the brand's colours; "" if it has none.
 func (u *Page) StyleSheetURL() string {
-	if u.Brand.Light == (brand.Tone{}) {
+	if u.Brand.Light == (brand.Palette{}) {
 		return ""
 	}
 	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()

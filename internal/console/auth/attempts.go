@@ -99,8 +99,8 @@ func (a attempts) takeProvider(ctx context.Context, address netip.Addr) (quota.D
 	return a.take(ctx, providerRules, networkBuckets(viaProvider, address))
 }
 
-// firstUse reports whether a secret value is used for the first time within life, on any replica.
-func (a attempts) firstUse(ctx context.Context, value string, life time.Duration) (bool, error) {
+// markUsed reports whether a secret value is used for the first time within life, on any replica.
+func (a attempts) markUsed(ctx context.Context, value string, life time.Duration) (bool, error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
 	return d.Admitted, err

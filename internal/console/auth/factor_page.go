@@ -28,7 +28,7 @@ type factorView struct {
 	Done       string
 
 	Secret   string // to be, in groups of four
-	Picture  picture
+	Picture  qrCode
 	Kept     string   // the same, sealed for this session
 	Recovery []string // shown this once
 
@@ -111,7 +111,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
-	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTime); err != nil {
+	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTimeout); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, status, v)

@@ -25,9 +25,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, loginAddress(codePage, c.Request()))
-		case v.lacks == lacksFactor && c.Path() != factorPage:
-			return c.Redirect(http.StatusSeeOther, factorPage)
+			return c.Redirect(http.StatusSeeOther, loginAddress(codePath, c.Request()))
+		case v.lacks == lacksFactor && c.Path() != factorPath:
+			return c.Redirect(http.StatusSeeOther, factorPath)
 		}
 		if err := a.attachSession(c, v); err != nil {
 			return err
@@ -56,7 +56,7 @@ func consolePageOrEmpty(address string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return ""
 	}
-	inMenu := slices.ContainsFunc(frame.Sections, func(s frame.Section) bool { return s.Path == u.Path })
+	inMenu := slices.ContainsFunc(frame.MenuSections, func(s frame.MenuSection) bool { return s.Path == u.Path })
 	if !inMenu && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
 		return ""
 	}

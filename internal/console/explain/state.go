@@ -11,10 +11,10 @@ import (
 type tone string
 
 const (
-	Good  tone = "good"
-	Warn  tone = "warn"
-	Bad   tone = "bad"
-	Still tone = "still" // under way
+	Good    tone = "good"
+	Warn    tone = "warn"
+	Bad     tone = "bad"
+	Neutral tone = "still" // under way
 )
 
 // Label is a state as a page shows it: a sign, a word and their colour.
@@ -31,7 +31,7 @@ func ToneOf(s store.Status) tone {
 	case store.Failed:
 		return Bad
 	case store.Queued, store.Sending:
-		return Still
+		return Neutral
 	}
 	return Warn
 }

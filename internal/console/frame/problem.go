@@ -57,8 +57,8 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// NoPage shows that an address is of no page.
-func (l *Layout) NoPage(c echo.Context) error {
+// ShowNotFound shows that an address is of no page.
+func (l *Layout) ShowNotFound(c echo.Context) error {
 	v := problemView{Page: NewPage(c, "problem.nopage.title", ""), Detail: Words(c).Get("problem.nopage.detail")}
 	return l.Show(c, http.StatusNotFound, "problem", v)
 }

@@ -15,24 +15,26 @@ import (
 // The webhook events of apps and whether they arrived, to find out why a back end did not hear of
 // something.
 
-// eventFilter is the store's, with a cursor as other lists have it.
-type eventFilter struct {
+// webhookEventFilter is the store's, with a cursor as other lists have it.
+type webhookEventFilter struct {
 	store.AppEventFilter
 	before *store.Mark
 }
 
-var eventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
+var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
-// events returns the list of webhook events.
-func (a *Records) events() frame.List[eventFilter, store.AppEvent] {
-	return frame.List[eventFilter, store.AppEvent]{
-		Name: "events", Path: "/admin/webhooks", JSON: eventJSON,
-		Parameters: func(f *eventFilter) frame.Parameters {
-			return frame.Parameters{"app": frame.ShortText(&f.App), "state": frame.OneOf(&f.State, eventStates...)}
+// webhookEvents returns the list of webhook events.
+func (a *Records) webhookEvents() frame.List[webhookEventFilter, store.AppEvent] {
+	return frame.List[webhookEventFilter, store.AppEvent]{
+		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
+		Parameters: func(f *webhookEventFilter) frame.Parameters {
+			return frame.Parameters{"app": frame.ShortTextParameter(&f.App), "state": frame.OneOfParameter(&f.State, webhookEventStates...)}
 		},
-		Place: func(f *eventFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.before} },
-		Mark:  func(e store.AppEvent) store.Mark { return store.Mark{At: e.At, ID: e.ID} },
-		Read: func(ctx context.Context, f eventFilter) ([]store.AppEvent, time.Time, error) {
+		Place: func(f *webhookEventFilter) frame.PageFields {
+			return frame.PageFields{Limit: &f.Limit, Before: &f.before}
+		},
+		Mark: func(e store.AppEvent) store.Mark { return store.Mark{At: e.At, ID: e.ID} },
+		Read: func(ctx context.Context, f webhookEventFilter) ([]store.AppEvent, time.Time, error) {
 			if f.before != nil {
 				f.Before = f.before.ID
 			}
@@ -42,8 +44,8 @@ func (a *Records) events() frame.List[eventFilter, store.AppEvent] {
 	}
 }
 
-func eventJSON(e store.AppEvent, _ time.Time) frame.Object {
-	return frame.Object{
+func webhookEventJSON(e store.AppEvent, _ time.Time) frame.JSONObject {
+	return frame.JSONObject{
 		"id": e.ID, "app": e.App, "type": e.Type, "at": frame.Timestamp(e.At), "verification_id": e.VerificationID,
 		"send_id": frame.OrNull(e.SendID), "channel": e.Channel, "purpose": e.Purpose, "to": e.To, "status": e.Status,
 		"reason": frame.OrNull(e.Reason), "reference": frame.OrNull(e.Reference), "test": e.Test, "state": e.State,
@@ -52,31 +54,31 @@ func eventJSON(e store.AppEvent, _ time.Time) frame.Object {
 	}
 }
 
-// eventsView is the page.
-type eventsView struct {
+// webhookEventsView is the page.
+type webhookEventsView struct {
 	frame.Page
-	frame.Result[eventFilter, store.AppEvent]
-	States []frame.Option
+	frame.ListPage[webhookEventFilter, store.AppEvent]
+	States []frame.FieldOption
 }
 
-func (a *Records) eventsPage(c echo.Context) error {
-	p, err := a.events().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, eventFilter{})
+func (a *Records) webhookEventsPage(c echo.Context) error {
+	p, err := a.webhookEvents().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}
-	v := eventsView{frame.NewPage(c, "events.title", "webhooks"), p, nil}
-	v.States = frame.Options(v.W, "events.state", "events.state", p.Filter.State, eventStates...)
+	v := webhookEventsView{frame.NewPage(c, "events.title", "webhooks"), p, nil}
+	v.States = frame.FieldOptions(v.W, "events.state", "events.state", p.Filter.State, webhookEventStates...)
 	return a.Layout.Show(c, http.StatusOK, "events", v)
 }
 
 // State returns whether an event arrived.
-func (v eventsView) State(e store.AppEvent) explain.Label {
-	return endLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
+func (v webhookEventsView) State(e store.AppEvent) explain.Label {
+	return outcomeLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
 		e.State == store.EventGivenUp)
 }
 
 // RetryText returns when an event is tried again, in words; "" if it is not, or was never tried.
-func (v eventsView) RetryText(e store.AppEvent) string {
+func (v webhookEventsView) RetryText(e store.AppEvent) string {
 	if e.State != store.EventPending || e.Attempt == 0 {
 		return ""
 	}
