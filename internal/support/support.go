@@ -13,7 +13,7 @@
 //	internal/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
 //	                                            store/storetest has its contract
 //	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
-//	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
+//	internal/console/auth/roles.go              ActionNudge, and the role in allowedActions; without it everyone is refused
 //	internal/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
 //	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of

@@ -84,8 +84,8 @@ func (l *Layout) filePath(name string) string {
 
 // Show renders a page completely and then sends it, so that no half page is shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
-	if p, ok := view.(interface{ line() *statusLine }); ok && p.line() != nil {
-		p.line().fill(l.status(c.Request().Context()))
+	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
+		p.statusLine().fill(l.status(c.Request().Context()))
 	}
 	var b bytes.Buffer
 	if err := l.templates[name].Execute(&b, view); err != nil {
