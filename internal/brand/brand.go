@@ -1,6 +1,5 @@
-// Package brand has an app's logo, home page and colours for our page and its mails. The colours
-// are made from one accent, such that text in them is legible on light and dark surfaces, whatever
-// the accent is.
+// Package brand has an app's logo, home page and colours for our page and its mails. It makes the
+// colours from one accent, so that text is legible on light and dark backgrounds, whatever the accent.
 package brand
 
 import (
@@ -11,7 +10,7 @@ import (
 	"strconv"
 )
 
-// Brand is how an app shows itself; the zero value is none. New computes its colours, once for all
+// Brand is the look of an app; the zero value is no brand. New computes its colours, once for all
 // messages and pages.
 type Brand struct {
 	Logo        string  // https URL of an image
@@ -36,7 +35,7 @@ type Palette struct {
 	Wash   string // of a surface with a hint of it
 }
 
-// scheme is the backgrounds of a scheme, as in web/static/tokens.css and
+// scheme has the backgrounds of a light or dark scheme, as in web/static/tokens.css and
 // templates/mail/layout.html.
 type scheme struct{ paper, card, on, towards colour }
 

@@ -20,15 +20,15 @@ import (
 	"sendcode/internal/verification"
 )
 
-// sendAction is something that can be done from a send's page. do returns what to show: the full
-// recipient, or nothing.
+// sendAction is an action on a send's page. do returns the full recipient if the action reveals it,
+// else "".
 type sendAction struct {
-	Name string // the word of the table of roles, of the record and of the texts
-	Path string // behind the send's address
-	Sure bool   // it can't be undone: a box has to be ticked as well
+	Name string // in the roles, the audit log and the keys of texts
+	Path string // its last part, after the send's address
+	Sure bool   // it can't be undone, so the form has a box to tick
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
-	ours bool   // it needs a code of ours: a caller's is not kept
+	ours bool   // it needs a code that was made here: a caller's code is not kept
 	do   func(a *Console, c echo.Context, s store.Story, act store.AuditEntry) (shown string, err error)
 }
 
@@ -41,7 +41,7 @@ var sendActions = []sendAction{
 	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
 }
 
-// actionError says why an action was not done: as a text of the page, and as a problem for scripts.
+// actionError says why an action was not done. Pages show its text; scripts get a problem.
 type actionError struct {
 	status int
 	key    string // of the texts
@@ -229,13 +229,13 @@ func (a *Console) recipientActionJSON(name string,
 	}
 }
 
-// actionResult is what a send's page says about something that was done, or was not.
+// actionResult is what a send's page says about the result of an action.
 type actionResult struct {
 	Action        string
 	Done          string // in words
 	Problem       string
-	FullRecipient string // unmasked, after the action that shows it
-	Reason        string // as typed, when it was not done
+	FullRecipient string // after the action reveal
+	Reason        string // as typed; empty if the action was done
 }
 
 // actionsFor returns the actions that a send's page offers an account.

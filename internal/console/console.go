@@ -42,7 +42,7 @@ type database interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 }
 
-// Config is what a console works with.
+// Config has the settings and dependencies of a console.
 type Config struct {
 	DB       database
 	Auth     auth.Config
@@ -50,12 +50,12 @@ type Config struct {
 	Policies policies.Desk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
-	// of the service, for the line on each page; must answer soon
+	// for the line on each page; must return soon
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
-	// names of the mail providers with a topic of Amazon SNS
+	// names of the mail providers that report by a topic of Amazon SNS
 	Topics []string
-	// how far back the database reaches, and what is due to be deleted
+	// the age of the oldest rows, and the number of rows that are due to be deleted
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 

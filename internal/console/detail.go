@@ -27,19 +27,19 @@ type sendView struct {
 	Verdict explain.Verdict
 	Send    row
 	Code    string // state of the verification, in words; empty without one
-	Support string // what the person reads out to support
-	Trial   string // rules in mode observe that would have refused it
+	Support string // the support reference
+	Trial   string // names of the rules in mode observe that would have refused it
 	Line    []explain.TimelineEntry
 	Quota   quotaView
 	Note    actionResult
 	Actions []sendAction
-	Action  sendAction // the one that is chosen, which has the form; zero: none is
+	Action  sendAction // the chosen one, whose form is shown; zero: none
 }
 
 // quotaView shows what a recipient's rules say now.
 type quotaView struct {
 	Rows   []web.Pips
-	As     texts.Sentence // as of when
+	As     texts.Sentence // the sentence on the time of the quota
 	Reason string         // why there are no rows
 }
 
@@ -92,7 +92,7 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.Story, w texts.Wo
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
-// errSeveralRecipients says that a row names no recipient whose rules could be asked.
+// errSeveralRecipients says that a row stands for several recipients, so it has no quota.
 var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
@@ -117,8 +117,8 @@ func quotaViewOf(s store.Row, d quota.Decision, err error, w texts.Words) quotaV
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the
-// row's recipient, if away is nil.
+// readFacts reads what the verdict on a row depends on beside its story. now is the quota of the
+// row's recipient; it is unknown if away is not nil.
 func (a *Console) readFacts(ctx context.Context, s store.Story, now quota.Decision, away error) (known explain.Facts,
 	err error) {
 	if away == nil {
@@ -178,9 +178,9 @@ func (a *Console) newerRequest(ctx context.Context, s store.Row) (*store.Row, er
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone
-// out; nil if there is none, or if the refusal itself names a verification, as a browser's does and
-// a back end's does not.
+// codeBeforeRefusal returns the verification of the newest send that may have gone out before a
+// refusal. It returns nil if there is none, or if the refusal names a verification of its own, as a
+// browser's may.
 func (a *Console) codeBeforeRefusal(ctx context.Context, s store.Story) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet.
-// There is nothing that a list does not show, and no verification ID, since a reader who knows the
-// ID of a valid code could act as the code's holder.
+// exportColumns are the columns of an export, which has all rows of a list as a table for a
+// spreadsheet. It has no verification IDs, since a reader with the ID of a valid code could act as
+// the code's holder.
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
@@ -31,7 +31,7 @@ var exportColumns = []string{
 	"outcome", "outcome_at",
 }
 
-// Bounds of exports: of one, in rows, and of those at once in a process.
+// Bounds of exports in a process.
 const (
 	maxExportRows        = 1_000_000
 	maxConcurrentExports = 2
@@ -65,7 +65,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 			Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = frame.MaxLimit
-	// before anything is answered: a database that is away is a 503
+	// read before the response begins, so that a database that is away gets a 503
 	rows, err := a.sends(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
@@ -204,11 +204,12 @@ func (c currentCodes) exportRow(s store.Row) []string {
 	return cells
 }
 
-// cellDividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
+// cellDividers are the characters at which a spreadsheet may end a cell or a line. The comma is not
+// among them: the CSV writer quotes it.
 const cellDividers = ";\t|\r\n"
 
-// withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put
-// before what begins like one. Invalid UTF-8 is replaced.
+// withoutFormula returns a cell that no spreadsheet evaluates: each part that begins like a formula
+// gets a quote mark before it. Invalid UTF-8 is replaced.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
@@ -227,8 +228,8 @@ func withoutFormula(cell string) string {
 	return out.String()
 }
 
-// startsFormula reports whether a text may be taken for a formula, also behind white space or
-// invisible characters, or in full-width letters.
+// startsFormula reports whether a spreadsheet may take a text for a formula: it begins with a
+// formula's sign, perhaps full-width or after white space, or with an invisible character.
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

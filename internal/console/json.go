@@ -60,7 +60,7 @@ func (a *Console) answerList(c echo.Context, q query) error {
 	return list.WriteJSON(c, page)
 }
 
-// rowJSON returns a row of the database for scripts, without what became of its code.
+// rowJSON returns a row of the database for scripts, without the outcome of its code.
 func rowJSON(s store.Row) frame.JSONObject {
 	row := frame.JSONObject{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),

@@ -45,30 +45,29 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
+	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []row
 	Count   string // of the rows
 	Nothing string // why there are no rows
-	// on a recipient: on their newest row, or why they have none; nil: on another page, or with
-	// other filters
+	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
 	Verdict *explain.Verdict
 	Export  string              // address of all rows as a file; empty: not for this account
 	Stream  string              // address of the stream of changes; empty: none fits the filters
-	Again   string              // address of a page with the same rows as they are later
+	Again   string              // address of a page with the present state of the same rows
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
-// searchView is the search field after a search that found no question in it.
+// searchView is the search field with the text that could not be searched for.
 type searchView struct {
 	Typed   string
 	Problem string
 }
 
-// recipientHeader is the recipient whose rows these are.
+// recipientHeader is the part of a recipient's page above the rows.
 type recipientHeader struct {
 	FilterText texts.Sentence // "Only <the recipient>"
-	Known      bool           // the database has rows of them
+	Known      bool           // the database has rows of the recipient
 	Quota      quotaView
 	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
@@ -79,7 +78,7 @@ func (a *Console) listPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// so that the address says the same to others
+	// so that the address means the same for readers in other zones
 	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
@@ -134,8 +133,8 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// filterSuggestions returns what the settings offer for fields of the filter. Rows may have other values, of
-// earlier settings.
+// filterSuggestions returns suggestions for fields of the filter, from the settings. Rows may have
+// other values, of earlier settings.
 func (a *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carriers": a.Carriers}
 	all["apps"], all["purposes"] = a.Desk.AppsAndPurposes()
@@ -233,7 +232,7 @@ func (a *Console) readStory(ctx context.Context, id string) (store.Story, error)
 	return s, err
 }
 
-// Bounds of the rows that led to a refusal without a verification.
+// Bounds of recentSends.
 const (
 	maxRecentSends    = 5
 	recentSendsPeriod = 24 * time.Hour

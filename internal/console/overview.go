@@ -32,10 +32,10 @@ type overviewView struct {
 	Became     statistics.Table // of the sends
 	Measures   []statistics.Chart
 	Measured   statistics.Table
-	Prefixes   string          // how many rest now; empty: none
-	By         store.Dimension // what codes are told apart by
+	Prefixes   string          // how many are paused now; empty: none
+	By         store.Dimension // by what the table of codes is grouped
 	Codes      []store.ApprovalTally
-	Storage    []string // how far the database reaches, and how far the background has come with what is old
+	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
 
 	query  store.StatsQuery
@@ -45,8 +45,8 @@ type overviewView struct {
 type figureView struct {
 	Name, Value, Before string
 	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
-	Better, Worse       bool         // what the change is; neither for one that is no good or bad news
-	Note                string       // in place of what was before
+	Better, Worse       bool         // whether the change is good or bad news; neither: it is no news
+	Note                string       // in place of Before
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
 
@@ -161,7 +161,7 @@ func (v overviewView) GroupName(value string) string {
 	return cmp.Or(v.W.Country(value), value)
 }
 
-// Percent returns which part of all something is, to one decimal place.
+// Percent returns n as a percentage of all, to one decimal place.
 func (v overviewView) Percent(n, all int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)
 }
@@ -223,7 +223,8 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	return all
 }
 
-// percentChange returns by how much of before now is more or less; "" if before is zero.
+// percentChange returns the change from before to now in percent, with its sign; "" if before is
+// zero.
 func percentChange(now, before float64) string {
 	if before == 0 {
 		return ""

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing
-// from the net.
+// The values of Content-Security-Policy. The page may hold frames of its own site. A mail in a frame
+// runs no scripts, has no origin and loads nothing from the network.
 const (
 	previewCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
 		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"

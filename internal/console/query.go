@@ -21,7 +21,7 @@ import (
 // query is the parsed query of the list's URL: filters, a cursor and a limit.
 type query struct {
 	filter store.Filter
-	given  url.Values  // what was asked, empty parameters left out
+	given  url.Values  // the parameters, without empty ones
 	hints  searchHints // of a search that found nothing
 }
 
@@ -59,7 +59,7 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
 		f.Reference+f.Support == "" {
-		last = "24h" // no index has them: a time bounds how many rows are looked at
+		last = "24h" // no index has these filters: the time bounds how many rows are read
 		q.given.Set("last", last)
 	}
 	if last != "" && f.From.IsZero() {
@@ -82,14 +82,14 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	return q, nil
 }
 
-// How far from the time in its ID a request's sends may be logged: clocks differ.
+// How long before and after the time in a request's ID its sends are searched, since clocks differ.
 const (
 	searchedBeforeRequest = time.Minute
 	searchedAfterRequest  = 2 * time.Minute
 )
 
-// setTimesByRequestID sets the times of a query for a request whose ID has its time, a UUID of version
-// 7 as package requestid makes it, if the query names none.
+// setTimesByRequestID sets the times of a query that names a request and no times, if the request's
+// ID contains a time: it is a UUID of version 7, as package requestid makes them.
 func setTimesByRequestID(q *query) {
 	from, to, ok := timesByRequestID(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
@@ -100,7 +100,8 @@ func setTimesByRequestID(q *query) {
 	q.given.Set("to", "")
 }
 
-// timesByRequestID returns between which times a request's sends are logged, if its ID has its time.
+// timesByRequestID returns the times between which a request's sends are logged; false if its ID
+// contains no time.
 func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	id, err := uuid.Parse(request)
 	if err != nil || id.Version() != 7 {
@@ -110,9 +111,8 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	return at.Add(-searchedBeforeRequest), at.Add(searchedAfterRequest), true
 }
 
-// sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may
-// choose a request ID of another time: without rows of the ID's time, those of the last 24 h are
-// searched.
+// sends returns the rows that a filter selects. A client chooses the ID of its request, so the time
+// in it may be wrong: if there are no rows of that time, sends searches the last 24 h.
 func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.Row, error) {
 	rows, err := a.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)
@@ -187,13 +187,13 @@ func supportReferenceParameter(to *string) frame.ParseFunc {
 	}
 }
 
-// filterView is the form above the list as it was last sent: what was given, by name.
+// filterView is the form above the list, with the parameters of the page's address.
 type filterView struct {
 	url.Values
 	w texts.Words
 }
 
-// Options returns the choices of the field last, status, outcome or channel.
+// Options returns the choices of a field: last, status, outcome or channel.
 func (v filterView) Options(field string) []frame.FieldOption {
 	title, chosen := "filter."+field, v.Get(field)
 	switch field {

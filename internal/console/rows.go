@@ -40,8 +40,8 @@ func (r row) ToText() string {
 	return r.To
 }
 
-// RecipientTag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and
-// for a row of several.
+// RecipientTag returns a short text by which recipients with equal masks differ; "" for a forgotten
+// recipient, and for a row of several.
 func (r row) RecipientTag() string {
 	if r.Recipients > 0 {
 		return ""
@@ -65,8 +65,8 @@ func (r row) State() explain.Label {
 		Tone: explain.ToneOf(r.Status)}
 }
 
-// ChangeKey returns what the row says of its send; the page's script compares it with what the stream
-// tells.
+// ChangeKey returns a text that differs whenever the row's status or counts differ. The page's
+// script compares it with that of the stream's row.
 func (r row) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
@@ -83,7 +83,7 @@ func (r row) Why() string {
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
 	add(!refused, explain.FailureText(r.Send, r.W))
-	// an accepted one is not worth its room
+	// the code of an accepted message says nothing more
 	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
@@ -93,13 +93,13 @@ func (r row) Why() string {
 	return strings.Join(parts, " · ")
 }
 
-// Bounds of asking for the quotas of one page. It is shown without quotas that come later.
+// Bounds of reading the quotas of one page. A page is shown without the quotas that come later.
 const (
 	maxConcurrentQuotas = 4
 	quotasTimeout       = 500 * time.Millisecond
 )
 
-// currentCodes are the codes of some sends, by the verification's ID, as they are now.
+// currentCodes are the verifications of some sends, by ID, as the database has them now.
 type currentCodes struct {
 	by  map[string]store.Verification
 	now time.Time
@@ -156,7 +156,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.Row, w texts.
 		if v, found := codes.ofSend(s); found {
 			state := explain.CodeStateOf(v, codes.now)
 			waits := state == store.CodeWaiting
-			// nobody had it to enter
+			// a code that was not delivered could not be entered, so its row does not call it waiting or expired
 			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.Erased {
 				r.Code = codeLabel(state, w)
 				if waits {
@@ -181,8 +181,8 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	return l
 }
 
-// quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
-// time has an empty list; rows of forgotten or several recipients have none.
+// quotasOf returns the pips of each recipient's quota. The list of a recipient is empty if the quota
+// did not come in time. Forgotten recipients, and rows of several, have no list.
 func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
@@ -208,7 +208,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.Row, w texts.Words
 	return by
 }
 
-// quotaPips returns what to draw for each of a recipient's rules.
+// quotaPips returns the pips of each of a recipient's rules.
 func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
 	for _, s := range d.Public().Rules {
 		p := web.PipsOf(s)

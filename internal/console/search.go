@@ -25,9 +25,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// searchPage redirects a search to an address that has no recipient in the clear: a send's page, or
-// the list by the recipient's hash, by a support reference, by the caller's reference or by the ID
-// of its request.
+// searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
+// support reference, the caller's reference or the ID of a request. No address contains a full
+// recipient.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
@@ -47,8 +47,8 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// searchedCookie holds the masked recipient of the last search, so that a page without rows can
-// show how it was understood.
+// searchedCookie holds the masked recipient of the last search. A page without rows shows it, so
+// that the reader sees how the search was understood.
 const searchedCookie = "sendcode_searched"
 
 // setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not
@@ -140,9 +140,8 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// orRequestAddress returns the address where the rows found are listed. If there are none, and the text
-// typed is the ID of a request that made sends, of the last 24 h unless the ID has its time, it
-// returns the address of these.
+// orRequestAddress returns the given address if rows were found there. If none were, and the typed
+// text is the ID of a request that made sends, it returns the address of those sends.
 func (a *Console) orRequestAddress(ctx context.Context, typed, address string, found []store.Row, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
@@ -182,8 +181,8 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// cleanPhoneNumber removes what comes along when a number is copied: a link's scheme and invisible
-// characters. Typographic dashes, brackets and spaces become plain ones.
+// cleanPhoneNumber removes a link's scheme and invisible characters, which copied numbers may have,
+// and makes typographic dashes, brackets and spaces plain.
 func cleanPhoneNumber(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
@@ -205,19 +204,18 @@ func cleanPhoneNumber(typed string) string {
 	}, typed))
 }
 
-// searchHints are what a search adds to the list's URL for a recipient without rows, since the search
-// alone sees the full recipient: why its requests are refused, and the hashes of similarly spelled
-// recipients with recent requests. The list makes its verdict of them.
+// searchHints explain why a recipient has no rows. A search adds them to the list's URL, since only the
+// search sees the full recipient, and the list makes its verdict of them.
 type searchHints struct {
-	unserved string // why requests for it are turned away; empty: they are not
-	near     []recipient.Hash
+	unserved string           // why the recipient is not served; empty: it is served
+	near     []recipient.Hash // similarly spelled recipients with recent sends
 }
 
 const (
 	unservedParameter = "unserved"
 	similarParameter  = "near"
 	maxSimilar        = 3
-	similarPeriod     = 48 * time.Hour // longer than a search looks back, so that its address can be handed to a colleague
+	similarPeriod     = 48 * time.Hour // longer than the search looks back, so that a colleague can open its address later
 )
 
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,

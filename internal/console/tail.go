@@ -26,9 +26,9 @@ import (
 const (
 	maxConcurrentStreams = 64               // of one process
 	tailPollInterval     = time.Second      // between two queries of a stream
-	tailHeartbeat        = 15 * time.Second // between two signs of life, at which the session is checked too
+	tailHeartbeat        = 15 * time.Second // between two comment lines that keep the connection open; the session is checked then too
 	maxTailAge           = 15 * time.Minute // of one stream; a browser then reconnects
-	writeTimeout         = 10 * time.Second // of one write: a client that reads nothing for so long is disconnected
+	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
 )
 
 // Why a stream ends.
@@ -38,8 +38,8 @@ const (
 	endReasonUnavailable = "unavailable" // the database does not answer
 )
 
-// rejectedByStreams are parameters that a stream rejects: it begins now, has no end, and knows only
-// what is in a row.
+// rejectedByStreams are the parameters that a stream rejects, since it begins now, has no end, and
+// filters only by what a row contains.
 var rejectedByStreams = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
 // parseStreamQuery parses the filters of a stream and the place where it continues.
@@ -64,9 +64,9 @@ func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.
 	return f, from, nil
 }
 
-// streamAddress returns the address of the stream that tells what changes in a list: rows after
-// newest, and changes of those shortly before it. It returns "" if there is no such stream: the
-// list is not the first page, has an end, or filters by what is not in a row.
+// streamAddress returns the address of the stream of a list's new rows, after newest, and of changes
+// to the rows shortly before it. It returns "" if the list is not the first page, ends at a time, or
+// has a filter that streams reject.
 func streamAddress(q query, newest store.Mark) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
@@ -117,7 +117,7 @@ func (a *Console) tailStream(c echo.Context) error {
 	return nil
 }
 
-// followTail writes what a stream finds until it ends.
+// followTail polls and writes rows until the stream ends.
 func (a *Console) followTail(t *tail, e *eventWriter) {
 	ticks, beats, end := time.NewTicker(tailPollInterval), time.NewTicker(a.beat), time.NewTimer(a.life)
 	defer ticks.Stop()
@@ -172,7 +172,7 @@ func (e *eventWriter) writeEnd(why string) {
 	_ = e.write("event: end\ndata: {\"reason\":\"" + why + "\"}\n\n")
 }
 
-// writeRows writes rows, and before them, with gap, that others were left out.
+// writeRows writes rows, after an event that says that rows before them were left out, if gap.
 func (e *eventWriter) writeRows(rows []store.Row, gap bool) error {
 	var out strings.Builder
 	if gap {

@@ -12,29 +12,29 @@ import (
 	"sendcode/internal/store"
 )
 
-// tail finds the rows of one stream that are new or have changed: it polls the database, and so
-// sees the rows of every replica.
+// tail finds the new and changed rows of one stream. It polls the database, so it sees the rows of
+// every replica.
 type tail struct {
 	db     database
 	filter store.Filter
-	newest time.Time               // when the newest row that was read was logged, on the database's clock
-	seen   map[uuid.UUID]store.Row // as they were read last: those that a look may read again
-	turn   bool                    // the last look read the rows that may change
+	newest time.Time               // the time of the newest row that was read, on the database's clock
+	seen   map[uuid.UUID]store.Row // rows as last read, which a poll may read again
+	turn   bool                    // the last poll read the rows that may change
 }
 
-// Bounds of what a look reads.
+// Bounds of what a poll reads.
 const (
 	pollTimeout   = 5 * time.Second
 	maxPolledRows = 500              // rows
-	pollOverlap   = 2 * time.Second  // rows are committed in another order than they are numbered; none takes longer
+	pollOverlap   = 2 * time.Second  // rows are committed out of order, but none this late
 	maxClockLag   = time.Minute      // how far the database's clock may be behind this process's
 	resumeOverlap = 30 * time.Second // before the place where a stream continues; these rows may have changed
 	watchPeriod   = 20 * time.Minute // how long a row's changes are looked for
 )
 
-// begin reads the rows that are on the page already, and returns those that the client may not
-// know, oldest first: rows after from, and those shortly before it. Without from there are none.
-// gap: rows before these were left out.
+// begin reads the rows that the page already shows. It returns those that the client may not know,
+// oldest first: the rows after from and shortly before it, none without from. gap says that rows
+// before these were left out.
 func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows []store.Row, gap bool, err error) {
 	since := now.Add(-watchPeriod)
 	if from == nil {
@@ -49,9 +49,9 @@ func (t *tail) begin(ctx context.Context, from *store.Mark, now time.Time) (rows
 	return slices.DeleteFunc(rows, func(s store.Row) bool { return s.LoggedAt.Before(place) }), gap, err
 }
 
-// poll makes one query, for the newest rows or, in turn, for those that may have changed. It
-// returns those that are new or have changed, oldest first: rows that match the filter, or did
-// before. gap: more came than a look reads, and rows before these were left out.
+// poll makes one query: for the newest rows or, every other time, for those that may have changed. It
+// returns the new and the changed rows that match the filter now or did before, oldest first. gap
+// says that rows before these were left out, since a poll reads no more.
 func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.Row, gap bool, err error) {
 	open := t.forget()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
@@ -67,7 +67,8 @@ func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.Row, gap b
 	return t.remember(rows), false, err
 }
 
-// readSince reads the newest rows since then, as look. gap: not all rows after known were read.
+// readSince reads the newest rows since a time and returns them as poll does. gap says that not all
+// rows after known were read.
 func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []store.Row, gap bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -79,7 +80,7 @@ func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []st
 	return t.remember(rows), gap, err
 }
 
-// remember remembers rows and returns those to tell.
+// remember keeps rows as last read and returns those to write to the stream.
 func (t *tail) remember(rows []store.Row) (told []store.Row) {
 	slices.SortFunc(rows, store.ByLogged)
 	for _, row := range rows {
@@ -95,8 +96,8 @@ func (t *tail) remember(rows []store.Row) (told []store.Row) {
 	return told
 }
 
-// forget drops the rows that no look reads again, and returns the IDs of those that may change:
-// first those under way, which end for certain, then the newest.
+// forget drops the rows that no poll reads again. It returns the IDs of those that may change: first
+// those under way, then the newest.
 func (t *tail) forget() (open []uuid.UUID) {
 	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.Row) int {
 		switch underWay := a.Status.InFlight(); {

@@ -39,7 +39,7 @@ func InventRecipient(rng *rand.Rand, n int, countries ...string) Recipient {
 	return r
 }
 
-// person is a recipient with the app and the client by which it asks for codes, and with habits.
+// person is a recipient with the app and the client that ask for its codes, and with habits.
 type person struct {
 	Recipient
 	verification.Caller
@@ -69,7 +69,7 @@ func newPeople(rng *rand.Rand, n int) (all []person) {
 	return all
 }
 
-// newVisitor is a person who asks from a page of an app.
+// newVisitor returns a person who asks from a page of an app.
 func newVisitor(r Recipient, app string, ip netip.Addr) person {
 	return person{Recipient: r, Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}}
 }

@@ -28,7 +28,7 @@ type Parts struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
 	Receipts   receipts
-	Flush      func(ctx context.Context) // writes refusals that were gathered
+	Flush      func(ctx context.Context) // writes the refusals that wait in memory
 	Clock      *clock                    // stands where the week begins
 	MailServer *MailServer
 }
@@ -70,11 +70,11 @@ type week struct {
 	rng    *rand.Rand
 	begin  time.Time
 	people []person
-	steps  []scheduledStep // by their instants; of one instant in the order of being added
+	steps  []scheduledStep // by time; at the same time in the order in which they were added
 	ids    store.IDs
 }
 
-// step is something that happens.
+// step is one event of the week.
 type step func(ctx context.Context) error
 
 type scheduledStep struct {
@@ -99,7 +99,7 @@ func (w *week) timeOn(day int, clock time.Duration) time.Time {
 	return midnight.AddDate(0, 0, day).Add(clock)
 }
 
-// plan puts everything on the calendar that does not follow from something before it.
+// plan schedules every step that does not follow from an earlier one.
 func (w *week) plan() {
 	for range signInCount {
 		who := w.people[w.rng.IntN(len(w.people))]
@@ -175,8 +175,7 @@ func (w *week) enterCode(who person, id, typed string) step {
 	}
 }
 
-// ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no
-// failure of the week.
+// ignoreLockout returns err, but nil for a lockout, which is a refusal and no failure of the week.
 func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		return nil

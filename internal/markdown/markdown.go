@@ -37,8 +37,8 @@ func Links(name, text string) (links []Link) {
 	return links
 }
 
-// DeadLinks describes each link of a document to a file that read has not, or to a heading that the file
-// has not.
+// DeadLinks describes each link of a document to a missing file or heading. read returns a file's
+// text.
 func DeadLinks(name, text string, read func(target string) (string, error)) (problems []string) {
 	for _, l := range Links(name, text) {
 		to, err := read(l.Target)
@@ -52,7 +52,7 @@ func DeadLinks(name, text string, read func(target string) (string, error)) (pro
 	return problems
 }
 
-// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no
+// hasHeading reports whether a heading has the anchor, by the rules of code hosts: lower case, no
 // punctuation, dashes for spaces.
 func hasHeading(text, anchor string) bool {
 	for _, m := range headingPattern.FindAllStringSubmatch(text, -1) {

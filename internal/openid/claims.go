@@ -15,8 +15,8 @@ const (
 	maxClaimValues = 1000
 )
 
-// emailClaim is the name claim that counts only beside a true email_verified: without that, anybody may
-// claim an address.
+// emailClaim is a name claim that counts only if email_verified is true, since a person may enter any
+// address at the provider.
 const emailClaim = "email"
 
 // personFromClaims returns the name and the groups of a person in the ID token's claims. The name

@@ -101,7 +101,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 			return nil, untrustedError("address")
 		}
 	}
-	// Unless it says otherwise a provider takes the secret in a header (Discovery 1.0, section 3).
+	// By default a provider takes the secret in a header (Discovery 1.0, section 3).
 	// Trying both would use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {

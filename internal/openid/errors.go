@@ -16,7 +16,7 @@ const (
 	Unavailable ErrorKind = "unavailable" // the provider can't be asked now
 	Refused     ErrorKind = "refused"     // the provider did not log the person in
 	Untrusted   ErrorKind = "untrusted"   // the answer or the token must not be believed, for this attempt at least
-	Nameless    ErrorKind = "nameless"    // the provider vouches for the person, and not for the claim that names them
+	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or does not vouch for it
 )
 
 // Error says why a login failed. It has no text of the provider.
@@ -29,8 +29,8 @@ func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.W
 
 func untrustedError(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// loggableErrors are the errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that
-// a log line may name.
+// loggableErrors are the error codes of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6
+// that a log line may contain.
 var loggableErrors = []string{
 	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error",
 	"temporarily_unavailable",
@@ -54,7 +54,7 @@ func verifyError(err error) error {
 	if _, late := errors.AsType[*oidc.TokenExpiredError](err); late {
 		return untrustedError("expired")
 	}
-	if strings.Contains(err.Error(), "fetching keys") { // the library has no other word for it
+	if strings.Contains(err.Error(), "fetching keys") { // the library has no type for this error
 		return &Error{Kind: Unavailable, Why: "keys"}
 	}
 	return untrustedError("id_token")

@@ -59,13 +59,13 @@ func (p Target) mailbox() recipient.Hash {
 	return p.Mailbox
 }
 
-// addToEntry returns the audit entry with the person in it.
+// addToEntry returns the audit entry with the target's fields.
 func (p Target) addToEntry(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
 
-// appsOf returns the names of the apps to which an action on the person applies.
+// appsOf returns the names of the apps to which an action on the target applies.
 func (d *Desk) appsOf(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}

@@ -99,12 +99,12 @@ type PreviewRequest struct {
 	From                              netip.Addr // the administrator's address
 }
 
-// previewSession is the session of trials, so that a trial is never a resend of a code that a person
-// requested.
+// previewSession is the session of previews, so that a preview is never a resend of a code that a
+// person requested.
 const previewSession = "sendcode preview"
 
 // SendPreview sends a new code, as a back end would: both gates decide, and the send is written to
-// the database. It records the trial before. Errors: *fault.InvalidError, fault.Unavailable.
+// the database. It records the preview before. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {

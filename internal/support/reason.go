@@ -46,8 +46,8 @@ func CheckReason(reason, to string) error {
 
 const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
-// isHiddenCharacter reports whether a character of a text of several lines could show the record's
-// reader another text than it has, such as one that turns the rest of the line from right to left.
+// isHiddenCharacter reports whether a character could make a text of several lines look like another
+// text, such as one that turns the rest of the line from right to left.
 func isHiddenCharacter(r rune) bool {
 	return verification.IsHidden(r) && !strings.ContainsRune("\n\r\t", r)
 }

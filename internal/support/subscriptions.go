@@ -12,16 +12,15 @@ import (
 // AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
 const AcceptSubscriptionAction = "subscription.accept"
 
-// How long an acceptance waits for its subscription, and how many entries are looked through for
-// one.
+// How long an acceptance waits for its subscription, and how many audit entries are searched for it.
 const (
 	acceptancePeriod   = time.Hour
 	maxSearchedEntries = 200
 )
 
-// AcceptSubscription has the next subscription confirmed that a provider's topic asks for within
-// acceptancePeriod. The audit log alone keeps that: the entry stands there as begun until the
-// subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// AcceptSubscription lets the next subscription be confirmed that a provider's topic requests within
+// acceptancePeriod. Only the audit log keeps the acceptance, as a begun entry, until the subscription
+// is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err

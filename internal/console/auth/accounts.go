@@ -20,7 +20,7 @@ type accountsView struct {
 	frame.Page
 	Rows     []accountView
 	Roles    []frame.FieldOption
-	Provider string // what the provider is called; empty: there is none
+	Provider string // the provider's name for people; empty: there is none
 	Typed    Change // in the form that was refused
 	Problem  string
 	Done     string

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Config is what logging in works with.
+// Config has the settings and dependencies of logging in.
 type Config struct {
 	Accounts accounts
 	Sessions sessions
@@ -29,11 +29,11 @@ type Config struct {
 	Tokens       []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
-	Provider *Provider  // that may log people in; nil: passwords alone
+	Provider *Provider  // nil: there are only passwords
 
-	DemandFactor bool // of all who log in with a password
+	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token
+	Refused func(what, rule string) // called for each attempt that a rule refused; what is "login" or "token"
 }
 
 // accounts has the administrators. Implementation: sqldb.DB.

@@ -22,7 +22,7 @@ var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName
 // commandLineActor is the actor in the audit entries of commands.
 const commandLineActor = "cli"
 
-// Errors of a change. One that another change made at the same time causes is the same.
+// Errors of a change, also if another change at the same time causes them.
 var (
 	errNameTaken      = fault.Invalid("name", "taken", "There is an account of this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
@@ -36,7 +36,7 @@ type Change struct {
 	Do     string // add, role, identity, password, factor, close or open; factor takes the second factor away
 	Reason string
 
-	Identity string // what the provider calls whom; a new account that has one gets no password
+	Identity string // the person's name at the provider; a new account with an identity gets no password
 }
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is
@@ -47,7 +47,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 		return "", err
 	}
 	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
-	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
+	if w.Do == "factor" { // for a person who lost the device and the recovery codes; also of the configured account
 		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
@@ -136,7 +136,7 @@ func checkIdentity(ctx context.Context, db accounts, w Change) error {
 	return nil
 }
 
-// maxIdentityLength is in bytes.
+// maxIdentityLength is the longest identity, in bytes.
 const maxIdentityLength = 200
 
 // NewCommandAuditEntry returns an audit entry of an action from the command line, and writes nothing.

@@ -16,8 +16,8 @@ import (
 	"sendcode/quota"
 )
 
-// FactorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a
-// secret that a page keeps until a first code has confirmed it.
+// The labels of seals (keys.Ring): FactorLabel for the second factors in the database, enrolLabel for
+// a secret that a page keeps until a first code confirms it.
 const (
 	FactorLabel = "second factor"
 	enrolLabel  = "second factor to be"
@@ -58,8 +58,8 @@ func (a *Auth) showCode(c echo.Context, status int, next, problem string) error 
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the second factor's code, ends the session and begins a new one, so that
-// earlier cookies are worthless.
+// submitCode checks the second factor's code. It replaces the session, so that a cookie from before
+// the code is worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
@@ -97,7 +97,7 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	return a.Sessions.EndSession(ctx, v.ID)
 }
 
-// codeRefusal is why a code was not taken.
+// codeRefusal is the status and the text of a refused code.
 type codeRefusal struct {
 	status int
 	text   string
@@ -160,7 +160,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if !right {
 		return false, nil
 	}
-	// by the ring's first key, so that older ones can go
+	// sealed again by the ring's first key, so that older keys can leave the ring
 	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err

@@ -19,18 +19,18 @@ import (
 type factorView struct {
 	frame.Page
 	Account    string
-	Demanded   bool // the settings want one of everybody with a password
-	ByProvider bool // who logs in by the provider has the provider's
+	Demanded   bool // the settings demand a second factor
+	ByProvider bool // logged in by the provider, which has its own second factor
 	Has        bool
 	Since      texts.Clock
 	Left       string // of the recovery codes
 	Problem    string
 	Done       string
 
-	Secret   string // to be, in groups of four
+	Secret   string // not yet confirmed, in groups of four
 	Picture  qrCode
-	Kept     string   // the same, sealed for this session
-	Recovery []string // shown this once
+	Kept     string   // the secret, sealed for this session
+	Recovery []string // shown only once
 
 	Sessions []sessionView // empty while a second factor is set up
 }

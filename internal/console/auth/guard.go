@@ -90,9 +90,8 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// StillAdmitted reports, while a long answer is being written, whether its request would still be
-// admitted: the token has not expired, or the session has not ended. If the store does not answer,
-// it is.
+// StillAdmitted reports whether the request of a long response would still be admitted: its token has
+// not expired, or its session has not ended. It reports true if the store does not answer.
 func (a *Auth) StillAdmitted(c echo.Context) bool {
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 		token, known := a.findToken(c)

@@ -14,7 +14,7 @@ import (
 // knownBrowserLife is how long a browser is known after a login.
 const knownBrowserLife = 90 * 24 * time.Hour
 
-// knownBrowserLabel is what cookies of known browsers are sealed with.
+// knownBrowserLabel is the label by which cookies of known browsers are sealed.
 const knownBrowserLabel = "known browser"
 
 // knownBrowserCookieName returns the cookie's name for an account, since a browser may be known for

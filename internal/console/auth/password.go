@@ -12,11 +12,11 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// credential is what a login rests on: a password, or a provider's word, which no typed text
+// credential is a password, or an identity that the provider vouches for, which no typed text
 // matches. The zero credential admits no login.
 type credential struct {
 	match    func(typed string) bool
-	identity [sha256.Size]byte // differs for each, and tells nothing of a password; sessions end when it changes
+	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when it changes
 }
 
 // parsePassword returns the credential of a plain text or of a hash in PHC format, which takes
@@ -59,7 +59,7 @@ func newPassword() string { return rand.Text()[:24] }
 // by a recommendation of OWASP's password storage cheat sheet.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-// isSet reports whether a login may rest on the credential.
+// isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
 // matches compares in a time that does not depend on the typed password. Without a password it also
@@ -82,8 +82,7 @@ type argon2Hash struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 neither panics nor takes the machine down. How strong a hash must be
-// is for the configuration to say.
+// Bounds within which argon2 neither panics nor exhausts the machine. They do not demand a strength.
 const (
 	maxArgon2Memory              = 1 << 20 // KiB
 	maxArgon2Time                = 64
@@ -91,7 +90,7 @@ const (
 	minTagLength, maxTagLength   = 16, 64
 )
 
-// errPHCForm repeats nothing of the text.
+// errPHCForm contains nothing of the hash.
 var errPHCForm = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or out of bounds")
 
 func parsePHC(text string) (h argon2Hash, err error) {

@@ -30,14 +30,14 @@ type Provider struct {
 	Roles       map[string]Role // by value of the claim for roles
 }
 
-// The addresses of a login by the provider. ProviderCallback is where it sends browsers back to.
+// The paths of a login by the provider, which sends browsers back to ProviderCallback.
 const (
 	providerStart    = "/admin/oidc/start"
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider says in a session how a person logged in, and begins the name of a person without an
-// account.
+// viaProvider marks sessions that a login by the provider began. It also begins the names of actors
+// without an account.
 const viaProvider = "oidc"
 
 // stateLife is how long a person may take at the provider.
@@ -136,7 +136,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 }
 
 // principalForPerson returns the account, or the role by their claims, of a person whom the provider
-// identified, and a new session's fields; the zero holder if the person has no access.
+// identified, and a new session's fields; the zero principal if the person has no access.
 func (a *Auth) principalForPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
@@ -158,8 +158,8 @@ func (a *Auth) principalForPerson(ctx context.Context, person openid.Person) (pr
 	return a.newProviderPrincipal(who, person.Name), s, nil
 }
 
-// providerPrincipal returns the present holder of a session by the provider. It returns the zero
-// holder if the account was closed or got another identity, or if the person's claims give no role
+// providerPrincipal returns the present principal of a session by the provider. It returns the zero
+// principal if the account was closed or got another identity, or if the person's claims give no role
 // any more.
 func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
@@ -182,7 +182,7 @@ func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principa
 	return a.principalByIdentity(known), nil
 }
 
-// principalByIdentity returns an account that is logged in to by the provider; the zero holder if it
+// principalByIdentity returns an account that is logged in to by the provider; the zero principal if it
 // is closed or has no identity.
 func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {

@@ -30,7 +30,7 @@ var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 // action, and is refused to lower roles; an action that is missing here is refused to everyone.
 // Actions that change something are recorded under the same word.
 var allowedActions = map[Role][]string{
-	Reader: {ActionRead, actionFactor, actionSession}, // their own
+	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
 	Operator: {
 		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal,
 		ActionExport, ActionPreview, ActionAcceptSubscription,
@@ -40,7 +40,7 @@ var allowedActions = map[Role][]string{
 
 // The actions.
 const (
-	ActionRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
+	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
 	actionLogin = "login"
 
 	actionPassword = "login.password" // the first half of it, where a second factor follows
@@ -79,14 +79,14 @@ func (w Actor) May(action string) bool {
 	return false
 }
 
-// The actors without an account in the database: the one with the configured password, and the
-// bearer of the configured token.
+// The actors without an account in the database: configuredAccount has the configured password;
+// tokenActorName, perhaps with a token's ID, names the bearer of a token.
 var configuredAccount = Actor{"admin", Owner}
 
 const tokenActorName = "token"
 
-// SettingsActors returns the actors that settings make: the account admin if it has a password, and
-// the bearers of tokens.
+// SettingsActors returns the actors of the settings: the account admin if it has a password, and the
+// bearers of tokens.
 func SettingsActors(password bool, tokens []Token) (all []Actor) {
 	if password {
 		all = append(all, configuredAccount)
@@ -127,7 +127,7 @@ func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 	}
 }
 
-// Route is one method of one path. Its action is what a role must be allowed.
+// Route is one method of one path, for roles that allow its action.
 type Route struct {
 	Method, Path string
 	Handler      echo.HandlerFunc

@@ -79,17 +79,17 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 const (
 	idleTimeout     = 30 * time.Minute
 	absoluteTimeout = 12 * time.Hour
-	renewalInterval = time.Minute // a session used later than this after it was seen is seen again
+	renewalInterval = time.Minute // a use within this time after the last stored one is not stored
 )
 
-// session is a session and what is known of it at this request. The database keeps sessions, so
+// session is a stored session with its state at this request. The database keeps sessions, so
 // that logging out holds on every replica. The cookie holds only a random key, and the database has
 // the key's hash.
 type session struct {
 	store.Session
 	who   Actor
 	now   time.Time // on the database's clock, which a session's times are on
-	lacks string    // what must be given before anything else may be done; empty: nothing
+	lacks string    // what the person must give before any other page; empty: nothing
 }
 
 // What a session may lack after the right password.
@@ -101,9 +101,9 @@ const (
 // secondFactorTimeout is how long a login may take from the password to the code.
 const secondFactorTimeout = 10 * time.Minute
 
-// missingFactor returns what a session lacks of the second factor; "" if nothing. A session that
-// passed a factor which was replaced since lacks the code again. Sessions by the provider need
-// none.
+// missingFactor returns what a session lacks of the second factor; "" if nothing. A session lacks the
+// code again if the factor was replaced after the session began. Sessions by the provider lack
+// nothing.
 func (v session) missingFactor(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
@@ -119,13 +119,13 @@ func (v session) missingFactor(demanded bool) string {
 // sessionKeySize is the number of random bytes in a session's cookie.
 const sessionKeySize = 32
 
-// principal is an account that may log in or stay logged in, and the credential on which that rests.
+// principal is an account that may log in or stay logged in, with its credential.
 type principal struct {
 	Actor
 	credential
 }
 
-// sessionBinding returns what a session stores of its holder's credential, so that it ends when the
+// sessionBinding returns what a session stores of its principal's credential, so that it ends when the
 // credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
 // passwords.
 func (h principal) sessionBinding(key []byte) [32]byte {
@@ -190,7 +190,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// principalOf returns the account that a session is of, as it is now; the zero holder if it may no
+// principalOf returns the present principal of a session; the zero principal if its account may no
 // longer log in that way.
 func (a *Auth) principalOf(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
@@ -199,7 +199,7 @@ func (a *Auth) principalOf(ctx context.Context, s store.Session) (principal, err
 	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordPrincipal returns an account with its password; the zero holder, which admits no login, if
+// passwordPrincipal returns an account with its password; the zero principal, which admits no login, if
 // it is unknown or closed, or if its hash cannot be read, which is logged.
 func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
 	if name == configuredAccount.Name {

@@ -25,7 +25,7 @@ type sessionView struct {
 	Network  string
 	Since    texts.Clock
 	Used     texts.Clock // the database is told at most once a minute
-	Here     bool        // makes this request
+	Here     bool        // the session of this request
 	Provider bool        // began by the provider
 	HalfIn   bool        // lacks the second factor's code
 }

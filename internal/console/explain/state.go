@@ -14,7 +14,7 @@ const (
 	Good    tone = "good"
 	Warn    tone = "warn"
 	Bad     tone = "bad"
-	Neutral tone = "still" // under way
+	Neutral tone = "still" // neither good nor bad, such as under way
 )
 
 // Label is a state as a page shows it: a sign, a word and their colour.
@@ -41,8 +41,8 @@ func NotDelivered(s store.Row) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
-// RequestedLocale returns the language that was asked for; "" for "*", which is any, and which a
-// tag calls "mul".
+// RequestedLocale returns the language that was asked for; "" for any language, which is "*" or
+// "mul".
 func RequestedLocale(s store.Row) string {
 	if s.Locale == "*" || s.Locale == "mul" {
 		return ""

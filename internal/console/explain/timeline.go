@@ -20,11 +20,11 @@ type TimelineEntry struct {
 	At   texts.Clock // zero: the database does not know when
 	Tone tone
 	What texts.Sentence
-	Link string // page of the row that it speaks of; empty for the row whose page this is
+	Link string // page of the entry's row; empty: it is this page
 
 	Future bool // it has not happened yet
 
-	order time.Time // where it stands
+	order time.Time // the place in the time line
 }
 
 // Timeline returns the entries of all that happened to a row and to its related rows, oldest first.
@@ -63,7 +63,7 @@ type rowTimeline struct {
 	over bool // its code has ended
 }
 
-// codeHasEnded reports whether the code of a row can be entered no more, so that nothing more is sent.
+// codeHasEnded reports whether the code of a row can no longer be entered, so that it is not sent.
 func codeHasEnded(s store.Story) bool {
 	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
@@ -90,8 +90,8 @@ func (t rowTimeline) entries() []TimelineEntry {
 	return append(all, t.outcomeEntry())
 }
 
-// maxClockLead is how much earlier than the database's time the limiter's time may be. requestedAt does not
-// believe an earlier one: the two have different clocks.
+// maxClockLead is the longest time by which TakenAt, on the limiter's clock, may precede LoggedAt, on the
+// database's. requestedAt ignores an earlier TakenAt, since the clocks then disagree.
 const maxClockLead = 10 * time.Second
 
 // requestedAt returns TakenAt if the two clocks agree, else LoggedAt.

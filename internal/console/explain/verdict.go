@@ -21,11 +21,9 @@ import (
 type Verdict struct {
 	Tone       tone
 	What, Next texts.Sentence
-	Newer      *linkedText // the same was asked for again since; nil: it was not
-	// what was asked for by recipients that are spelled almost the same, where there is nothing
-	// else
-	Near   []linkedText
-	Answer personReply
+	Newer      *linkedText  // the recipient's newer request for the same purpose; nil: none
+	Near       []linkedText // requests for similarly spelled recipients, if this one has none
+	Answer     personReply
 }
 
 // linkedText is a sentence about another request, with the address of its page.
@@ -106,8 +104,8 @@ func Judge(s store.Story, now Facts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the
-// cause: until the right one is, or the code ends otherwise.
+// withWrongCodes puts the wrong codes that were entered at the beginning of a verdict, while they are
+// the cause: no right code was entered, and the code did not end for another reason.
 func (c verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.isToTestRecipient():
@@ -163,8 +161,8 @@ func (c verdictInput) text(key string, more ...texts.Part) texts.Sentence {
 	return c.Tell(key, parts...)
 }
 
-// timePart returns a part that is a time, or the span from now until then: rounded up for "free", when
-// something begins to be allowed.
+// timePart returns a time as a part of a text, or the span from now until then in a reply to the
+// person. The span of "free", when a request is admitted again, is rounded up.
 func (c verdictInput) timePart(name string, t time.Time) texts.Part {
 	if !c.spans || t.IsZero() {
 		return texts.At(name, t)

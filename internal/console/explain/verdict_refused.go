@@ -15,7 +15,6 @@ import (
 
 // refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the
 // next one.
-
 func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.ChecksRule: // no code was sent because none could have been entered
@@ -93,7 +92,8 @@ func (c verdictInput) countedScopeKey() string {
 	return string(c.facts.Rule)
 }
 
-// countsOthers reports whether others' requests count too, so that the person can do little.
+// countsOthers reports whether the rule also counts requests for other recipients, so that the
+// person can do little.
 func (c verdictInput) countsOthers() bool {
 	switch c.countedScopeKey() {
 	case "", string(quota.Failures), verification.CarrierRule, policy.SpellingsName, policy.BackoffName:

@@ -16,7 +16,6 @@ import (
 
 // suppressionOf returns the suppression with this ID among those of the row; false if there is
 // none.
-
 func (c verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {

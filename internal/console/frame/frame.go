@@ -1,7 +1,7 @@
 // Package frame is what the console's pages have in common: the layout with its menu, templates and
-// files, forms, the pages that say what went wrong, and lists. A list says which parameters of an
-// address are its filter, how it is read, and where a row stands; the rest (cursors, pages and
-// their addresses, rows as JSON) is here.
+// files, forms, error pages, and lists. A page of rows defines a [List]: the parameters of its filter,
+// how to read rows, and the position of a row. This package does the rest: cursors, addresses of
+// other pages, and JSON.
 package frame
 
 import (

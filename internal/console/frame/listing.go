@@ -45,7 +45,7 @@ func DecodeCursor(text string) (store.Mark, bool) {
 	return store.Mark{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
 }
 
-// PageFields are the fields of a filter that say where a page stands.
+// PageFields are the fields of a filter that bound one page.
 type PageFields struct {
 	Limit  *int         // rows of a page
 	Before **store.Mark // they are older than this one

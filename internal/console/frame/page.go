@@ -15,7 +15,7 @@ import (
 // MenuSection is an entry of the frame's menu; its text is "nav." and its name.
 type MenuSection struct {
 	Name, Path string
-	More       bool // behind the menu's last entry
+	More       bool // in the submenu "More"
 }
 
 // MenuSections are the menu, in its order.
@@ -45,17 +45,17 @@ type Page struct {
 	Health *statusLine // how the service is; nil: the reader is not logged in
 }
 
-// statusLine returns what Show fills in.
+// statusLine returns the line that Show fills in.
 func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the frame of a page. title is the key of its title, here the section of the menu
-// that it belongs to, or "".
+// NewPage returns the frame of a page. title is the key of its title; here is the name of its section
+// of the menu, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
 	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
 	if r, ok := c.Get(accountContextKey).(account); ok {
 		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
-		if c.Request().Method == http.MethodGet { // what a form led to is no address
+		if c.Request().Method == http.MethodGet { // a form's response has no address to come back to
 			p.Back = c.Request().URL.RequestURI()
 		}
 	}
@@ -65,7 +65,7 @@ func NewPage(c echo.Context, title, here string) Page {
 // Sections are the menu's entries.
 func (p Page) Sections() []MenuSection { return MenuSections }
 
-// InMoreMenu reports whether the page is behind the menu's last entry.
+// InMoreMenu reports whether the page is in the submenu "More".
 func (p Page) InMoreMenu() bool {
 	return slices.ContainsFunc(MenuSections, func(s MenuSection) bool { return s.More && s.Name == p.Here })
 }

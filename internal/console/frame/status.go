@@ -10,7 +10,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// ServiceStatus is how the service is, as /readyz tells it, and what waits.
+// ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
 type ServiceStatus struct {
 	Reasons  []server.Reason // why parts are not well
 	Parts    []ServicePart
@@ -19,12 +19,12 @@ type ServiceStatus struct {
 	Now      time.Time
 }
 
-// ServicePart is one that the service needs.
+// ServicePart is a part of the system that the service needs.
 type ServicePart struct {
 	Kind string // database, redis, mail or sms
 	Name string // of a mail server its host:port, of a carrier its name
-	// of servers and carriers: the circuit breaker is closed; else each gets one attempt every five
-	// seconds
+	// of a mail server or carrier: its circuit breaker is closed. An open one gets one attempt every
+	// five seconds
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time

@@ -79,7 +79,7 @@ func (a *Records) showAuditPage(c echo.Context, status int, raw string, typed ur
 	return a.Layout.Show(c, status, "acts", v)
 }
 
-// acceptSubscription has the next subscription of a provider's topic confirmed.
+// acceptSubscription lets the next subscription of a provider's topic be confirmed.
 func (a *Records) acceptSubscription(c echo.Context, provider, reason string) error {
 	if !slices.Contains(a.Topics, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
@@ -128,7 +128,7 @@ func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	return err == nil
 }
 
-// TargetText returns whom or what an act was done to: the masked recipient, else the account.
+// TargetText returns the target of an act: the masked recipient, else the account.
 func (v auditView) TargetText(a store.AuditEntry) string {
 	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")

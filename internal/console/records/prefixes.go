@@ -22,7 +22,6 @@ import (
 
 // prefixesPath is the page of number prefixes that get no text messages for a while, because hardly
 // any of their codes were entered.
-
 const prefixesPath = "/admin/prefixes"
 
 // prefixPauses returns the list of present and past pauses.

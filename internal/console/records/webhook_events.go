@@ -12,10 +12,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// The webhook events of apps and whether they arrived, to find out why a back end did not hear of
-// something.
-
-// webhookEventFilter is the store's, with a cursor as other lists have it.
+// webhookEventFilter is the store's filter, with a cursor like that of other lists.
 type webhookEventFilter struct {
 	store.AppEventFilter
 	before *store.Mark
@@ -54,7 +51,7 @@ func webhookEventJSON(e store.AppEvent, _ time.Time) frame.JSONObject {
 	}
 }
 
-// webhookEventsView is the page.
+// webhookEventsView is the page of apps' webhook events, to find out why a back end did not get one.
 type webhookEventsView struct {
 	frame.Page
 	frame.ListPage[webhookEventFilter, store.AppEvent]

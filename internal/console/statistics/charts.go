@@ -52,8 +52,8 @@ const (
 	chartHeight = 160.0
 )
 
-// barAmount is a part of a bar, upon the parts before it; a level is a line at its height above the
-// axis.
+// barAmount is one amount of a bar: a part on top of the parts before it, or a level, which is a line at
+// its height above the axis.
 type barAmount struct {
 	class string
 	n     float64
@@ -75,7 +75,7 @@ var chartedOutcomes = []struct {
 	{"warn", "overview.refused", func(c sendCounts) int { return c.Refused }},
 }
 
-// ChartBuilder is what all charts of a page have in common.
+// ChartBuilder makes the charts of a page.
 type ChartBuilder struct {
 	Stretches []interval
 	Each      time.Duration

@@ -18,7 +18,7 @@ type Statistics struct {
 	Total     Total          `json:"total"`
 	Before    Total          `json:"before"`
 	Domains   []domainCounts `json:"domains"`
-	Stretches []interval     `json:"stretches"` // those without rows too, oldest first
+	Stretches []interval     `json:"stretches"` // the intervals, also those without rows, oldest first
 }
 
 // sendCounts count sends by what became of them; refused counts requests.
@@ -58,7 +58,7 @@ type Total struct {
 	sendCounts
 	Refusals map[string]int `json:"refusals"` // requests, by rule
 	Failures map[string]int `json:"failures"` // by reason
-	// text messages that went out, or may have, and were lost as their carrier says
+	// text messages that a carrier reported as not delivered
 	Lost int `json:"undelivered"`
 	codeMeasures
 }
