@@ -97,7 +97,7 @@ type statements struct {
 }
 
 func (a *App) newStatements() *statements {
-	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.Kinds),
+	return &statements{App: a, observe: a.metrics.StatementKinds(sqldb.CallKinds),
 		lines: logthrottle.Throttle{Every: slowEvery}}
 }
 

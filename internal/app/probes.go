@@ -156,7 +156,7 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.Check {
 // anyWaits returns a function that reports whether a message of a channel waits for its next
 // attempt, as of at most two seconds ago. While the database has not said that none does, one may.
 func (a *App) anyWaits(ch recipient.Channel) func(context.Context) bool {
-	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnyWaits(ctx, ch) })
+	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // a slow database leaves it as it was
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second

@@ -42,7 +42,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		return explainOtherKeys(err)
 	}
 	r := rekeying{db: db, ring: ring, out: out, printed: time.Now()}
-	if err := db.EachSealed(ctx, rekeyRows,
+	if err := db.EachSealedPage(ctx, rekeyRows,
 		func(t store.SealedTable, rows []store.SealedRow) error { return r.page(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
@@ -106,7 +106,7 @@ func (r *rekeying) page(ctx context.Context, t store.SealedTable, rows []store.S
 // CountKeys returns how many rows are sealed under each key, by its ID; "" are damaged.
 func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
-	err := db.EachSealed(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
+	err := db.EachSealedPage(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
 		for _, row := range rows {
 			counts[keys.SealedBy(row.Sealed)]++
 		}

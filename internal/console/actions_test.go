@@ -28,7 +28,7 @@ func (r *rig) free(s store.Send) bool {
 	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
-	h, err := r.Store.Look(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.ReadHistory(context.Background(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.Must(err)
 	return d.Allowed() && len(h.Past) == 0
 }

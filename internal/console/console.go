@@ -36,9 +36,9 @@ type database interface {
 	Sends(ctx context.Context, filter store.Filter) ([]store.Row, error)
 	Story(ctx context.Context, id uuid.UUID) (store.Story, error)
 	SendsBySupportReference(ctx context.Context, support string) ([]store.Row, error)
-	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
+	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
-	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
+	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 }
 

@@ -114,7 +114,7 @@ func (a *Console) codesOf(ctx context.Context, sends []store.Row) (currentCodes,
 		}
 	}
 	slices.Sort(ids)
-	all, now, err := a.DB.CodesOf(ctx, slices.Compact(ids))
+	all, now, err := a.DB.VerificationsByID(ctx, slices.Compact(ids))
 	c := currentCodes{by: map[string]store.Verification{}, now: now}
 	for _, v := range all {
 		c.by[v.ID] = v

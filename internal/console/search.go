@@ -268,6 +268,6 @@ func splitHints(raw string) (h searchHints, rest string) {
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
 func (a *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.DB.Latest(ctx, h.near, similarPeriod)
+	rows, err := a.DB.LatestRows(ctx, h.near, similarPeriod)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

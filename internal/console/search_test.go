@@ -213,7 +213,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	rec = b.Get("/admin?recipient=" + hash.String())
 	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
 	lacks(t, rec, "spelled almost")
-	r.Break("Latest")
+	r.Break("LatestRows")
 	want(t, search("bo@gmail.com"), http.StatusServiceUnavailable)
 	want(t, b.Get(near), http.StatusServiceUnavailable)
 }

@@ -39,11 +39,11 @@ type Limiter interface {
 
 // Database reads the events of recipients. Implementation: sqldb.DB.
 type Database interface {
-	Look(ctx context.Context, l gate.Look) (gate.History, error)
+	ReadHistory(ctx context.Context, l gate.Look) (gate.History, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	FailedSends(ctx context.Context, q store.FailedQuery) ([]store.FailedSend, time.Time, error)
-	AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
+	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
 
 const (

@@ -154,7 +154,7 @@ func (l *loss) judge(i int, what string, told quota.Decision) {
 	req, bucket := l.request(i)
 	limited, err := l.server.Peek(l.Context(), req)
 	l.NoError(err)
-	h, err := l.Store.Look(l.Context(), gate.Look{Bucket: bucket, Counting: quota.LongestKeep(req.Rules)})
+	h, err := l.Store.ReadHistory(l.Context(), gate.Look{Bucket: bucket, Counting: quota.LongestKeep(req.Rules)})
 	l.NoError(err)
 	events := h.Sends(quota.LongestKeep(req.Rules), "process", limited.At)
 	logged := quota.Evaluate(req.Rules, map[quota.Scope][]quota.Event{quota.Recipient: events}, limited.At)

@@ -63,7 +63,7 @@ func newSharedReads() sharedReads {
 // readRows reads a history from the database. Error: of the database.
 func (g *Gates) readRows(ctx context.Context, look gate.Look) (gate.History, error) {
 	asked := g.now()
-	h, err := g.db.Look(ctx, look)
+	h, err := g.db.ReadHistory(ctx, look)
 	if err == nil {
 		g.clocks.readDatabase(h.Now, asked)
 		h = h.Later(max(0, g.clocks.database().Sub(h.Now))) // the answer may be late

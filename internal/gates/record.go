@@ -130,7 +130,7 @@ func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 	if err != nil || failures == 0 {
 		return err
 	}
-	return g.db.AllRejected(ctx, failures, func(c store.CountedSend) error {
+	return g.db.AllRejectedSends(ctx, failures, func(c store.CountedSend) error {
 		return g.shared.Record(ctx, buckets.Failures(c.App, c.Channel, c.Recipient), failures, []quota.Event{c.Event})
 	})
 }

@@ -74,7 +74,7 @@ type watched struct {
 func watch(r *vtest.Rig) *watched {
 	w := &watched{db: r.Store.Replica()}
 	w.db.SetFault(func(method string) sqlitetest.Fault {
-		if slices.Contains([]string{"Begin", "Look"}, method) {
+		if slices.Contains([]string{"Begin", "ReadHistory"}, method) {
 			w.calls = append(w.calls, method)
 		}
 		return sqlitetest.None
@@ -111,17 +111,17 @@ func TestQuota11NothingIsAskedTwiceWhileNothingIsLost(t *testing.T) {
 		}
 		look := func() bool { _, err := w.Get(r.Context(), vtest.BackEnd, id); return err == nil }
 		flush := func() bool { r.EmptyLimiter(); return true }
-		const mended = "Peek Look Events Record"
+		const mended = "Peek ReadHistory Events Record"
 		for i, step := range []struct {
 			do   func() bool
 			want string
 		}{
-			{send, "Take Begin"}, {look, "Peek Look"}, {look, "Peek Look"}, {send, "Take Begin"}, {look, "Peek Look"},
+			{send, "Take Begin"}, {look, "Peek ReadHistory"}, {look, "Peek ReadHistory"}, {send, "Take Begin"}, {look, "Peek ReadHistory"},
 			{send, "Take Begin"},
 			// the hour is full
-			{look, "Peek Look"}, {send, "Take Begin"}, {send, "Take Begin"},
-			{func() bool { return !send() }, "Take Look"},
-			{flush, ""}, {look, mended}, {look, "Peek Look"},
+			{look, "Peek ReadHistory"}, {send, "Take Begin"}, {send, "Take Begin"},
+			{func() bool { return !send() }, "Take ReadHistory"},
+			{flush, ""}, {look, mended}, {look, "Peek ReadHistory"},
 		} {
 			ok := false
 			if calls := w.during(func() { ok = step.do() }); !ok || calls != step.want {
@@ -301,7 +301,7 @@ func TestQuota11NothingIsToldThatNeitherGateKnows(t *testing.T) {
 		r.EmptyLimiter()
 		// so the first send keeps its place, which is then the only one that the limiter has
 		r.Limiter.Around(vtest.Unreachable("Refund"))
-		r.FailStore(sqlitetest.Down, "Begin", "Look")
+		r.FailStore(sqlitetest.Down, "Begin", "ReadHistory")
 		for range 2 {
 			r.WantError(vtest.Err(r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))), fault.Unavailable)
 		}
@@ -519,7 +519,7 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 				refuse()
 			}
 			r.Want("32 reads, and 51 more, take", time.Since(began), time.Second)
-			if reads["Look"] != 32+51 || reads["SendsByID"] > 5 {
+			if reads["ReadHistory"] != 32+51 || reads["SendsByID"] > 5 {
 				t.Errorf("in a second: %v", reads)
 			}
 			clear(reads)
@@ -527,15 +527,15 @@ func TestAFloodOfRefusalsReadsFewRows(t *testing.T) {
 			for range 30 {
 				burst.Go(refuse)
 			}
-			if burst.Wait(); reads["Look"] > 2 {
-				t.Errorf("30 refusals at once read %d times", reads["Look"])
+			if burst.Wait(); reads["ReadHistory"] > 2 {
+				t.Errorf("30 refusals at once read %d times", reads["ReadHistory"])
 			}
 			clear(reads)
 			for range 3 {
 				_, err := s.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
 				r.NoError(err)
 			}
-			r.Want("reads of three looks", reads["Look"], 3)
+			r.Want("reads of three looks", reads["ReadHistory"], 3)
 			refuse()
 			r.NoError(s.Desk.ResetQuota(r.Context(), r.Person(), vtest.AuditEntry("quota.reset")))
 			if a, err := s.Send(r.Context(), vtest.AskFor(vtest.Ana)); err != nil || !a.Admitted {
@@ -552,7 +552,7 @@ func TestARefusalWithoutTheLimiterIsOneRead(t *testing.T) {
 			r.LoseLimiter()
 			w := watch(r)
 			r.AskAt(w.Service, vtest.AskFor("bob@example.com"), true)
-			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "Look")
+			r.Want("calls", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), "ReadHistory")
 		})
 }
 
@@ -644,10 +644,10 @@ type lateLook struct {
 	looks       atomic.Int32  // so far
 }
 
-func (l *lateLook) Look(ctx context.Context, look gate.Look) (gate.History, error) {
+func (l *lateLook) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
 	l.looks.Add(1)
 	<-time.After(l.late)
-	h, err := l.DB.Look(ctx, look)
+	h, err := l.DB.ReadHistory(ctx, look)
 	<-time.After(l.after)
 	return h, err
 }
@@ -713,17 +713,17 @@ func TestASmallDifferenceOfTheClocksIsMendedByRefusalsAlone(t *testing.T) {
 			c.fill(r)
 			server.Step(-store.MaxClockSkew / 2)
 			w := watch(r)
-			r.Want(name+": a look", w.during(func() { r.QuotaAt(w.Service) }), "Peek Look")
+			r.Want(name+": a look", w.during(func() { r.QuotaAt(w.Service) }), "Peek ReadHistory")
 			var wait time.Duration
 			refusal := w.during(func() { wait = r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota.RetryAfter() })
-			r.Want(name+": a refusal", refusal, "Take"+strings.Repeat(" Look", c.looks)+" Events Record")
+			r.Want(name+": a refusal", refusal, "Take"+strings.Repeat(" ReadHistory", c.looks)+" Events Record")
 			const later = 200 * time.Millisecond
 			r.Sleep(later)
 			again := w.during(func() {
 				r.WantWait(r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false).Quota,
 					wait-later)
 			})
-			r.Want(name+": another", again, "Take Look")
+			r.Want(name+": another", again, "Take ReadHistory")
 			r.Sleep(wait - later)
 			r.Want(name+": the next send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }),
 				"Take Begin")
@@ -776,7 +776,7 @@ func TestWhatWasRewrittenIsNotRewrittenForHalfASecond(t *testing.T) {
 		for _, c := range []struct {
 			step time.Duration
 			want string
-		}{{-30 * time.Second, "Peek Look Events Record"}, {store.MaxClockSkew / 2, "Peek Look"}} {
+		}{{-30 * time.Second, "Peek ReadHistory Events Record"}, {store.MaxClockSkew / 2, "Peek ReadHistory"}} {
 			server.Step(c.step)
 			r.Want("a look", w.during(func() { r.QuotaAt(w.Service) }), c.want)
 			r.Sleep(gates.RewriteEvery)
@@ -835,7 +835,7 @@ func TestHowOftenABucketIsRewritten(t *testing.T) {
 		id := r.SendID(vtest.Ana)
 		r.Sleep(2 * time.Minute)
 		w := watch(r)
-		for _, want := range []string{"Peek Look Events Record", "Peek Look Events"} {
+		for _, want := range []string{"Peek ReadHistory Events Record", "Peek ReadHistory Events"} {
 			r.EmptyLimiter()
 			r.Want("a look", w.during(func() { r.QuotaAt(w.Service) }), want)
 		}
@@ -843,7 +843,7 @@ func TestHowOftenABucketIsRewritten(t *testing.T) {
 		r.NoError(r.Limiter.Record(r.Context(), bucket, 24*time.Hour,
 			[]quota.Event{{ID: string(id[:]), At: time.Now()}}))
 		r.Want("a send", w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), true) }),
-			"Take Look Events Record Take Begin")
+			"Take ReadHistory Events Record Take Begin")
 		r.Want("histories that the limiter lacked", w.Gates.Rebuilds(), 1)
 	})
 }
@@ -983,7 +983,7 @@ func TestASlowDatabaseBringsNoRefundedPlaceBack(t *testing.T) {
 // silentLook is a database that answers no look.
 type silentLook struct{ *sqlitetest.DB }
 
-func (silentLook) Look(ctx context.Context, _ gate.Look) (gate.History, error) {
+func (silentLook) ReadHistory(ctx context.Context, _ gate.Look) (gate.History, error) {
 	<-ctx.Done()
 	return gate.History{}, fault.Unavailable
 }
@@ -1104,7 +1104,7 @@ func TestManyEventsAreComparedByTheirWaits(t *testing.T) {
 			r.Sleep(time.Minute)
 			server.Step(time.Minute)
 			w := watch(r)
-			for _, want := range []string{"Peek Look Events Record", "Peek Look"} {
+			for _, want := range []string{"Peek ReadHistory Events Record", "Peek ReadHistory"} {
 				r.Want("a look", w.during(func() { r.WantWait(r.QuotaAt(w.Service), wait) }), want)
 			}
 		})
@@ -1167,7 +1167,7 @@ func TestWhatOnlyTheLimiterHasIsForgotten(t *testing.T) {
 			r.Want(when, w.during(func() { r.AskAt(w.Service, vtest.AskFor(vtest.Ana), false) }), want)
 		}
 		// rows are read by a statement for sends, and one for failures
-		const known, compared = "Take Look Look", "Take Look Look Events"
+		const known, compared = "Take ReadHistory ReadHistory", "Take ReadHistory ReadHistory Events"
 		refuse("a refusal", compared)
 		refuse("another", known)
 		r.Sleep(250 * time.Millisecond)

@@ -36,7 +36,7 @@ type Store interface {
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	Refunded(ctx context.Context, held store.Held) error
+	ConfirmRefund(ctx context.Context, held store.Held) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
 	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error

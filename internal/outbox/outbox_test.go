@@ -194,7 +194,7 @@ func wantPlaces(r *vtest.Rig, want int) {
 	r.Helper()
 	bucket := store.Bucket{App: "shop", Channel: "email", Recipient: r.Person().Recipient,
 		Purposes: []string{"default", "login"}}
-	h, err := r.Store.Look(r.Context(), gate.Look{Bucket: bucket, Counting: time.Hour})
+	h, err := r.Store.ReadHistory(r.Context(), gate.Look{Bucket: bucket, Counting: time.Hour})
 	r.NoError(err)
 	r.WantLine("places of the hour by limiter and database", vtest.Line(want, want), r.Counted().Rules[1].Used,
 		len(h.Past))

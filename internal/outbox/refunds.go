@@ -68,7 +68,7 @@ func (o *Outbox) refundRow(ctx context.Context, r store.Refund) error {
 		}
 		return err
 	}
-	return o.Store.Refunded(ctx, r.Held)
+	return o.Store.ConfirmRefund(ctx, r.Held)
 }
 
 // recipientBuckets returns a recipient's buckets under each policy that the purpose has had.

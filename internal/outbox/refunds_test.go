@@ -102,7 +102,7 @@ func (l *fakeDatabase) RefundsDue(_ context.Context, lease time.Duration, limit 
 	return l.due, l.call("RefundsDue")
 }
 
-func (l *fakeDatabase) Refunded(_ context.Context, h store.Held) error {
+func (l *fakeDatabase) ConfirmRefund(_ context.Context, h store.Held) error {
 	return l.call(fmt.Sprint("Refunded ", h.ID[0]))
 }
 

@@ -63,8 +63,8 @@ func (l tellsNoHistory) Begin(ctx context.Context, in store.Intent) (store.Begun
 	return b, err
 }
 
-func (l tellsNoHistory) Look(ctx context.Context, look gate.Look) (gate.History, error) {
-	h, err := l.Database.Look(ctx, look)
+func (l tellsNoHistory) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
+	h, err := l.Database.ReadHistory(ctx, look)
 	h.Past, h.Rejections = nil, nil
 	return h, err
 }
@@ -72,8 +72,8 @@ func (l tellsNoHistory) Look(ctx context.Context, look gate.Look) (gate.History,
 // oneClock is a database that takes the limiter's instants for its own.
 type oneClock struct{ core.Database }
 
-func (l oneClock) Look(ctx context.Context, look gate.Look) (gate.History, error) {
-	h, err := l.Database.Look(ctx, look)
+func (l oneClock) ReadHistory(ctx context.Context, look gate.Look) (gate.History, error) {
+	h, err := l.Database.ReadHistory(ctx, look)
 	for i := range h.Past {
 		h.Past[i].LoggedAt, h.Past[i].Clock = h.Past[i].TakenAt, store.DatabaseClock
 	}

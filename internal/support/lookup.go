@@ -27,7 +27,7 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 			near = append(near, h)
 		}
 	}
-	rows, err := d.Store.Latest(ctx, near, similarPeriod)
+	rows, err := d.Store.LatestRows(ctx, near, similarPeriod)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 func (d *Desk) Lockouts(ctx context.Context, app string, ch recipient.Channel, h recipient.Hash) (all []store.Lockout,
 	err error) {
 	for _, class := range store.Classes {
-		out, err := d.Store.LockedOut(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
+		out, err := d.Store.Lockout(ctx, store.Verification{App: app, Channel: ch, Recipient: h, Class: class})
 		if err != nil {
 			return nil, err
 		}

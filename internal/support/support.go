@@ -54,8 +54,8 @@ type Store interface {
 		bool, error)
 	Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefix(ctx context.Context, l store.PrefixLifting, act *store.AuditEntry) (store.PrefixPause, bool, error)
-	Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
-	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
+	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error)
+	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.HeavyRecipient, int, error)
 }

@@ -277,7 +277,7 @@ func TestWhatAFailureSays(t *testing.T) {
 					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
 					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKey)))
 				rows := 0
-				r.NoError(r.Store.AllRejected(r.Context(), 24*time.Hour,
+				r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour,
 					func(store.CountedSend) error { rows++; return nil }))
 				r.Want(name+": in the database", rows,
 					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)))

@@ -150,7 +150,7 @@ func TestBreaker(t *testing.T) {
 		fill()
 		r.RefuseTo("b@example.com", vtest.InApp("bank"))
 		r.Want("alarms", alarms(), 2)
-		r.FailStore(sqlitetest.Down, "Look") // what else refuses cannot be read
+		r.FailStore(sqlitetest.Down, "ReadHistory") // what else refuses cannot be read
 		r.WantError(r.SendError(vtest.AskFor("b@example.com", vtest.InApp("bank"))), fault.Unavailable)
 	})
 }

@@ -46,7 +46,7 @@ func TestKnownBrowsers(t *testing.T) {
 		forged[len(forged)-1] ^= 1
 		reads := 0
 		r.Store.SetFault(func(method string) sqlitetest.Fault {
-			if method == "CodesOf" {
+			if method == "VerificationsByID" {
 				reads++
 			}
 			return sqlitetest.None
@@ -82,7 +82,7 @@ func TestKnownBrowsers(t *testing.T) {
 		r.WantApproved(id, r.LastCode())
 		r.Want("a secret key's token", r.Check(id, "000000").Known, "")
 
-		r.FailStore(sqlitetest.Down, "CodesOf")
+		r.FailStore(sqlitetest.Down, "VerificationsByID")
 		r.Want("the database is away", limit(r.Svc, byBrowser(vtest.Ana, presenting(token))), 100)
 		r.MendStore()
 		for _, c := range []struct {

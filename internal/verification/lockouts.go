@@ -101,7 +101,7 @@ func (s *Service) cachedLockout(ctx context.Context, a parsedAsk) (time.Duration
 	if !old {
 		return left, nil
 	}
-	out, err := s.Store.LockedOut(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient,
+	out, err := s.Store.Lockout(ctx, store.Verification{App: key.app, Channel: key.channel, Recipient: key.recipient,
 		Class: key.class})
 	if err != nil {
 		return 0, err

@@ -173,7 +173,7 @@ func (s *Service) isKnown(ctx context.Context, a parsedAsk) bool {
 		}
 		ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
-		codes, now, err := s.Store.CodesOf(ctx, []string{id})
+		codes, now, err := s.Store.VerificationsByID(ctx, []string{id})
 		if err != nil || len(codes) == 0 || codes[0].App != a.App || codes[0].Holder != "" ||
 			codes[0].Channel != a.to.Channel() ||
 			now.Sub(codes[0].ApprovedAt) >= KnownFor { // or never approved

@@ -95,7 +95,7 @@ func TestAWaitByOwnSendsIsExact(t *testing.T) {
 		}
 		want := "hour 0 of 3, 33m0s 33m0s; hours 1 of 4, 2h33m0s 0s; "
 		wantRules(r, "three own", look(r, id), want)
-		r.FailStore(sqlitetest.Down, "Look")
+		r.FailStore(sqlitetest.Down, "ReadHistory")
 		r.WantError(vtest.Err(r.Svc.Get(r.Context(), vtest.Browser, id)), fault.Unavailable)
 		r.MendStore()
 		r.LoseLimiter()
@@ -114,7 +114,7 @@ func TestAWiderRuleIsToldWithoutTheDatabase(t *testing.T) {
 	vtest.InBubbleWith(t, wider, func(r *vtest.Rig) {
 		id := r.SendTo(vtest.Ana, vtest.By(vtest.Browser)).View.ID
 		r.RefuseTo("ben@example.com", vtest.By(vtest.Browser), vtest.Resending(""))
-		r.FailStore(sqlitetest.Down, "Look")
+		r.FailStore(sqlitetest.Down, "ReadHistory")
 		d := r.RefuseTo("ben@example.com", vtest.By(vtest.Browser)).Quota
 		r.WantBlockedBy(d, "net", time.Minute)
 		r.MendStore()

@@ -42,10 +42,10 @@ type Store interface {
 	Claim(ctx context.Context, c store.Claim) (store.Claimed, error)
 	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
-	LockedOut(ctx context.Context, v store.Verification) (store.Lockout, error)
+	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	CodesOf(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
+	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.Checked, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)

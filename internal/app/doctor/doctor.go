@@ -112,7 +112,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer func() { _ = db.Close() }()
-	if why, err := db.AuditUnprotected(ctx); err == nil && why != "" {
+	if why, err := db.AuditWeakness(ctx); err == nil && why != "" {
 		d.remark("acts", why+"; see SENDCODE_DATABASE_ROLE")
 	}
 	d.compareClock(ctx, "Postgres", db.Clock)

@@ -60,7 +60,7 @@ type sessions interface {
 type secondFactors interface {
 	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
 	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
-	TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
+	TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
 	TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error)
 	PutRecoveryCodes(ctx context.Context, account string, codes [][32]byte, act store.AuditEntry) (bool, error)
 	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)

@@ -165,7 +165,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	return a.Factors.TakeStep(ctx, v.Account, step, f.Sealed, sealed)
+	return a.Factors.TakeTOTPStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
 // enrolTimeout is how long an account may take to set up an app.

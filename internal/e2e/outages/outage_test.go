@@ -225,7 +225,7 @@ func TestASuspensionIsToldWhileItLastsOrMailsWait(t *testing.T) {
 		return tells() && len(ids) > 2
 	})
 	s.Await("mails to wait beside the one that is tried", func() bool {
-		waits, err := s.Replicas[0].DB().AnyWaits(t.Context(), recipient.Email)
+		waits, err := s.Replicas[0].DB().AnySendWaits(t.Context(), recipient.Email)
 		return err == nil && waits
 	})
 	const tried = `sendcode_delivery_attempt_seconds_count{channel="email",class="temporary"`

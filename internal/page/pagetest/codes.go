@@ -317,8 +317,8 @@ func (d database) Begin(ctx context.Context, in store.Intent) (store.Begun, erro
 	return d.Database.Begin(ctx, in)
 }
 
-// LockedOut implements verification.Store.
-func (d database) LockedOut(context.Context, store.Verification) (store.Lockout, error) {
+// Lockout implements verification.Store.
+func (d database) Lockout(context.Context, store.Verification) (store.Lockout, error) {
 	return d.lockedOut(), nil
 }
 

@@ -17,28 +17,28 @@ import (
 // Names of the statements of Begin's trips, which are prepared on each connection of the pool
 // writers. A trip sends several statements and then reads all answers.
 const (
-	stmtOpen          = "sendcode_open"
-	stmtLock          = "sendcode_lock"
-	stmtSave          = "sendcode_save"
-	stmtUnlock        = "sendcode_unlock"
-	stmtCandidates    = "sendcode_candidates"
-	stmtGate          = "sendcode_gate"
-	stmtGateHeld      = "sendcode_gate_held"
-	stmtGateBoth      = "sendcode_gate_both"
-	stmtVerifications = "sendcode_verifications"
-	stmtJoin          = "sendcode_join"
-	stmtSends         = "sendcode_sends"
-	stmtOutbox        = "sendcode_outbox"
-	stmtCommit        = "sendcode_commit"
+	stmtBeginTransaction      = "sendcode_open"
+	stmtLockRecipients        = "sendcode_lock"
+	stmtSavepoint             = "sendcode_save"
+	stmtRollBackToSavepoint   = "sendcode_unlock"
+	stmtLockCandidates        = "sendcode_candidates"
+	stmtGateCounted           = "sendcode_gate"
+	stmtGateHolders           = "sendcode_gate_held"
+	stmtGateCountedAndHolders = "sendcode_gate_both"
+	stmtInsertVerifications   = "sendcode_verifications"
+	stmtUpdateJoined          = "sendcode_join"
+	stmtInsertSends           = "sendcode_sends"
+	stmtInsertOutbox          = "sendcode_outbox"
+	stmtCommit                = "sendcode_commit"
 )
 
 // Statements of the second trip: the number of sends of joined verifications, and the rows of the
 // table outbox.
 const (
-	joinSQL = `
+	updateJoinedSQL = `
 UPDATE verifications v SET sends = x.sends FROM unnest($1::text[], $2::int[]) AS x(id, sends)
 WHERE v.id = ANY ($1::text[]) AND v.id = x.id`
-	outboxSQL = `
+	insertOutboxSQL = `
 INSERT INTO outbox (id, due_at, attempt, queued, channel, stranger, expires_at, sealed)
 SELECT u.id, u.due_at, 1, false, u.channel, u.stranger, u.expires_at, u.sealed
 FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::boolean[], $5::timestamptz[], $6::bytea[])
@@ -54,18 +54,18 @@ func (p *DB) beginStatements() []statement {
 	return []statement{
 		// Explicit, since the server's default may be REPEATABLE READ, whose snapshot would be
 		// older than the lock.
-		{stmtOpen, "BEGIN ISOLATION LEVEL READ COMMITTED"},
-		{stmtLock, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
-		{stmtSave, "SAVEPOINT candidates"},
-		{stmtUnlock, "ROLLBACK TO SAVEPOINT candidates"},
-		{stmtCandidates, p.replaceNow(candidatesSQL)},
-		{stmtGate, p.replaceNow(gateSQL(pastSQL))},
-		{stmtGateHeld, p.replaceNow(gateSQL(heldSQL))},
-		{stmtGateBoth, p.replaceNow(gateSQL(pastSQL, heldSQL))},
-		{stmtVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
-		{stmtJoin, joinSQL},
-		{stmtSends, sqldb.SendTable.InsertMany(store.InSend)},
-		{stmtOutbox, outboxSQL},
+		{stmtBeginTransaction, "BEGIN ISOLATION LEVEL READ COMMITTED"},
+		{stmtLockRecipients, "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"},
+		{stmtSavepoint, "SAVEPOINT candidates"},
+		{stmtRollBackToSavepoint, "ROLLBACK TO SAVEPOINT candidates"},
+		{stmtLockCandidates, p.replaceNow(lockCandidatesSQL)},
+		{stmtGateCounted, p.replaceNow(gateSQL(countedSendsSQL))},
+		{stmtGateHolders, p.replaceNow(gateSQL(sendsOfHoldersSQL))},
+		{stmtGateCountedAndHolders, p.replaceNow(gateSQL(countedSendsSQL, sendsOfHoldersSQL))},
+		{stmtInsertVerifications, sqldb.VerificationTable.InsertMany(store.InSend)},
+		{stmtUpdateJoined, updateJoinedSQL},
+		{stmtInsertSends, sqldb.SendTable.InsertMany(store.InSend)},
+		{stmtInsertOutbox, insertOutboxSQL},
 		{stmtCommit, "COMMIT"},
 	}
 }
@@ -79,28 +79,28 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	return p.begins.Submit(ctx, in, store.LockKey(in.Send))
 }
 
-// decideBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
+// beginBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
 // answer or an error.
-func (p *DB) decideBatch(batch []*call) {
+func (p *DB) beginBatch(batch []*beginCall) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
-	p.decideBatchWithin(ctx, batch)
+	p.beginBatchWithin(ctx, batch)
 }
 
-// decideBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch
+// beginBatchWithin makes the round trip of a batch. If one intent or lock made the whole batch
 // fail, it repeats each call alone. A Begin can be repeated even if the first transaction was
 // committed: the second finds the rows by their IDs, and a first one that still runs holds the
 // recipients' locks.
-func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
-	var answers []answer
+func (p *DB) beginBatchWithin(ctx context.Context, batch []*beginCall) {
+	var answers []beginAnswer
 	err := p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
 		answers, notCommitted, err = p.beginOnConn(ctx, conn, batch)
 		return notCommitted, err
 	})
-	if len(batch) > 1 && oneCallFailed(err) {
+	if len(batch) > 1 && causedByOneCall(err) {
 		// One call made the batch fail. Repeated alone, only that call fails.
 		for _, x := range batch {
-			p.decideBatchWithin(ctx, []*call{x})
+			p.beginBatchWithin(ctx, []*beginCall{x})
 		}
 		return
 	}
@@ -116,12 +116,12 @@ func (p *DB) decideBatchWithin(ctx context.Context, batch []*call) {
 	}
 }
 
-// oneCallFailed reports whether one intent's data (SQLSTATE classes 22, 23 and 54), a lock that was
-// not free or a timeout made the statement fail, or a deadlock (40).
+// causedByOneCall reports whether one call may have made its whole batch fail: by its data
+// (SQLSTATE classes 22, 23 and 54), a lock that was not free, a timeout, or a deadlock (40).
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
-func oneCallFailed(err error) bool {
+func causedByOneCall(err error) bool {
 	c := sqlState(err)
-	return rolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
+	return isRolledBack(err) && (slices.Contains([]string{"22", "23", "40", "54"}, c[:min(2, len(c))]) ||
 		c == lockNotAvailable || c == "57014")
 }
 
@@ -133,26 +133,26 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) error {
 	notCommitted, err := p.runOnWriter(ctx, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
-		!connectionLost(err) && !readOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
-		return beginError(notCommitted, err)
+		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
+		return uncertainUnless(notCommitted, err)
 	}
-	if connectionLost(err) {
+	if isConnectionLost(err) {
 		p.writers.Reset()
 	}
 	again, second := p.runOnWriter(ctx, transaction)
 	if second == nil {
 		return nil
 	}
-	return beginError(notCommitted && again, errors.Join(err, second))
+	return uncertainUnless(notCommitted && again, errors.Join(err, second))
 }
 
-// beginError wraps the error of a write in fault.Unavailable, and also in fault.Uncertain unless
-// the write was certainly not committed.
-func beginError(notCommitted bool, err error) error {
+// uncertainUnless wraps the error of a write in fault.Unavailable, and also in fault.Uncertain
+// unless the write was certainly not committed.
+func uncertainUnless(notCommitted bool, err error) error {
 	if err == nil || notCommitted {
-		return store.Unavailable(postgresCause(err))
+		return store.Unavailable(withCause(err))
 	}
-	return store.Uncertain(postgresCause(err))
+	return store.Uncertain(withCause(err))
 }
 
 // answerRepeated returns the answer to a Begin whose send has a row already; see
@@ -160,7 +160,7 @@ func beginError(notCommitted bool, err error) error {
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, error) {
 	story, err := p.Story(ctx, in.Send.ID)
 	if err != nil {
-		return store.Begun{}, store.Uncertain(postgresCause(err))
+		return store.Begun{}, store.Uncertain(withCause(err))
 	}
 	var v store.Verification
 	if story.Verification != nil {
@@ -169,8 +169,8 @@ func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.Begun, 
 	return gate.AnswerRepeated(in, story.Send.Send, v)
 }
 
-// maxRefusals is how many refusals one statement writes.
-const maxRefusals = 1000
+// refusalsPerInsert is how many refusals one statement writes.
+const refusalsPerInsert = 1000
 
 // RecordRefusals implements sqldb.PerDatabase.
 func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
@@ -184,7 +184,7 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 			rows[i].SetRefusedAt(q.Now)
 			list = append(list, &rows[i])
 		}
-		for some := range slices.Chunk(list, maxRefusals) {
+		for some := range slices.Chunk(list, refusalsPerInsert) {
 			if _, err := q.Conn.(pgConn).Exec(ctx, addRefusalsSQL,
 				sqldb.RefusalTable.Arrays(store.InRefusal, some)...); err != nil {
 				return err
@@ -194,4 +194,4 @@ func (p *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 	})
 }
 
-var addRefusalsSQL = sqldb.RefusalTable.InsertMany(store.InRefusal) + sqldb.AddRefusalSQL
+var addRefusalsSQL = sqldb.RefusalTable.InsertMany(store.InRefusal) + sqldb.MergeRefusalSQL

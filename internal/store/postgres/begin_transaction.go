@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// answer is the answer to one call of a batch.
-type answer struct {
+// beginAnswer is the answer to one call of a batch.
+type beginAnswer struct {
 	gate.Decision
 	repeated bool  // the send has a row already; nothing was decided
 	err      error // error of only this call
@@ -25,14 +25,14 @@ type answer struct {
 
 // sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same
 // keys in different orders could deadlock.
-func sortedKeys(batch []*call) []int64 {
-	list := columns.MapSlice(batch, func(x *call) int64 { return x.Key })
+func sortedKeys(batch []*beginCall) []int64 {
+	list := columns.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
 
 // lockParameters returns the parameters of the statement that takes the locks.
-func lockParameters(batch []*call) []any {
+func lockParameters(batch []*beginCall) []any {
 	p := columns.NewArrays(sortedKeys(batch), 1)
 	p.Add(columns.Bigint, columns.AppendBigint)
 	return p.Args()
@@ -53,22 +53,23 @@ func (p *DB) runOnWriter(ctx context.Context,
 	transaction func(*pgxpool.Conn) (notCommitted bool, err error)) (notCommitted bool, err error) {
 	conn, err := p.writers.Acquire(ctx)
 	if err != nil {
-		p.forgetSuccess()
+		p.recordFailure()
 		return true, err
 	}
 	defer conn.Release() // closes the connection if its transaction is still open
 	notCommitted, err = transaction(conn)
 	if err != nil {
-		p.forgetSuccess()
+		p.recordFailure()
 	}
-	if readOnly(err) {
+	if isServerReadOnly(err) {
 		_ = conn.Conn().Close(ctx)
 	}
 	return notCommitted, err
 }
 
-// forgetSuccess forgets what showed that the database can take a send.
-func (p *DB) forgetSuccess() {
+// recordFailure records that a send failed: LastCommit returns nil until one succeeds, and the next
+// Ping looks for room.
+func (p *DB) recordFailure() {
 	p.committed.Store(nil)
 	p.roomy.Store(false)
 }
@@ -81,10 +82,10 @@ func (p *DB) forgetSuccess() {
 // beginOnConn decides a batch in one transaction on a connection. It rolls back and reads again, up
 // to three times, if the database's clock is not within the bounds that the read assumed.
 // notCommitted means, with an error, that nothing was committed.
-func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call) (answers []answer, notCommitted bool,
+func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall) (answers []beginAnswer, notCommitted bool,
 	err error) {
 	for range clockRetries {
-		b := boundsOf(batch, time.UnixMicro(p.seen.Load()))
+		b := idBoundsOfBatch(batch, time.UnixMicro(p.seen.Load()))
 		v, err := p.lockAndRead(ctx, conn, batch, b)
 		if err != nil {
 			return nil, true, err
@@ -97,7 +98,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 			answers = v.decide(batch)
 			began := time.Now()
 			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
-			if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.Admitted }) {
+			if err == nil && slices.ContainsFunc(answers, func(a beginAnswer) bool { return a.Admitted }) {
 				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
 			}
 			return answers, notCommitted, err
@@ -111,15 +112,15 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*call)
 
 // decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that
 // drifted.
-func (v gateView) decide(batch []*call) []answer {
-	answers := make([]answer, len(batch))
+func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
+	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
 		answers[i].repeated = v.repeated[i]
 		if v.repeated[i] {
 			continue
 		}
 		if answers[i].err = store.CheckDrift(x.In.Send.ID, v.now); answers[i].err == nil {
-			answers[i].Decision = gate.Decide(x.In, v.now, v.has[i])
+			answers[i].Decision = gate.Decide(x.In, v.now, v.facts[i])
 		}
 	}
 	return answers
@@ -129,27 +130,27 @@ func (v gateView) decide(batch []*call) []answer {
 // reads what the gate decides by. If holders have verifications that calls may join, a second trip
 // locks all candidates in one order, and reads again what decides on their calls: a check may have
 // ended a verification, and locked out its recipient, before the lock was free.
-func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*call, b bounds) (v gateView, err error) {
-	named := candidates(batch, nil)
-	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
+func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall, b idBounds) (v batchFacts, err error) {
+	named := listCandidates(batch, nil)
+	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	var first, second pgx.Batch
-	first.Queue(p.text[stmtOpen])
-	first.Queue(p.text[stmtLock], lockParameters(batch)...)
+	first.Queue(p.text[stmtBeginTransaction])
+	first.Queue(p.text[stmtLockRecipients], lockParameters(batch)...)
 	if mixed {
-		first.Queue(p.text[stmtSave])
-		second.Queue(p.text[stmtUnlock])
+		first.Queue(p.text[stmtSavepoint])
+		second.Queue(p.text[stmtRollBackToSavepoint])
 	}
 	if v, err = p.readFacts(ctx, conn, &first, batch, named, b); err != nil {
 		return v, err
 	}
-	all := candidates(batch, v.held)
+	all := listCandidates(batch, v.ofHolders)
 	if len(all) == len(named) {
 		return v, nil
 	}
-	var joining []*call
+	var joining []*beginCall
 	for n := range all {
-		if n == 0 || all[n].call != all[n-1].call {
-			joining = append(joining, all[n].call)
+		if n == 0 || all[n].beginCall != all[n-1].beginCall {
+			joining = append(joining, all[n].beginCall)
 		}
 		all[n].i = len(joining) - 1
 	}
@@ -161,18 +162,18 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*call,
 		v.now = w.now
 	}
 	for i, x := range joining {
-		v.has[slices.Index(batch, x)] = w.has[i]
+		v.facts[slices.Index(batch, x)] = w.facts[i]
 	}
 	return v, nil
 }
 
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
 // candidates and reads the gate's facts on the calls.
-func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*call, list []candidate,
-	b bounds) (v gateView, err error) {
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []candidate,
+	b idBounds) (v batchFacts, err error) {
 	before := queued.Len()
 	if len(list) > 0 {
-		queued.Queue(p.text[stmtCandidates], candidateParameters(list)...)
+		queued.Queue(p.text[stmtLockCandidates], candidateParameters(list)...)
 	}
 	queued.Queue(p.text[gateStatement(calls)], gateParameters(calls, b)...)
 	results := conn.SendBatch(ctx, queued)
@@ -190,18 +191,18 @@ func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batc
 		}
 	}
 	rows, _ := results.Query()
-	v, err = readGateView(rows, len(calls))
-	for i := range v.has {
-		v.has[i].Candidates = locked[i]
+	v, err = readBatchFacts(rows, len(calls))
+	for i := range v.facts {
+		v.facts[i].Candidates = locked[i]
 	}
 	return v, err
 }
 
 // writeAndCommit writes the rows of the admitted sends and commits. notCommitted means, with an
 // error, that nothing was committed.
-func (p *DB) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, answers []answer) (notCommitted bool, err error) {
+func (p *DB) writeAndCommit(ctx context.Context, conn *pgxpool.Conn, answers []beginAnswer) (notCommitted bool, err error) {
 	var queued pgx.Batch
-	n := p.queueRows(&queued, answers)
+	n := p.queueWrites(&queued, answers)
 	return p.runAndCommit(ctx, conn, &queued, func(results pgx.BatchResults) error {
 		for range n {
 			if _, err := results.Exec(); err != nil {
@@ -231,18 +232,18 @@ func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.B
 	case err != nil:
 		// Only an ERROR means that the transaction was rolled back; a FATAL may come after a
 		// commit.
-		return n == 0 || rolledBack(err) || pgconn.SafeToRetry(err), err
+		return n == 0 || isRolledBack(err) || pgconn.SafeToRetry(err), err
 	case tag.String() != "COMMIT":
 		return tag.String() == "ROLLBACK", errors.New("store: transaction was not committed as asked: " + tag.String())
 	}
 	return false, nil
 }
 
-// queueRows queues the statements that write the rows of all admitted sends, and returns how many
+// queueWrites queues the statements that write the rows of all admitted sends, and returns how many
 // statements these are.
-func (p *DB) queueRows(queued *pgx.Batch, answers []answer) int {
+func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 	var sends []*store.Send
-	var admitted []*answer
+	var admitted []*beginAnswer
 	var fresh, joined []*store.Verification
 	for i := range answers {
 		a := &answers[i]
@@ -257,20 +258,20 @@ func (p *DB) queueRows(queued *pgx.Batch, answers []answer) int {
 		sends, admitted = append(sends, &a.Send), append(admitted, a)
 	}
 	if len(fresh) > 0 {
-		queued.Queue(p.text[stmtVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
+		queued.Queue(p.text[stmtInsertVerifications], sqldb.VerificationTable.Arrays(store.InSend, fresh)...)
 	}
 	if len(joined) > 0 {
-		queued.Queue(p.text[stmtJoin], joinSQLArgs(joined)...)
+		queued.Queue(p.text[stmtUpdateJoined], updateJoinedParameters(joined)...)
 	}
 	if len(sends) > 0 {
-		queued.Queue(p.text[stmtSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
-		queued.Queue(p.text[stmtOutbox], outboxParameters(admitted)...)
+		queued.Queue(p.text[stmtInsertSends], sqldb.SendTable.Arrays(store.InSend, sends)...)
+		queued.Queue(p.text[stmtInsertOutbox], insertOutboxParameters(admitted)...)
 	}
 	return queued.Len()
 }
 
-// joinSQLArgs returns the parameters of joinSQL.
-func joinSQLArgs(joined []*store.Verification) []any {
+// updateJoinedParameters returns the parameters of updateJoinedSQL.
+func updateJoinedParameters(joined []*store.Verification) []any {
 	p := columns.NewArrays(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
@@ -280,21 +281,21 @@ func joinSQLArgs(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// outboxParameters returns the parameters of outboxSQL.
-func outboxParameters(admitted []*answer) []any {
+// insertOutboxParameters returns the parameters of insertOutboxSQL.
+func insertOutboxParameters(admitted []*beginAnswer) []any {
 	p := columns.NewArrays(admitted, 6)
-	p.Add(columns.UUID, func(buf []byte, a *answer) []byte { return append(buf, a.Send.ID[:]...) })
-	p.Add(columns.Instant, func(buf []byte, a *answer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
-	p.Add(columns.Text, func(buf []byte, a *answer) []byte { return append(buf, a.Send.Channel...) })
-	p.Add(columns.Flag, func(buf []byte, a *answer) []byte {
+	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })
+	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
+	p.Add(columns.Text, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.Channel...) })
+	p.Add(columns.Flag, func(buf []byte, a *beginAnswer) []byte {
 		return columns.AppendFlag(buf,
 			a.Verification.Class.IsStranger())
 	})
-	p.Add(columns.Instant, func(buf []byte, a *answer) []byte {
+	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte {
 		return columns.AppendInstant(buf,
 			a.Verification.ExpiresAt)
 	})
-	p.Add(columns.Bytes, func(buf []byte, a *answer) []byte {
+	p.Add(columns.Bytes, func(buf []byte, a *beginAnswer) []byte {
 		if a.Code == nil {
 			return nil // NULL
 		}

@@ -237,7 +237,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
 		now := storetest.Must(db.Clock(t.Context()))(t)
-		looks = append(looks, touched(t, db, now, db.overdue.searchFrom(store.Queue{Channel: "email"}, now)))
+		looks = append(looks, touched(t, db, now, db.searches.searchFrom(store.Queue{Channel: "email"}, now)))
 	}
 	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
 	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {

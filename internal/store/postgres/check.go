@@ -26,19 +26,19 @@ import (
 // the next one.
 
 const (
-	stmtLockTries   = "sendcode_lock_tries"
+	stmtLockChecks  = "sendcode_lock_tries"
 	stmtReadChecked = "sendcode_read_checked"
-	stmtCount       = "sendcode_count"
+	stmtCountChecks = "sendcode_count"
 )
 
 // checkStatements are the statements of checks.
 func (p *DB) checkStatements() []statement {
-	return []statement{{stmtLockTries, lockTriesSQL}, {stmtReadChecked, p.replaceNow(readCheckedSQL)},
-		{stmtCount, countSQL}}
+	return []statement{{stmtLockChecks, lockChecksSQL}, {stmtReadChecked, p.replaceNow(readCheckedSQL)},
+		{stmtCountChecks, countChecksSQL}}
 }
 
 // The lock is a separate statement, so that the snapshot of the next one is younger than the lock.
-const lockTriesSQL = `
+const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key
     FROM verifications v WHERE v.id = ANY ($1::text[]) ORDER BY key OFFSET 0
@@ -48,11 +48,11 @@ SELECT pg_advisory_xact_lock(key) FROM (
 // checks.
 var readCheckedSQL = `
 SELECT @now, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, ` + sqldb.VerificationColumns + `
-FROM verifications v LEFT JOIN LATERAL (` + triedSQL("v", "(SELECT @now)") + `) o ON true
+FROM verifications v LEFT JOIN LATERAL (` + verificationsWithChecksSQL("v", "(SELECT @now)") + `) o ON true
 WHERE v.id = ANY ($1::text[]) ORDER BY v.id FOR NO KEY UPDATE OF v`
 
-// countSQL writes the counted checks. It changes no verification that has ended.
-const countSQL = `
+// countChecksSQL writes the counted checks. It changes no verification that has ended.
+const countChecksSQL = `
 WITH counted AS (
 UPDATE verifications v SET attempts = v.attempts + 1, checks = v.checks || CASE WHEN v.checks = '' THEN '' ELSE ',' END || c.entry,
        approved_at = CASE WHEN c.approves THEN c.at END
@@ -78,21 +78,21 @@ func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 	return p.checks.Submit(ctx, c, int64(h.Sum64()))
 }
 
-// decideChecks makes the trips of a batch within beginTimeout. Every call gets an answer or an
+// checkBatch makes the trips of a batch within beginTimeout. Every call gets an answer or an
 // error.
-func (p *DB) decideChecks(batch []*checking) {
+func (p *DB) checkBatch(batch []*checkCall) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
-	p.decideChecksWithin(ctx, batch)
+	p.checkBatchWithin(ctx, batch)
 }
 
-// decideChecksWithin makes the trips of a batch, and then those of the checks that were left for
+// checkBatchWithin makes the trips of a batch, and then those of the checks that were left for
 // the next one. If one call made the whole batch fail, it repeats each call alone.
-func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
-	var left []*checking
+func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
+	var left []*checkCall
 	decided := batch
 	err := p.withRetry(ctx, false, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-		if decided, left, err = p.readChecked(ctx, conn, batch); err != nil {
+		if decided, left, err = p.decideChecks(ctx, conn, batch); err != nil {
 			return true, err
 		}
 		if p.between != nil {
@@ -106,11 +106,11 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 			x.Finish(x.Answer, x.Err)
 		}
 		if len(left) > 0 {
-			p.decideChecksWithin(ctx, left)
+			p.checkBatchWithin(ctx, left)
 		}
-	case len(batch) > 1 && oneCallFailed(err):
+	case len(batch) > 1 && causedByOneCall(err):
 		for _, x := range batch {
-			p.decideChecksWithin(ctx, []*checking{x})
+			p.checkBatchWithin(ctx, []*checkCall{x})
 		}
 	default:
 		for _, x := range batch {
@@ -119,16 +119,16 @@ func (p *DB) decideChecksWithin(ctx context.Context, batch []*checking) {
 	}
 }
 
-// readChecked opens a transaction, locks and reads what a batch checks, and decides: it sets Answer
-// and Err of the decided calls. left are the checks of recipients of which the batch has another
-// one.
-func (p *DB) readChecked(ctx context.Context, conn *pgxpool.Conn, batch []*checking) (decided, left []*checking,
+// decideChecks opens a transaction, locks and reads what a batch checks, and decides: it sets
+// Answer and Err of the decided calls. left has the calls whose recipient another call of the batch
+// has.
+func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
 	err error) {
 	ids := columns.NewArrays(batch, 1)
-	ids.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
+	ids.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
-	trip.Queue(p.text[stmtOpen])
-	trip.Queue(p.text[stmtLockTries], ids.Args()...)
+	trip.Queue(p.text[stmtBeginTransaction])
+	trip.Queue(p.text[stmtLockChecks], ids.Args()...)
 	trip.Queue(p.text[stmtReadChecked], ids.Args()...)
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
@@ -172,7 +172,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	read := map[string]*checkedRow{}
 	var r checkedRow
 	var tried gateRow
-	fields := append([]any{columns.Into(&r.now)}, tried.triedFields()...)
+	fields := append([]any{columns.Into(&r.now)}, tried.withChecksFields()...)
 	_, err := pgx.ForEachRow(rows, append(fields, sqldb.VerificationFields(&r.v)...), func() error {
 		one := read[r.v.ID]
 		if one == nil {
@@ -180,7 +180,7 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 			read[r.v.ID] = one
 		}
 		if tried.at.Valid {
-			one.tried = append(one.tried, tried.triedVerification())
+			one.tried = append(one.tried, tried.verificationWithChecks())
 		}
 		r.v = store.Verification{}
 		return nil
@@ -193,8 +193,8 @@ var errNotCounted = errors.New("store: the verification ended during its check")
 
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
 // nothing was committed. Only what the statement returns was counted.
-func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checking) (notCommitted bool, err error) {
-	counted := map[string]*checking{}
+func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*checkCall) (notCommitted bool, err error) {
+	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
 			counted[x.In.ID], x.Err = x, store.Unavailable(errNotCounted)
@@ -202,7 +202,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 	}
 	var trip pgx.Batch
 	if len(counted) > 0 {
-		trip.Queue(p.text[stmtCount], countParameters(slices.Collect(maps.Values(counted)))...)
+		trip.Queue(p.text[stmtCountChecks], countChecksParameters(slices.Collect(maps.Values(counted)))...)
 	}
 	return p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		if len(counted) == 0 {
@@ -215,18 +215,18 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 	})
 }
 
-// countParameters returns the parameters of countSQL.
-func countParameters(counted []*checking) []any {
+// countChecksParameters returns the parameters of countChecksSQL.
+func countChecksParameters(counted []*checkCall) []any {
 	p := columns.NewArrays(counted, 8)
-	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.In.ID...) })
-	p.Add(columns.Instant, func(buf []byte, x *checking) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
-	p.Add(columns.Text, func(buf []byte, x *checking) []byte {
+	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
+	p.Add(columns.Instant, func(buf []byte, x *checkCall) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
+	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte {
 		return columns.AppendCheck(buf, store.Check{At: x.Answer.Now, Network: x.In.Network})
 	})
-	p.Add(columns.Flag, func(buf []byte, x *checking) []byte { return columns.AppendFlag(buf, x.Answer.Approved) })
-	p.Add(columns.UUID, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.ID[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Type...) })
-	p.Add(columns.Flag, func(buf []byte, x *checking) []byte { return columns.AppendFlag(buf, x.Answer.Event.Test) })
-	p.Add(columns.Text, func(buf []byte, x *checking) []byte { return append(buf, x.Answer.Event.Status...) })
+	p.Add(columns.Flag, func(buf []byte, x *checkCall) []byte { return columns.AppendFlag(buf, x.Answer.Approved) })
+	p.Add(columns.UUID, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Type...) })
+	p.Add(columns.Flag, func(buf []byte, x *checkCall) []byte { return columns.AppendFlag(buf, x.Answer.Event.Test) })
+	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.Answer.Event.Status...) })
 	return p.Args()
 }

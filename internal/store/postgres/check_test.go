@@ -16,7 +16,7 @@ import (
 )
 
 // checked is a check in a batch.
-func checked(c store.CheckRequest) *checking {
+func checked(c store.CheckRequest) *checkCall {
 	return batch.NewCall[store.CheckRequest, store.Checked](c, 0)
 }
 
@@ -107,7 +107,7 @@ func TestPostgresCountsNothingThatEnded(t *testing.T) {
 		"expires_at = created_at"} {
 		v := f.Admit(t, f.Intent(n)).Verification
 		conn := storetest.Must(db.writers.Acquire(t.Context()))(t)
-		list, _, err := db.readChecked(t.Context(), conn, []*checking{checked(storetest.Right(v.ID))})
+		list, _, err := db.decideChecks(t.Context(), conn, []*checkCall{checked(storetest.Right(v.ID))})
 		storetest.OK(t, err)
 		exec(t, conn.Conn(), `UPDATE verifications SET `+ended+` WHERE id = '`+v.ID+`'`) // in the same transaction
 		want := one[time.Time](t, conn, `SELECT coalesce(approved_at, 'epoch') FROM verifications WHERE id = $1`, v.ID)
@@ -129,7 +129,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	taken := f.Telling("verification.approved")
 	first := f.Admit(t, f.Intent(0)).Verification
 	storetest.Must(f.Check(t.Context(), storetest.Right(first.ID, taken)))(t)
-	var all []*checking
+	var all []*checkCall
 	add := func(c store.CheckRequest) {
 		all = append(all, checked(c))
 	}
@@ -141,7 +141,7 @@ func TestPostgresChecksInABatch(t *testing.T) {
 	add(storetest.Wrong("unknown"))
 	add(storetest.Right(first.ID))
 	add(storetest.Right(f.Admit(t, f.Intent(9)).Verification.ID, taken)) // an event's ID that there is
-	db.decideChecks(all)
+	db.checkBatch(all)
 	for i, x := range all {
 		switch i {
 		case 6:
@@ -168,21 +168,21 @@ func TestPostgresVerificationsAreLockedInOrder(t *testing.T) {
 	first, last := slices.Min(ids), slices.Max(ids)
 	for name, run := range map[string]func(){
 		"checks": func() {
-			db.decideChecks([]*checking{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
+			db.checkBatch([]*checkCall{checked(storetest.Wrong(last)), checked(storetest.Wrong(first))})
 		},
 		"resends": func() {
-			var all []*call
+			var all []*beginCall
 			for n := range 2 {
 				in := f.Intent(1 - n)
 				in.Join = ids[1-n]
 				all = append(all, called(t, in))
 			}
-			db.decideBatch(all)
+			db.beginBatch(all)
 		},
 		"resends, one of which names none": func() {
 			in := f.Intent(1)
 			in.Join = last
-			db.decideBatch([]*call{called(t, in), called(t, f.Intent(0, held))})
+			db.beginBatch([]*beginCall{called(t, in), called(t, f.Intent(0, held))})
 		},
 	} {
 		holding := storetest.Must(other.pool.Begin(t.Context()))(t)
@@ -213,15 +213,15 @@ func TestPostgresCheckIsTheOnlyOneOfItsRecipient(t *testing.T) {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(id)))(t)
 		}
 	}
-	two := []*checking{checked(storetest.Wrong(open())), checked(storetest.Wrong(open()))}
-	db.decideChecks(two)
+	two := []*checkCall{checked(storetest.Wrong(open())), checked(storetest.Wrong(open()))}
+	db.checkBatch(two)
 	storetest.Equal(t, "counted", []bool{two[0].Answer.Counted, two[1].Answer.Counted}, []bool{true, false})
 }
 
 // Checks take the locks on the tries of recipients in the order of their keys.
 func TestPostgresTriesAreLockedInOrder(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
-	var all []*checking
+	var all []*checkCall
 	for n := range 4 {
 		all = append(all, checked(storetest.Wrong(f.Admit(t, f.Intent(n)).Verification.ID)))
 	}
@@ -230,7 +230,7 @@ SELECT hashtextextended(app || chr(31) || channel || chr(31) || encode(recipient
 	held := storetest.Must(other.pool.Begin(t.Context()))(t)
 	storetest.Must(held.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, keys[1]))(t)
 	done := make(chan struct{})
-	go func() { defer close(done); db.decideChecks(all) }()
+	go func() { defer close(done); db.checkBatch(all) }()
 	servertest.Await(t, "a wait for the second key", func() bool { return waits(t, other) })
 	var free []bool
 	for _, key := range keys {

@@ -18,44 +18,43 @@ import (
 
 // Claims and releases of Idempotency-Keys that come while a round trip is under way share the next
 // one, as Begins do. A batch has one of each key at most. The keys are sorted, so that two replicas
-// lock them in one order. Their COMMIT does not wait for the disk: what follows from a claim, its
-// send, is committed later in the same log, and that COMMIT waits until the log is on the disk, or
-// at a synchronous standby, up to there. A crash before loses the claim and the send, or the claim
-// alone.
+// lock them in one order. Their COMMIT does not wait for the disk. The send that follows a claim is
+// committed later in the same log, and its COMMIT waits until the log up to there is on the disk,
+// or at a synchronous standby. So no crash loses a claim and keeps its send.
 
 const (
-	stmtNoWait              = "sendcode_no_wait"
-	stmtUnclaim             = "sendcode_unclaim"
-	stmtEndLeases           = "sendcode_end_leases"
-	stmtForgetClaims        = "sendcode_forget_claims"
-	stmtClaim               = "sendcode_claim"
-	stmtReadClaims          = "sendcode_read_claims"
-	stmtClaimedSends        = "sendcode_claimed_sends"
-	stmtClaimedVerification = "sendcode_claimed_verifications"
+	stmtAsynchronousCommit       = "sendcode_no_wait"
+	stmtDeleteClaims             = "sendcode_unclaim"
+	stmtEndClaimLeases           = "sendcode_end_leases"
+	stmtDeleteOldClaims          = "sendcode_forget_claims"
+	stmtClaim                    = "sendcode_claim"
+	stmtReadClaims               = "sendcode_read_claims"
+	stmtReadClaimedSends         = "sendcode_claimed_sends"
+	stmtReadClaimedVerifications = "sendcode_claimed_verifications"
 )
 
-// keyChange is a claim or, with release, the release of one; see sqldb.PerDatabase.
-type keyChange struct {
+// claimChange claims an Idempotency-Key or releases it; see Claim and Release of sqldb.PerDatabase.
+type claimChange struct {
 	store.Claim // of a release: Key and SendID
 	release     bool
 	forget      bool // with release: the key may be used for another request
 }
 
-type keyCall = batchedCall[keyChange, store.Claimed]
+type claimCall = batchedCall[claimChange, store.Claimed]
 
 func (p *DB) claimStatements() []statement {
 	const claimed = `
 FROM idempotency_keys k CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = k.send_id LIMIT 1) s`
 	const life = `k.created_at <= excluded.created_at - $5 * interval '1 microsecond'`
 	return []statement{
-		{stmtNoWait, "SET LOCAL synchronous_commit = off"},
-		{stmtUnclaim, `
+		{stmtAsynchronousCommit, "SET LOCAL synchronous_commit = off"},
+		{stmtDeleteClaims, `
 DELETE FROM idempotency_keys k USING unnest($1::bytea[], $2::uuid[]) AS r(key, send)
 WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`},
-		{stmtEndLeases, p.replaceNow(`
+		{stmtEndClaimLeases, p.replaceNow(`
 UPDATE idempotency_keys k SET held_until = @now FROM unnest($1::bytea[], $2::uuid[]) AS r(key, send)
 WHERE k.key = ANY ($1::bytea[]) AND k.key = r.key AND k.send_id = r.send`)},
-		{stmtForgetClaims, p.replaceNow(`
+		{stmtDeleteOldClaims, p.replaceNow(`
 DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
     WHERE created_at <= (SELECT @now - $1 * interval '1 microsecond') AND key <> ALL ($2::bytea[])
@@ -70,47 +69,47 @@ ON CONFLICT (key) DO UPDATE SET
     created_at = CASE WHEN ` + life + ` THEN excluded.created_at ELSE k.created_at END
 WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`)},
-		// Of the keys that were used before. Separate statements, which also see what another
-		// transaction committed that stmtClaim waited for.
+		// The next three read the claims of keys that were used before. As separate statements,
+		// they also see the commit of another transaction for which stmtClaim waited.
 		{stmtReadClaims,
 			p.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
-		{stmtClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
-		{stmtClaimedVerification, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
+		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
+		{stmtReadClaimedVerifications, `SELECT k.key, ` + sqldb.VerificationColumns + claimed + `
 CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id LIMIT 1) v WHERE k.key = ANY ($1::bytea[])`},
 	}
 }
 
 // Claim implements sqldb.PerDatabase.
 func (p *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	return p.claims.Submit(ctx, keyChange{Claim: c}, lockOfKey(c.Key))
+	return p.claims.Submit(ctx, claimChange{Claim: c}, batchKeyOfClaim(c.Key))
 }
 
 // Release implements sqldb.PerDatabase.
 func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	c := keyChange{Claim: store.Claim{Key: key, SendID: id}, release: true, forget: forget}
-	_, err := p.claims.Submit(ctx, c, lockOfKey(key))
+	c := claimChange{Claim: store.Claim{Key: key, SendID: id}, release: true, forget: forget}
+	_, err := p.claims.Submit(ctx, c, batchKeyOfClaim(key))
 	return err
 }
 
-// lockOfKey returns the batcher's key for an Idempotency-Key, which is a hash.
-func lockOfKey(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
+// batchKeyOfClaim returns the batcher's key for an Idempotency-Key, which is a hash.
+func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
-// changeKeys makes the round trip of a batch within beginTimeout. Every call gets an answer or an
+// changeClaims makes the round trip of a batch within beginTimeout. Every call gets an answer or an
 // error.
-func (p *DB) changeKeys(batch []*keyCall) {
+func (p *DB) changeClaims(batch []*claimCall) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), beginTimeout())
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *keyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
-	p.changeKeysWithin(ctx, batch)
+	slices.SortFunc(batch, func(x, y *claimCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
+	p.changeClaimsWithin(ctx, batch)
 }
 
-// changeKeysWithin makes the round trip of a batch. If one call made it fail, or if their leases
+// changeClaimsWithin makes the round trip of a batch. If one call made it fail, or if their leases
 // and lives differ, it makes one for each call. A claim can be repeated, also after a commit of
 // which no answer came: its row has the ID of its send then.
-func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
+func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
 	var answers map[[32]byte]store.Claimed
-	var claims, ended, forgotten []*keyCall
+	var claims, ended, forgotten []*claimCall
 	alike := true
 	for _, x := range batch {
 		switch {
@@ -127,14 +126,14 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	if alike {
 		again := false
 		err = p.withRetry(ctx, true, func(conn *pgxpool.Conn) (notCommitted bool, err error) {
-			answers, notCommitted, err = p.changeKeysOnConn(ctx, conn, claims, ended, forgotten, again)
+			answers, notCommitted, err = p.changeClaimsOnConn(ctx, conn, claims, ended, forgotten, again)
 			again = true
 			return notCommitted, err
 		})
 	}
-	if len(batch) > 1 && (!alike || oneCallFailed(err)) {
+	if len(batch) > 1 && (!alike || causedByOneCall(err)) {
 		for _, x := range batch {
-			p.changeKeysWithin(ctx, []*keyCall{x})
+			p.changeClaimsWithin(ctx, []*claimCall{x})
 		}
 		return
 	}
@@ -143,21 +142,21 @@ func (p *DB) changeKeysWithin(ctx context.Context, batch []*keyCall) {
 	}
 }
 
-// changeKeysOnConn sends the changes of a batch in one trip, and in a second one reads the keys
+// changeClaimsOnConn sends the changes of a batch in one trip, and in a second one reads the keys
 // that were used before. notCommitted means, with an error, that nothing was committed. again: an
 // earlier run may have been committed.
-func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*keyCall,
+func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*claimCall,
 	again bool) (
 	answers map[[32]byte]store.Claimed, notCommitted bool, err error) {
 	var trip pgx.Batch
-	trip.Queue(p.text[stmtOpen])
-	trip.Queue(p.text[stmtNoWait])
+	trip.Queue(p.text[stmtBeginTransaction])
+	trip.Queue(p.text[stmtAsynchronousCommit])
 	for _, c := range []struct {
 		statement string
-		released  []*keyCall
-	}{{stmtUnclaim, forgotten}, {stmtEndLeases, ended}} {
+		released  []*claimCall
+	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
-			keys := keysOf(c.released)
+			keys := claimKeys(c.released)
 			keys.Add(columns.UUID, appendSendID)
 			trip.Queue(p.text[c.statement], keys.Args()...)
 		}
@@ -170,7 +169,7 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for i := range changes {
 			if len(claims) > 0 && i == changes-1 {
-				return readHeld(results, held)
+				return readHeldClaims(results, held)
 			}
 			if _, err := results.Exec(); err != nil {
 				return err
@@ -181,40 +180,40 @@ func (p *DB) changeKeysOnConn(ctx context.Context, conn *pgxpool.Conn, claims, e
 	if err != nil {
 		return nil, notCommitted, err
 	}
-	var used []*keyCall
+	var used []*claimCall
 	for _, x := range claims {
 		if held[x.In.Key].SendID != x.In.SendID {
 			used = append(used, x)
 		}
 	}
 	if len(used) > 0 {
-		err = p.readUsed(ctx, conn, used, held, again)
+		err = p.readEarlierClaims(ctx, conn, used, held, again)
 	}
 	return held, false, err
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
-func (p *DB) queueClaims(trip *pgx.Batch, claims []*keyCall) {
-	one, rows := claims[0].In, keysOf(claims)
-	rows.Add(columns.Bytes, func(buf []byte, x *keyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
+func (p *DB) queueClaims(trip *pgx.Batch, claims []*claimCall) {
+	one, rows := claims[0].In, claimKeys(claims)
+	rows.Add(columns.Bytes, func(buf []byte, x *claimCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
 	rows.Add(columns.UUID, appendSendID)
 	life := one.Life.Microseconds()
 	args := rows.Args(one.Lease.Microseconds(), life)
-	trip.Queue(p.text[stmtForgetClaims], life, args[0], store.ClaimsForgotten*len(claims))
+	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.ClaimsForgotten*len(claims))
 	trip.Queue(p.text[stmtClaim], args...)
 }
 
-func keysOf(calls []*keyCall) *columns.Arrays[*keyCall] {
+func claimKeys(calls []*claimCall) *columns.Arrays[*claimCall] {
 	keys := columns.NewArrays(calls, 3)
-	keys.Add(columns.Bytes, func(buf []byte, x *keyCall) []byte { return append(buf, x.In.Key[:]...) })
+	keys.Add(columns.Bytes, func(buf []byte, x *claimCall) []byte { return append(buf, x.In.Key[:]...) })
 	return keys
 }
 
-func appendSendID(buf []byte, x *keyCall) []byte { return append(buf, x.In.SendID[:]...) }
+func appendSendID(buf []byte, x *claimCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readHeld reads the result of stmtClaim: the claims that their callers hold now. One whose send
-// has the ID that its caller made is new, so nothing else needs to be read.
-func readHeld(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
+// readHeldClaims reads the result of stmtClaim: the claims that their callers hold now. A claim
+// with the caller's own send ID is new, and nothing else needs to be read.
+func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
 	var key []byte
 	var c store.Claimed
 	rows, _ := results.Query() // the rows have the error
@@ -223,13 +222,13 @@ func readHeld(results pgx.BatchResults, held map[[32]byte]store.Claimed) error {
 	return err
 }
 
-// readUsed adds the answers to claims of keys that were used before. answers has those that their
-// callers hold now. again is as for changeKeysOnConn.
-func (p *DB) readUsed(ctx context.Context, conn *pgxpool.Conn, used []*keyCall, answers map[[32]byte]store.Claimed,
+// readEarlierClaims adds the answers to claims of keys that were used before. answers has those
+// that their callers hold now. again is as for changeClaimsOnConn.
+func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*claimCall, answers map[[32]byte]store.Claimed,
 	again bool) (err error) {
 	var trip pgx.Batch
-	keys := keysOf(used).Args()
-	for _, statement := range []string{stmtReadClaims, stmtClaimedSends, stmtClaimedVerification} {
+	keys := claimKeys(used).Args()
+	for _, statement := range []string{stmtReadClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
 		trip.Queue(p.text[statement], keys...)
 	}
 	results := conn.SendBatch(ctx, &trip)

@@ -21,7 +21,7 @@ func TestOpeningTakesTwoRoundTrips(t *testing.T) {
 	connect(t, through) // stays open: its end would count
 	login := p.turns.Load()
 	for name, o := range map[string]poolOptions{
-		"writers": {conns: 1, session: writerSession,
+		"writers": {conns: 1, session: writerSettings,
 			statements: prepared((*DB).claimStatements, (*DB).beginStatements, (*DB).checkStatements)},
 		"others": {conns: 1},
 	} {
@@ -59,7 +59,7 @@ func prepared(lists ...func(*DB) []statement) []string {
 	for _, list := range lists {
 		all = append(all, list(p)...)
 	}
-	return p.prepared(all)
+	return p.addStatements(all)
 }
 
 // A caller that leaves during its statement closes no connection, and its next statement does not
@@ -146,18 +146,18 @@ func TestClaimsShareATrip(t *testing.T) {
 	first, second := claimOf(1), claimOf(2)
 	storetest.Must(f.Claim(t.Context(), first))(t)
 	storetest.Must(f.Claim(t.Context(), second))(t)
-	run := func(changes ...keyChange) (calls []*keyCall) {
+	run := func(changes ...claimChange) (calls []*claimCall) {
 		for _, c := range changes {
-			calls = append(calls, batch.NewCall[keyChange, store.Claimed](c, lockOfKey(c.Key)))
+			calls = append(calls, batch.NewCall[claimChange, store.Claimed](c, batchKeyOfClaim(c.Key)))
 		}
 		p.arm(cuts{})
-		db.changeKeys(slices.Clone(calls))
+		db.changeClaims(slices.Clone(calls))
 		return calls
 	}
 	other := claimOf(2)
 	other.Fingerprint[5]++
-	calls := run(keyChange{Claim: claimOf(4)}, keyChange{Claim: first, release: true, forget: true},
-		keyChange{Claim: other}, keyChange{Claim: claimOf(3)})
+	calls := run(claimChange{Claim: claimOf(4)}, claimChange{Claim: first, release: true, forget: true},
+		claimChange{Claim: other}, claimChange{Claim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
 	for i, want := range []store.ClaimState{store.ClaimHeld, 0, store.ClaimOther, store.ClaimHeld} {
@@ -167,8 +167,8 @@ func TestClaimsShareATrip(t *testing.T) {
 	brief := claimOf(5)
 	brief.Lease = 0
 	third := claimOf(3)
-	calls = run(keyChange{Claim: claimOf(1)}, keyChange{Claim: brief}, keyChange{Claim: second, release: true},
-		keyChange{Claim: third})
+	calls = run(claimChange{Claim: claimOf(1)}, claimChange{Claim: brief}, claimChange{Claim: second, release: true},
+		claimChange{Claim: third})
 	for i, want := range []store.ClaimState{store.ClaimHeld, store.ClaimHeld, 0, store.ClaimBusy} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)

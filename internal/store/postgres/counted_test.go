@@ -179,7 +179,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	f := newPostgresFixture(t)
 	db := f.Engine.(*DB)
 	rows := func(table string) (n int) {
-		storetest.OK(t, db.read(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
+		storetest.OK(t, db.readOnPool(t.Context(), func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n)
 		}))
 		return n
@@ -189,7 +189,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	alone := f.Admit(t, f.Intent(7000, func(in *store.Intent) { in.Send.To = "q•••@quentin.example" }))
 	f.End(t, alone.Send.ID, store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, Refund: true,
 		BadAddress: true})
-	storetest.OK(t, db.Refunded(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
+	storetest.OK(t, db.ConfirmRefund(t.Context(), store.Held{ID: alone.Send.ID, Attempt: 1}))
 	f.Pass(2 * time.Hour)
 	end := f.Now.Truncate(time.Hour).Add(-time.Hour)
 	q := store.StatsQuery{From: begin, To: end, Each: time.Hour}

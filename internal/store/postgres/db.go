@@ -30,7 +30,7 @@ func (c pgConn) Run(statement string, args sqldb.Args, each func(sqldb.Scan) err
 		return 0, err
 	}
 	rows, _ := c.Query(c.ctx, replaceNow(statement, c.now, args), toNamedArgs(args)) // the rows have the error
-	return drain(rows, each)
+	return drainRows(rows, each)
 }
 
 // replaceNow returns the statement with the SQL expression now in place of @now, unless @now is
@@ -61,9 +61,9 @@ func toNamedArgs(args sqldb.Args) pgx.NamedArgs {
 	return values
 }
 
-// drain reads and closes the rows. It calls each, if not nil, for every row and stops at its first
-// error. It returns the number of rows that the statement changed or returned.
-func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
+// drainRows reads and closes the rows. It calls each, if not nil, for every row and stops at its
+// first error. It returns the number of rows that the statement changed or returned.
+func drainRows(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 	defer rows.Close()
 	for each != nil && rows.Next() {
 		if err := each(rows.Scan); err != nil {
@@ -76,14 +76,14 @@ func drain(rows pgx.Rows, each func(sqldb.Scan) error) (int64, error) {
 
 // Read implements sqldb.Engine.
 func (p *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.read(ctx,
+	return p.readOnPool(ctx,
 		func(own context.Context, c *pgxpool.Conn) error { return f(sqldb.Tx{Conn: pgConn{own, ctx, c, p.now}}) })
 }
 
 // Write implements sqldb.Engine. BEGIN and the query of the clock are one round trip.
 func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
-	return p.change(ctx, func(own context.Context, c *pgxpool.Conn) error {
-		now, err := p.begin(own, c)
+	return p.changeOnPool(ctx, func(own context.Context, c *pgxpool.Conn) error {
+		now, err := p.beginTransaction(own, c)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (p *DB) Write(ctx context.Context, f func(sqldb.Tx) error) error {
 	})
 }
 
-// begin starts a transaction and reads the database's clock, in one round trip.
-func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
+// beginTransaction starts a transaction and reads the database's clock, in one round trip.
+func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Time, err error) {
 	var b pgx.Batch
 	b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	b.Queue("SELECT " + p.now)
@@ -111,7 +111,7 @@ func (p *DB) begin(ctx context.Context, c *pgxpool.Conn) (now time.Time, err err
 
 // Run implements sqldb.Engine, in one round trip.
 func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
-	return p.change(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+	return p.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {
@@ -124,7 +124,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 			return err
 		}
 		for _, s := range steps {
-			if err := readStep(s, results); err != nil {
+			if err := readStepResult(s, results); err != nil {
 				return err
 			}
 		}
@@ -133,13 +133,13 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 	})
 }
 
-// readStep reads the results of one step of a batch and sets how many rows it changed.
-func readStep(s *sqldb.Step, results pgx.BatchResults) error {
+// readStepResult reads the results of one step of a batch and sets how many rows it changed.
+func readStepResult(s *sqldb.Step, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err
 	}
-	s.Changed, err = drain(rows, s.Each)
+	s.Changed, err = drainRows(rows, s.Each)
 	return err
 }
 
@@ -154,5 +154,5 @@ func errorUnlessCommitted(err error, tag pgconn.CommandTag) error {
 
 // Clock returns the time on the database's clock.
 func (p *DB) Clock(ctx context.Context) (time.Time, error) {
-	return sqldb.Reading(ctx, &p.DB, sqldb.Tx.Clock)
+	return sqldb.ReadWithResult(ctx, &p.DB, sqldb.Tx.Clock)
 }

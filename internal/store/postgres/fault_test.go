@@ -131,7 +131,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 	f, _ := faultFixture(t)
 	db := f.Engine.(*DB)
 	taken := f.Admit(t, f.Intent(1)).Verification.ID
-	var batch []*call
+	var batch []*beginCall
 	for n := range 5 {
 		in := f.Intent(2 + n)
 		if n == 3 {
@@ -139,7 +139,7 @@ func TestPostgresOnePoisonedIntent(t *testing.T) {
 		}
 		batch = append(batch, called(t, in))
 	}
-	db.decideBatch(batch)
+	db.beginBatch(batch)
 	oneFailed(t, batch, 3)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }

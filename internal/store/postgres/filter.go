@@ -30,48 +30,48 @@ func (f postgresFilter) matchesMany() bool {
 func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	switch {
 	case f.Provider != "" && f.matchesMany():
-		return f.minuteQuery("provider", f.Provider)
+		return f.minuteIndexQuery("provider", f.Provider)
 	case f.Status == store.Delivered && f.matchesMany():
-		return f.minuteQuery("receipt", string(f.Status))
+		return f.minuteIndexQuery("receipt", string(f.Status))
 	case f.Status == store.Proven && f.matchesMany():
-		return f.minuteQuery("status", string(f.Status))
+		return f.minuteIndexQuery("status", string(f.Status))
 	case f.App+string(f.Channel)+f.Purpose != "" && f.matchesMany():
-		return f.OverTables(f.kindQuery)
+		return f.MergePages(f.appChannelPurposeQuery)
 	}
 	if column, value, of := f.rareColumn(); column != "" {
-		return f.OverTables(func(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
-			return of.rareQuery(from, args, column, value)
+		return f.MergePages(func(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
+			return of.rareColumnQuery(from, args, column, value)
 		})
 	}
 	return f.Query(sqldb.Postgres)
 }
 
-// The kind of a row is its app, channel and purpose. One index of Postgres begins with these
-// columns; kindQuery uses it for each of them.
+// One index begins with these columns; appChannelPurposeQuery uses it. Its combinations are those
+// of app, channel and purpose that have rows.
 const (
-	kindColumns = "s.app, s.channel, s.purpose"
-	kindNames   = "kind.app, kind.channel, kind.purpose"
+	appChannelPurpose              = "s.app, s.channel, s.purpose"
+	appChannelPurposeOfCombination = "kind.app, kind.channel, kind.purpose"
 )
 
-// kindQuery builds the statement for a filter by app, channel or purpose. It first lists the few
+// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. It first lists the few
 // combinations of them that exist, each by one look at the index (a loose index scan,
 // https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows of each that
 // matches. So a rare or missing combination is not searched for in all rows. The bounds and the
 // order begin with these columns, which only one index has, so the planner can choose no other.
-func (f postgresFilter) kindQuery(from sqldb.Source, args sqldb.Args) (string, sqldb.Args) {
+func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
-	f.addBounds(&c, from, kindColumns, kindNames)
+	f.addBounds(&c, from, appChannelPurpose, appChannelPurposeOfCombination)
 	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel",
 		"s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
-	fits.AddKind("kind.%s = ?", f.App, f.Channel, f.Purpose)
+	fits.AddAppChannelPurpose("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
-    (SELECT ` + kindColumns + ` FROM ` + from.Table + ` s ORDER BY ` + kindColumns + ` LIMIT 1)
+    (SELECT ` + appChannelPurpose + ` FROM ` + from.Table + ` s ORDER BY ` + appChannelPurpose + ` LIMIT 1)
     UNION ALL
     SELECT next.* FROM kind CROSS JOIN LATERAL (
-        SELECT ` + kindColumns + ` FROM ` + from.Table + ` s WHERE (` + kindColumns + `) > (` + kindNames + `)
-        ORDER BY ` + kindColumns + ` LIMIT 1
+        SELECT ` + appChannelPurpose + ` FROM ` + from.Table + ` s WHERE (` + appChannelPurpose + `) > (` + appChannelPurposeOfCombination + `)
+        ORDER BY ` + appChannelPurpose + ` LIMIT 1
     ) next
 )
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
@@ -81,7 +81,7 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Pa
 // with values (SQL with the parameters args) and the filter's mark, or fewer columns if it has only
 // a time or neither. As the columns then equal values, an index on them and the time is read only
 // between the bounds.
-func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.Source, columns, values string, args ...any) {
+func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",
 			append(args[:len(args):len(args)], more...)...)
@@ -122,30 +122,30 @@ func (f postgresFilter) rareColumn() (column, value string, rest postgresFilter)
 	return "", "", f
 }
 
-// rareQuery builds the statement that reads rows by the index of one column. Its bounds and its
-// order begin with that column, as in kindQuery. Otherwise the planner, if it takes the value for a
-// frequent one, would scan all rows of the time range.
-func (f postgresFilter) rareQuery(from sqldb.Source, args sqldb.Args, column, value string) (string, sqldb.Args) {
+// rareColumnQuery builds the statement that reads rows by the index of one column. Its bounds and
+// its order begin with that column, as in appChannelPurposeQuery. Otherwise the planner, if it
+// takes the value for a frequent one, would scan all rows of the time range.
+func (f postgresFilter) rareColumnQuery(from sqldb.RowSource, args sqldb.Args, column, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
 	if column != "blocked_by" {
 		c.Add("s." + column + " <> ''") // the condition of its index
 	}
 	f.addBounds(&c, from, "s."+column, "?", value)
-	f.addKindsWithoutIndex(&c)
+	f.addConditionsWithoutIndex(&c)
 	return "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s."+column), c.Args
 }
 
-// addKindsWithoutIndex adds the conditions on app, channel, purpose and provider in a form that no
-// index can be used for.
-func (f postgresFilter) addKindsWithoutIndex(c *sqldb.Conditions) {
-	c.AddKind("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
+// addConditionsWithoutIndex adds the conditions on app, channel, purpose and provider in a form
+// that no index can be used for.
+func (f postgresFilter) addConditionsWithoutIndex(c *sqldb.Conditions) {
+	c.AddAppChannelPurpose("(s.%s = ?) IS TRUE", f.App, f.Channel, f.Purpose)
 	sqldb.AddIfSet(c, "(s.provider = ?) IS TRUE", f.Provider)
 }
 
-// minuteQuery builds the statement for a filter by provider, receipt or status. The table
+// minuteIndexQuery builds the statement for a filter by provider, receipt or status. The table
 // minute_index lists the minutes in which sends with this value were logged; the statement reads
 // the sends of those minutes, one minute after the other.
-func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
+func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Args) {
 	var minutes sqldb.Conditions
 	minutes.Add("m.field = ? AND m.value = ?", field, value)
 	order := " DESC"
@@ -163,8 +163,8 @@ func (f postgresFilter) minuteQuery(field, value string) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, minutes.Args)
 	c.Add("s.logged_at >= m.minute AND s.logged_at < m.minute + interval '1 minute'")
 	c.Add(sqldb.LoggedSinceSQL("m.minute"))
-	f.AddTimeRange(&c, sqldb.Postgres, sqldb.Sends, false)
-	f.addKindsWithoutIndex(&c) // so that the planner uses the index by time
+	f.AddTimeRange(&c, sqldb.Postgres, sqldb.SendRows, false)
+	f.addConditionsWithoutIndex(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
 		sqldb.RowColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args

@@ -172,7 +172,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 				Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
 		storetest.Must(f.Story(t.Context(), s.ID))(t)
-		storetest.Must(f.Latest(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
+		storetest.Must(f.LatestRows(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
 	}
 }
 
@@ -180,7 +180,7 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.Begun, round
 // the database have reported theirs.
 func entriesRead(t *testing.T, admin *pgx.Conn, db *DB) (n int64) {
 	t.Helper()
-	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.lookers.AcquireAllIdle(t.Context())...) {
+	for _, c := range append(db.pool.AcquireAllIdle(t.Context()), db.readers.AcquireAllIdle(t.Context())...) {
 		storetest.Must(c.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`))(t)
 		c.Release()
 	}

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	stmtFinish      = "sendcode_finish"
-	stmtFinishFully = "sendcode_finish_fully"
-	stmtPostpone    = "sendcode_postpone"
-	stmtRenew       = "sendcode_renew"
-	stmtTakeOver    = "sendcode_take_over"
-	stmtTakeExpired = "sendcode_take_over_expired"
-	stmtEndEvents   = "sendcode_end_events"
+	stmtFinishSent      = "sendcode_finish"
+	stmtFinish          = "sendcode_finish_fully"
+	stmtPostpone        = "sendcode_postpone"
+	stmtRenew           = "sendcode_renew"
+	stmtTakeOver        = "sendcode_take_over"
+	stmtTakeOverExpired = "sendcode_take_over_expired"
+	stmtEndEvents       = "sendcode_end_events"
 )
 
 // finishStatements are the statements of the finishers' pool.
 func (p *DB) finishStatements() []statement {
 	return []statement{
-		{stmtFinish, p.replaceNow(finishSQL)}, {stmtFinishFully, p.replaceNow(finishFullySQL)},
+		{stmtFinishSent, p.replaceNow(finishSentSQL)}, {stmtFinish, p.replaceNow(finishSQL)},
 		{stmtPostpone, p.replaceNow(postponeSQL)},
 		{stmtRenew, p.replaceNow(renewSQL)}, {stmtTakeOver, p.replaceNow(takeOverSQL(""))},
-		{stmtTakeExpired, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
+		{stmtTakeOverExpired, p.replaceNow(takeOverSQL(" AND f.expires_at <= $4"))},
 		{stmtEndEvents, p.replaceNow(endEventsSQL)},
 	}
 }
@@ -40,9 +40,9 @@ func (p *DB) finishStatements() []statement {
 // changes the rows of sends, by their IDs, in the partitions between the smallest and the largest
 // ID. The parameters are sorted by ID, so that two statements cannot deadlock.
 
-// addMinutesSQL adds the minutes of a provider's sends to the table minute_index, sorted, so that
-// two statements cannot deadlock.
-const addMinutesSQL = `, indexed AS (
+// addToMinuteIndexSQL adds the minutes of a provider's sends to the table minute_index, sorted, so
+// that two statements cannot deadlock.
+const addToMinuteIndexSQL = `, indexed AS (
 INSERT INTO minute_index (field, value, minute)
 SELECT DISTINCT 'provider', provider, date_trunc('minute', logged_at) FROM ended WHERE provider <> '' ORDER BY 1, 2, 3
   ON CONFLICT DO NOTHING
@@ -60,13 +60,13 @@ UPDATE sends s SET status = 'queued', reason = p.reason, provider = p.provider, 
 FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[]) AS p(id, reason, provider, provider_code)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $7 AND $8 AND s.id = held.id AND p.id = held.id
 RETURNING s.id, s.provider, s.logged_at
-)` + addMinutesSQL + `
+)` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
-// finishSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no
+// finishSentSQL writes the outcomes of a batch of sends in which every outcome is Sent and has no
 // event.
-var finishSQL = `
-WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
+var finishSentSQL = `
+WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock)
@@ -74,19 +74,19 @@ FROM held, unnest($1::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7
      AS o(id, status, reason, provider, provider_code, took)
 WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND o.id = held.id
 RETURNING s.id, s.provider, s.logged_at
-)` + addMinutesSQL + `
+)` + addToMinuteIndexSQL + `
 SELECT id FROM ended`
 
-// releaseSQL deletes the rows of outbox that the batch holds.
-const releaseSQL = `
+// deleteHeldOutboxSQL deletes the rows of outbox that the batch holds.
+const deleteHeldOutboxSQL = `
 DELETE FROM outbox f USING unnest($1::uuid[], $2::int[]) AS o(id, attempt)
 WHERE f.id = ANY ($1::uuid[]) AND f.id = o.id AND f.attempt = o.attempt
 RETURNING f.id`
 
-// finishFullySQL is for all other batches: it also writes failures, refunds, suppressions and the
-// apps' events.
-var finishFullySQL = `
-WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + releaseSQL + `
+// finishSQL writes the outcomes of any other batch, and with them failures, refunds, suppressions
+// and the apps' events.
+var finishSQL = `
+WITH clock AS MATERIALIZED (SELECT @now AS now), held AS (` + deleteHeldOutboxSQL + `
 ), ended AS (
 UPDATE sends s SET status = o.status, reason = o.reason, provider = o.provider, provider_code = o.provider_code, took = o.took,
        finished_at = (SELECT now FROM clock), counts = s.counts AND NOT (o.refund AND NOT s.in_doubt)
@@ -97,7 +97,7 @@ WHERE s.id = ANY ($1::uuid[]) AND s.id BETWEEN $8 AND $9 AND s.id = held.id AND 
 RETURNING s.id, s.provider, s.logged_at, s.status, s.reason, s.attempt, s.app, s.channel, s.recipient, s.masked, s.provider_code,
           s.finished_at, s.forgiven, s.verification_id, o.refund AND NOT s.in_doubt AS refund, o.suppression, o.address, o.suppress_for,
           o.cause, o.event, o.type, o.test, o.bad
-)` + addMinutesSQL + `, failed AS (
+)` + addToMinuteIndexSQL + `, failed AS (
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT status, logged_at, id, finished_at, status = 'failed' AND bad AND NOT forgiven, app, channel, recipient
 FROM ended WHERE status <> 'sent' ON CONFLICT DO NOTHING
@@ -118,36 +118,38 @@ SELECT id FROM ended`
 // Finish implements sqldb.PerDatabase. Outcomes that come while a round trip is under way share the
 // next one.
 func (p *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
-	return p.endings.Submit(ctx, outcome.Sanitized(), rowKey(outcome.ID))
+	return p.outcomes.Submit(ctx, outcome.Sanitized(), batchKeyOfRow(outcome.ID))
 }
 
 // Postpone implements sqldb.PerDatabase, in the same way.
 func (p *DB) Postpone(ctx context.Context, postponement store.Postponement) (bool, error) {
-	return p.postponements.Submit(ctx, postponement.Sanitized(), rowKey(postponement.ID))
+	return p.postponements.Submit(ctx, postponement.Sanitized(), batchKeyOfRow(postponement.ID))
 }
 
-// rowKey returns the batcher's key for a row, a hash of its ID. It keeps two changes of one row out
-// of one statement, which would apply only one of them.
-func rowKey(id uuid.UUID) int64 {
+// batchKeyOfRow returns the batcher's key for a row, a hash of its ID. It keeps two changes of one
+// row out of one statement, which would apply only one of them.
+func batchKeyOfRow(id uuid.UUID) int64 {
 	return int64(binary.BigEndian.Uint64(id[:8]) ^ binary.BigEndian.Uint64(id[8:]))
 }
 
-// finish writes a batch of outcomes. finishFullySQL runs if one of them is not Sent or has an
-// event, else finishSQL.
-func (p *DB) finish(batch []*ending) {
-	if slices.ContainsFunc(batch, func(x *ending) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
-		changeBatch(p, stmtFinishFully, batch, finishFullyParameters)
+// finishBatch writes a batch of outcomes. finishSQL runs if one of them is not Sent or has an
+// event, else finishSentSQL.
+func (p *DB) finishBatch(batch []*finishCall) {
+	if slices.ContainsFunc(batch, func(x *finishCall) bool { return x.In.Status != store.Sent || x.In.Event.Type != "" }) {
+		changeBatch(p, stmtFinish, batch, finishParameters)
 		return
 	}
-	changeBatch(p, stmtFinish, batch, finishParameters)
+	changeBatch(p, stmtFinishSent, batch, finishSentParameters)
 }
 
-func (p *DB) postpone(batch []*postponing) { changeBatch(p, stmtPostpone, batch, postponeParameters) }
+func (p *DB) postponeBatch(batch []*postponeCall) {
+	changeBatch(p, stmtPostpone, batch, postponeParameters)
+}
 
 // changeBatch runs a statement on a batch of calls, which it sorts by ID. The answer to each call
 // is whether its row was changed. If one row made the batch fail, it repeats each call alone. Every
 // call gets an answer or an error.
-func changeBatch[In change](p *DB, statement string, batch []*batchedCall[In, bool],
+func changeBatch[In rowChange](p *DB, statement string, batch []*batchedCall[In, bool],
 	parameters func([]*batchedCall[In, bool]) []any) {
 	ctx, cancel := context.WithTimeout(batch[0].TripContext(), store.CallTimeout)
 	defer cancel()
@@ -155,8 +157,8 @@ func changeBatch[In change](p *DB, statement string, batch []*batchedCall[In, bo
 		a, b := x.In.Row().ID, y.In.Row().ID
 		return bytes.Compare(a[:], b[:])
 	})
-	changed, err := p.changed(ctx, statement, parameters(batch))
-	if len(batch) > 1 && oneCallFailed(err) {
+	changed, err := p.changedRows(ctx, statement, parameters(batch))
+	if len(batch) > 1 && causedByOneCall(err) {
 		// One call made the batch fail, by its data or a lock. Repeated alone, only that call
 		// fails.
 		for _, x := range batch {
@@ -169,8 +171,8 @@ func changeBatch[In change](p *DB, statement string, batch []*batchedCall[In, bo
 	}
 }
 
-// changed runs a prepared statement and returns the IDs of the rows that it changed.
-func (p *DB) changed(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
+// changedRows runs a prepared statement and returns the IDs of the rows that it changed.
+func (p *DB) changedRows(ctx context.Context, statement string, parameters []any) (map[uuid.UUID]bool, error) {
 	changed := map[uuid.UUID]bool{}
 	err := withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, p.text[statement], parameters...)
@@ -183,7 +185,7 @@ func (p *DB) changed(ctx context.Context, statement string, parameters []any) (m
 
 // heldParameters returns the first two parameters of all of these statements, the IDs and the
 // attempts, with room for `most` parameters.
-func heldParameters[In change](batch []*batchedCall[In, bool], most int) *columns.Arrays[*batchedCall[In, bool]] {
+func heldParameters[In rowChange](batch []*batchedCall[In, bool], most int) *columns.Arrays[*batchedCall[In, bool]] {
 	p := columns.NewArrays(batch, most)
 	p.Add(columns.UUID, func(buf []byte, x *batchedCall[In, bool]) []byte {
 		id := x.In.Row().ID
@@ -196,49 +198,49 @@ func heldParameters[In change](batch []*batchedCall[In, bool], most int) *column
 	return p
 }
 
-// finishParameters returns the parameters of finishSQL, the first of finishFullySQL, for a batch in
-// the order of the IDs.
-func finishParameters(batch []*ending) []any {
+// finishSentParameters returns the parameters of finishSentSQL, the first of finishSQL, for a batch
+// in the order of the IDs.
+func finishSentParameters(batch []*finishCall) []any {
 	p := heldParameters(batch, 18)
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Status...) })
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Reason...) })
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Provider...) })
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte {
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Status...) })
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Reason...) })
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Provider...) })
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Took.Microseconds())
 	})
 	return p.Args(uuidParameter(batch[0].In.ID), uuidParameter(batch[len(batch)-1].In.ID))
 }
 
-// finishFullyParameters returns the parameters of finishFullySQL.
-func finishFullyParameters(batch []*ending) []any {
+// finishParameters returns the parameters of finishSQL.
+func finishParameters(batch []*finishCall) []any {
 	p := columns.NewArrays(batch, 9)
-	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Refund) })
-	p.Add(columns.UUID, func(buf []byte, x *ending) []byte {
+	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.Refund) })
+	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
 		return append(buf, id[:]...)
 	})
-	p.Add(columns.Bytes, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Address[:]...) })
-	p.Add(columns.Bigint, func(buf []byte, x *ending) []byte {
+	p.Add(columns.Bytes, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Address[:]...) })
+	p.Add(columns.Bigint, func(buf []byte, x *finishCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Suppress.For.Microseconds())
 	})
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Suppress.Cause...) })
-	p.Add(columns.UUID, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.ID[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *ending) []byte { return append(buf, x.In.Event.Type...) })
-	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.Event.Test) })
-	p.Add(columns.Flag, func(buf []byte, x *ending) []byte { return columns.AppendFlag(buf, x.In.BadAddress) })
-	return append(finishParameters(batch), p.Args()...)
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Suppress.Cause...) })
+	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Event.Type...) })
+	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.Event.Test) })
+	p.Add(columns.Flag, func(buf []byte, x *finishCall) []byte { return columns.AppendFlag(buf, x.In.BadAddress) })
+	return append(finishSentParameters(batch), p.Args()...)
 }
 
 // postponeParameters returns the parameters of postponeSQL.
-func postponeParameters(batch []*postponing) []any {
+func postponeParameters(batch []*postponeCall) []any {
 	p := heldParameters(batch, 8)
-	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Reason...) })
-	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.Provider...) })
-	p.Add(columns.Text, func(buf []byte, x *postponing) []byte { return append(buf, x.In.ProviderCode...) })
-	p.Add(columns.Bigint, func(buf []byte, x *postponing) []byte {
+	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Reason...) })
+	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Provider...) })
+	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.ProviderCode...) })
+	p.Add(columns.Bigint, func(buf []byte, x *postponeCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.After.Microseconds())
 	})
@@ -259,17 +261,19 @@ RETURNING e.id`
 // AppEventEnded implements sqldb.PerDatabase. Ends that come while a round trip is under way share
 // the next one.
 func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
-	return p.eventEnds.Submit(ctx, end.Sanitized(), rowKey(end.ID))
+	return p.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 
-func (p *DB) endEvents(batch []*eventEnd) { changeBatch(p, stmtEndEvents, batch, endEventParameters) }
+func (p *DB) endEventBatch(batch []*eventEndCall) {
+	changeBatch(p, stmtEndEvents, batch, endEventParameters)
+}
 
 // endEventParameters returns the parameters of endEventsSQL.
-func endEventParameters(batch []*eventEnd) []any {
+func endEventParameters(batch []*eventEndCall) []any {
 	p := heldParameters(batch, 5)
-	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.State...) })
-	p.Add(columns.Text, func(buf []byte, x *eventEnd) []byte { return append(buf, x.In.Answer...) })
-	p.Add(columns.Bigint, func(buf []byte, x *eventEnd) []byte {
+	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.State...) })
+	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
+	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.After.Microseconds())
 	})

@@ -20,7 +20,7 @@ import (
 func TestPostgresOneStuckOutcome(t *testing.T) {
 	f, _ := faultFixture(t, shortWait)
 	db := f.Engine.(*DB)
-	var endings []*ending
+	var endings []*finishCall
 	for n := range 5 {
 		o := store.Outcome{Held: store.Held{ID: f.Admit(t, f.Intent(n)).Send.ID, Attempt: 1}, Status: store.Sent}
 		endings = append(endings, batch.NewCall[store.Outcome, bool](o, 0))
@@ -28,7 +28,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	storetest.Must(tx.Exec(t.Context(), `SELECT FROM sends WHERE id = $1 FOR UPDATE`, endings[2].In.ID))(t)
-	db.finish(endings)
+	db.finishBatch(endings)
 	oneFailed(t, endings, 2)
 	storetest.OK(t, tx.Rollback(t.Context()))
 	f.MustFinish(t, endings[2].In, true)
@@ -151,12 +151,12 @@ func TestPostgresOneStuckRecipient(t *testing.T) {
 	db := f.Engine.(*DB)
 	stuck := f.Intent(1)
 	defer hold(t, f.Replica.Engine.(*DB), stuck)()
-	batch := []*call{called(t, stuck)}
+	batch := []*beginCall{called(t, stuck)}
 	for n := range 5 {
 		in := f.Intent(2 + n)
 		batch = append(batch, called(t, in))
 	}
-	db.decideBatch(batch)
+	db.beginBatch(batch)
 	oneFailed(t, batch, 0)
 	storetest.Equal(t, "rows", f.Count(t), 6)
 }

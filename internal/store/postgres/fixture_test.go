@@ -240,7 +240,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // called is the call of an intent, as Begin makes it.
-func called(t *testing.T, in store.Intent) *call {
+func called(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
 	return batch.NewCall[store.Intent, store.Begun](in, store.LockKey(in.Send))
@@ -268,7 +268,7 @@ func newDatabaseOn(t testing.TB, server *servertest.PostgresServer) string {
 
 func openTest(t testing.TB, url, now string, role ...string) *DB {
 	t.Helper()
-	db := storetest.Must(openAt(t.Context(), url, now, strings.Join(role, "")))(t)
+	db := storetest.Must(openWithClock(t.Context(), url, now, strings.Join(role, "")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

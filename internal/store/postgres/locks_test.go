@@ -10,9 +10,9 @@ import (
 
 // Two replicas lock the same recipients in the same order, however their batches came about.
 func TestLocksAreTakenInOrder(t *testing.T) {
-	var batch []*call
+	var batch []*beginCall
 	for _, key := range []int64{5, -3, 9, 0, -7} {
-		batch = append(batch, &call{Key: key})
+		batch = append(batch, &beginCall{Key: key})
 	}
 	storetest.Equal(t, "keys", sortedKeys(batch), []int64{-7, -3, 0, 5, 9})
 

@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	stmtLook   = "sendcode_look"
-	stmtFind   = "sendcode_find"
-	maxLookers = 2 // as maxWriters; looks do not delay Begins, nor these looks
+	stmtReadHistory       = "sendcode_look"
+	stmtReadVerifications = "sendcode_find"
+	maxReaders            = 2 // as maxWriters; reads have connections of their own, so that they and Begins do not delay each other
 )
 
-// lookCall is a call of Look, findCall one of Verification, readCall one of ReadStep.
+// historyCall is a call of ReadHistory, verificationCall one of Verification, readCall one of
+// ReadShared.
 type (
-	lookCall = batch.Call[gate.Look, gate.History]
-	findCall = batch.Call[string, storedVerification]
-	readCall = batch.Call[*sqldb.Step, struct{}]
+	historyCall      = batch.Call[gate.Look, gate.History]
+	verificationCall = batch.Call[string, storedVerification]
+	readCall         = batch.Call[*sqldb.Step, struct{}]
 )
 
 // storedVerification is a verification with its newest send.
@@ -38,10 +39,10 @@ type storedVerification struct {
 	now time.Time // zero: it was not found
 }
 
-// lookSQL reads, for each look, the counted sends of the bucket and then the rejected ones of the
-// recipient, which name no verification. Its first row has the database's clock. As in gateSQL, the
-// planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
-const lookSQL = `
+// historySQL reads, for each look, the counted sends of the bucket and then the rejected ones of
+// the recipient, which name no verification. Its first row has the database's clock. As in gateSQL,
+// the planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
+const historySQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
 ), u AS MATERIALIZED (
@@ -66,8 +67,8 @@ SELECT u.i, f.id, NULL, NULL, f.finished_at, NULL FROM clock, u CROSS JOIN LATER
     OFFSET 0
 ) f WHERE u.rejecting > 0`
 
-// findSQL reads verifications by their IDs, each with its newest send.
-var findSQL = `
+// verificationsSQL reads verifications by their IDs, each with its newest send.
+var verificationsSQL = `
 SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
     SELECT * FROM sends s
     WHERE s.recipient <= v.recipient
@@ -77,29 +78,30 @@ SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM v
     ORDER BY s.number DESC LIMIT 1
 ) s WHERE v.id = ANY ($1::text[])`
 
-func (p *DB) lookStatements() []statement {
-	return []statement{{stmtLook, p.replaceNow(lookSQL)}, {stmtFind, p.replaceNow(findSQL)}}
+func (p *DB) readStatements() []statement {
+	return []statement{{stmtReadHistory, p.replaceNow(historySQL)}, {stmtReadVerifications, p.replaceNow(verificationsSQL)}}
 }
 
-// Look implements sqldb.Engine. Looks that come while a round trip is under way share the next one.
-func (p *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
-	return submitRead(ctx, p, p.looks, l)
+// ReadHistory implements sqldb.Engine. Calls that come while a round trip is under way share the
+// next one.
+func (p *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+	return submitRead(ctx, p, p.histories, l)
 }
 
-// Verification implements sqldb.Engine. It shares round trips as Look does.
+// Verification implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
-	f, err := submitRead(ctx, p, p.finds, id)
+	f, err := submitRead(ctx, p, p.verifications, id)
 	if err == nil && f.now.IsZero() {
 		err = fault.NotFound
 	}
 	return f.Verification, f.Send, f.now, err
 }
 
-// ReadStep implements sqldb.Engine. It shares round trips as Look does.
-func (p *DB) ReadStep(ctx context.Context, s *sqldb.Step) error {
+// ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
+func (p *DB) ReadShared(ctx context.Context, s *sqldb.Step) error {
 	_, err := submitRead(ctx, p, p.steps, s)
 	return err
 }
@@ -107,17 +109,20 @@ func (p *DB) ReadStep(ctx context.Context, s *sqldb.Step) error {
 // submitRead waits for the answer of a shared read. A read changes nothing, so its failure is never
 // uncertain.
 func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher[In, Answer], in In) (Answer, error) {
-	answer, err := reads.Submit(ctx, in, p.looked.Add(1)) // no two have the same key
+	answer, err := reads.Submit(ctx, in, p.sharedReads.Add(1)) // no two have the same key
 	if errors.Is(err, fault.Uncertain) {
 		err = store.Unavailable(ctx.Err())
 	}
 	return answer, err
 }
 
-// look answers a batch of looks, find one of verifications, readSteps one of statements.
-func (p *DB) look(looks []*lookCall)      { answerReads(p, looks, p.readLooks) }
-func (p *DB) find(finds []*findCall)      { answerReads(p, finds, p.readFinds) }
-func (p *DB) readSteps(steps []*readCall) { answerReads(p, steps, p.runSteps) }
+// answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
+// answerSteps one of ReadShared.
+func (p *DB) answerHistories(looks []*historyCall) { answerReads(p, looks, p.readHistories) }
+func (p *DB) answerVerifications(finds []*verificationCall) {
+	answerReads(p, finds, p.readVerifications)
+}
+func (p *DB) answerSteps(steps []*readCall) { answerReads(p, steps, p.runSteps) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. If one of them
 // made the whole batch fail, it repeats each alone.
@@ -126,11 +131,11 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 	ctx, cancel := context.WithTimeout(calls[0].TripContext(), store.CallTimeout)
 	defer cancel()
 	answers, err := trip(ctx, calls)
-	if err != nil && ctx.Err() == nil && connectionLost(err) {
-		p.lookers.Reset()
+	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
+		p.readers.Reset()
 		answers, err = trip(ctx, calls)
 	}
-	if len(calls) > 1 && oneCallFailed(err) {
+	if len(calls) > 1 && causedByOneCall(err) {
 		for _, x := range calls {
 			answerReads(p, []*batch.Call[In, Answer]{x}, trip)
 		}
@@ -140,17 +145,17 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 		answers = make([]Answer, len(calls))
 	}
 	for i, x := range calls {
-		x.Finish(answers[i], store.Unavailable(postgresCause(err)))
+		x.Finish(answers[i], store.Unavailable(withCause(err)))
 	}
 }
 
-// readFinds reads what a batch of finds asks for.
-func (p *DB) readFinds(ctx context.Context, finds []*findCall) (all []storedVerification, err error) {
+// readVerifications reads the verifications of a batch of calls.
+func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
 	ids := columns.NewArrays(finds, 1)
-	ids.Add(columns.Text, func(buf []byte, x *findCall) []byte { return append(buf, x.In...) })
+	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In...) })
 	byID := map[string]storedVerification{}
-	err = withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) error {
-		rows, _ := conn.Query(ctx, p.text[stmtFind], ids.Args()...) // the rows have the error
+	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+		rows, _ := conn.Query(ctx, p.text[stmtReadVerifications], ids.Args()...) // the rows have the error
 		var f storedVerification
 		_, err := pgx.ForEachRow(rows, append([]any{columns.Into(&f.now)}, sqldb.WorkFields(&f.Work)...), func() error {
 			byID[f.Verification.ID] = f
@@ -172,14 +177,14 @@ func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error
 		trip.Queue(replaceNow(x.In.Statement, p.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
-		withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
+		withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {
 			results := conn.SendBatch(ctx, &trip)
 			defer func() { err = errors.Join(err, results.Close()) }()
 			for _, x := range steps {
 				if x.In.Restart != nil {
 					x.In.Restart()
 				}
-				if err := readStep(x.In, results); err != nil {
+				if err := readStepResult(x.In, results); err != nil {
 					return err
 				}
 			}
@@ -187,16 +192,16 @@ func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error
 		})
 }
 
-// readLooks reads what a batch of looks asks for. It reads again, up to three times, if the
+// readHistories reads the histories of a batch of calls. It reads again, up to three times, if the
 // database's clock is not within the bounds that it assumed.
-func (p *DB) readLooks(ctx context.Context, looks []*lookCall) (seen []gate.History, err error) {
-	reach := slices.MaxFunc(looks, func(x, y *lookCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
+func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []gate.History, err error) {
+	reach := slices.MaxFunc(looks, func(x, y *historyCall) int { return int(x.In.Counting - y.In.Counting) }).In.Counting
 	for range clockRetries {
-		b := boundsAround(time.UnixMicro(p.seen.Load()), reach)
+		b := idBoundsAround(time.UnixMicro(p.seen.Load()), reach)
 		var now time.Time
-		err = withConn(ctx, p.lookers, func(ctx context.Context, conn *pgxpool.Conn) error {
-			rows, _ := conn.Query(ctx, p.text[stmtLook], lookParameters(looks, b)...) // the rows have the error
-			seen, now, err = readLooked(rows, len(looks))
+		err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
+			rows, _ := conn.Query(ctx, p.text[stmtReadHistory], historyParameters(looks, b)...) // the rows have the error
+			seen, now, err = readHistoryRows(rows, len(looks))
 			return err
 		})
 		if err != nil {
@@ -211,28 +216,28 @@ func (p *DB) readLooks(ctx context.Context, looks []*lookCall) (seen []gate.Hist
 	return nil, err
 }
 
-// lookParameters returns the parameters of lookSQL.
-func lookParameters(looks []*lookCall, b bounds) []any {
+// historyParameters returns the parameters of historySQL.
+func historyParameters(looks []*historyCall, b idBounds) []any {
 	p := columns.NewArrays(looks, 8)
-	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.App...) })
-	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.Channel...) })
-	p.Add(columns.Bytes, func(buf []byte, x *lookCall) []byte { return append(buf, x.In.Recipient[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *lookCall) []byte {
+	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.App...) })
+	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Channel...) })
+	p.Add(columns.Bytes, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Recipient[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *lookCall) []byte {
+	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Counting.Microseconds())
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *lookCall) []byte {
+	p.Add(columns.Bigint, func(buf []byte, x *historyCall) []byte {
 		return columns.AppendBigint(buf,
 			x.In.Rejected.Microseconds())
 	})
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
-// readLooked reads the rows of lookSQL for n looks.
-func readLooked(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err error) {
+// readHistoryRows reads the rows of historySQL for n looks.
+func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err error) {
 	seen = make([]gate.History, n)
 	var i int64
 	var id pgtype.UUID

@@ -27,7 +27,7 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 	f.Pass(time.Hour)
 	f.Ended(t, f.Intent(3), store.Outcome{Status: store.Sent})
-	ask := func(n int, app string, counting, rejected time.Duration) *lookCall {
+	ask := func(n int, app string, counting, rejected time.Duration) *historyCall {
 		bucket := store.Bucket{App: app, Channel: recipient.Email, Recipient: recipient.Hash{15: byte(n)},
 			Purposes: []string{"login", "signup"}}
 		return batch.NewCall[gate.Look, gate.History](gate.Look{Bucket: bucket, Counting: counting, Rejected: rejected},
@@ -35,12 +35,12 @@ func TestLooksShareATrip(t *testing.T) {
 	}
 	for _, last := range []time.Time{f.Now, f.Now.AddDate(0, -5, 0), f.Now.AddDate(0, 5, 0)} {
 		db.seen.Store(last.UnixMicro())
-		looks := []*lookCall{
+		looks := []*historyCall{
 			ask(1, "shop", day, day), ask(0, "shop", day, day), ask(2, "shop", day, 0),
 			ask(3, "shop", time.Minute, day),
 			ask(3, "shop", 0, time.Minute), ask(3, "other", day, day), ask(3, "\x00", day, day),
 		}
-		db.look(looks)
+		db.answerHistories(looks)
 		for i, want := range [][2]int{{1, 1}, {0, 0}, {2, 0}, {1, 1}, {0, 0}, {0, 0}} {
 			x := looks[i]
 			storetest.OK(t, x.Err)
@@ -63,11 +63,11 @@ func TestVerificationsShareATrip(t *testing.T) {
 	again := f.Intent(1)
 	again.Join = one.Verification.ID
 	newest := f.Admit(t, again)
-	var finds []*findCall
+	var finds []*verificationCall
 	for _, id := range []string{one.Verification.ID, "unknown", other.Verification.ID, one.Verification.ID} {
 		finds = append(finds, batch.NewCall[string, storedVerification](id, 0))
 	}
-	db.find(finds)
+	db.answerVerifications(finds)
 	for i, want := range []store.Begun{newest, {}, other, newest} {
 		x := finds[i]
 		storetest.OK(t, x.Err)

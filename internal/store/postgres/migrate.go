@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	apply := deferSettings(config)
 	db := stdlib.OpenDB(*config, stdlib.OptionAfterConnect(apply))
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if is, err := isRole(ctx, db, role); is || err != nil {
+	if is, err := logsInAs(ctx, db, role); is || err != nil {
 		return migrations.Wrap(err)
 	}
 	unlock, err := lockSchema(ctx, db)
@@ -55,7 +55,7 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 		return migrations.Wrap(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	return retryLocked(ctx, func() error {
+	return retryWhileLocked(ctx, func() error {
 		if err := migrations.Migrate(ctx, goose.DialectPostgres, db, migrations.Postgres, "postgres"); err != nil {
 			return err
 		}
@@ -67,9 +67,9 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// retryLocked repeats migrate, up to lockRetries times, while it fails because a table's lock was
-// not free within lock_timeout.
-func retryLocked(ctx context.Context, migrate func() error) (err error) {
+// retryWhileLocked repeats migrate, up to lockRetries times, while it fails because a table's lock
+// was not free within lock_timeout.
+func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 	for range lockRetries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
 			return err
@@ -116,14 +116,14 @@ func (p *DB) checkSchema(ctx context.Context) error {
 		return migrations.Wrap(err)
 	}
 	applied := map[int64]string{}
-	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, migrations.FingerprintsSQL)
 		var version int64
 		var sum string
 		_, err := pgx.ForEachRow(rows, []any{&version, &sum}, func() error { applied[version] = sum; return nil })
 		return err
 	})
-	if err != nil && !isUndefined(err) { // which was never migrated
+	if err != nil && !isUndefinedTable(err) { // without the table, nothing was migrated
 		return err
 	}
 	return migrations.CheckFingerprints(own, applied)

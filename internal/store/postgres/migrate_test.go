@@ -151,7 +151,7 @@ func TestMigrateComesAgain(t *testing.T) {
 	files := fstest.MapFS{"postgres/99998_later.sql": {Data: []byte(
 		"-- +goose Up\nALTER TABLE sends ADD later integer;\n")}}
 	tries := 0
-	err := retryLocked(t.Context(), func() error {
+	err := retryWhileLocked(t.Context(), func() error {
 		tries++
 		if tries == 3 {
 			storetest.OK(t, tx.Rollback(t.Context()))
@@ -162,7 +162,7 @@ func TestMigrateComesAgain(t *testing.T) {
 	storetest.Equal(t, "tries", tries, 3)
 
 	tries = 0
-	err = retryLocked(t.Context(), func() error { tries++; return errors.New("no such thing") })
+	err = retryWhileLocked(t.Context(), func() error { tries++; return errors.New("no such thing") })
 	if err == nil || tries != 1 {
 		t.Errorf("after %d tries: %v", tries, err)
 	}
@@ -271,10 +271,10 @@ func TestServerWithoutLocks(t *testing.T) {
 	_, opened := Open(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	migrated := Migrate(t.Context(), direct+"&options="+url.QueryEscape("-csearch_path=unlocked,pg_catalog,public"), "")
 	for _, err := range []error{opened, migrated} {
-		if !errors.Is(err, errNoLocks) {
+		if !errors.Is(err, errSharedLocks) {
 			t.Errorf("%v", err)
 		}
 	}
-	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(startLock)))(t)
+	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(probeLock)))(t)
 	storetest.OK(t, checkSessions(t.Context(), storetest.Must(pgx.ParseConfig(direct))(t)))
 }

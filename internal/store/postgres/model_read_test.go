@@ -23,7 +23,7 @@ func (m *model) read(*rapid.T) {
 	})
 	v := store.Verification{App: "shop", Channel: recipient.Email, Recipient: recipient.Hash{15: 1},
 		Class: rapid.SampledFrom(store.Classes).Draw(m.T, "class")}
-	m.same("LockedOut", func(f *storetest.Fixture) []any { return answers(f.LockedOut(m.ctx, v)) })
+	m.same("Lockout", func(f *storetest.Fixture) []any { return answers(f.Lockout(m.ctx, v)) })
 	id, holder := m.code(), store.HolderQuery{App: "shop", Channel: recipient.Email, Recipient: v.Recipient,
 		Purpose: "login", Holder: "s:1"}
 	m.same("Verification", func(f *storetest.Fixture) []any { return answers(f.Verification(m.ctx, id)) })
@@ -33,13 +33,13 @@ func (m *model) read(*rapid.T) {
 		Purposes: []string{"login", "signup"}}
 	clock, at := pick(m, "clock", "redis", store.DatabaseClock), storetest.Epoch.Add(m.span("at"))
 	rejected := max(0, m.span("rejected"))
-	m.same("Look", func(f *storetest.Fixture) []any {
-		h, err := f.Look(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
+	m.same("ReadHistory", func(f *storetest.Fixture) []any {
+		h, err := f.ReadHistory(m.ctx, gate.Look{Bucket: bucket, Counting: within, Rejected: rejected})
 		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.Failures(rejected),
 			h.Now, err)
 	})
-	m.same("Latest", func(f *storetest.Fixture) []any {
-		return answers(f.Latest(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
+	m.same("LatestRows", func(f *storetest.Fixture) []any {
+		return answers(f.LatestRows(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
 	})
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
 	m.same("CountedSends", func(f *storetest.Fixture) []any {

@@ -28,7 +28,7 @@ func TestModel(t *testing.T) {
 	// A look for what is overdue begins where the last one ended, and with the oldest row only
 	// every ten minutes of the database's clock. Where that clock goes back and forth between two
 	// looks, a row may wait so long: the model asks without that delay.
-	back := func() { db.overdue.marks = nil }
+	back := func() { db.searches.marks = nil }
 	start := f.Now
 	rapid.Check(t, func(rt *rapid.T) {
 		storetest.Must(db.pool.Exec(t.Context(), emptyModel))(t)
@@ -234,7 +234,7 @@ func (m *model) refunds(*rapid.T) {
 
 func (m *model) refunded(*rapid.T) {
 	held := m.held()
-	m.same("Refunded", func(f *storetest.Fixture) []any { return answers(f.Refunded(m.ctx, held)) })
+	m.same("ConfirmRefund", func(f *storetest.Fixture) []any { return answers(f.ConfirmRefund(m.ctx, held)) })
 }
 
 func (m *model) code() string {

@@ -69,9 +69,9 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	if err != nil {
 		return nil, err
 	}
-	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.overdue.searchFrom(q, now))
+	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.searches.searchFrom(q, now))
 	if err == nil {
-		p.overdue.recordSearch(q, now, len(work) < limit)
+		p.searches.recordSearch(q, now, len(work) < limit)
 	}
 	return work, err
 }
@@ -82,7 +82,7 @@ func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Dura
 	if err != nil {
 		return nil, err
 	}
-	return p.takeOver(ctx, stmtTakeExpired, q, lease, limit, now, time.Time{})
+	return p.takeOver(ctx, stmtTakeOverExpired, q, lease, limit, now, time.Time{})
 }
 
 // takeOver runs one of the statements of takeOverSQL for rows that are due after since.
@@ -101,49 +101,50 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 // overdue remembers, for each queue, up to which due time outbox has no row, so that TakeOver need
 // not search from the oldest on. Deleted rows leave dead index entries until no transaction can see
 // them, and a search from the oldest would read all of these.
-type overdue struct {
+type takeOverSearches struct {
 	mu    sync.Mutex
-	marks map[store.Queue]overdueMark
+	marks map[store.Queue]takeOverSearch
 }
 
-type overdueMark struct {
+type takeOverSearch struct {
 	now   time.Time // of the last search, on the database's clock
 	whole time.Time // of the last search from the oldest on
 	empty bool      // the last search took all rows that were due
 }
 
 const (
-	// lateCommit is longer than any transaction of the service may take. A row that was due
-	// lateCommit before a search is committed by then, so the search has seen it.
-	lateCommit = 10 * time.Second
-	// wholeLook is how often a search starts from the oldest in any case.
-	wholeLook = 10 * time.Minute
+	// longestTransaction is longer than any transaction of the service may take. A row that was due
+	// longestTransaction before a search is committed by then, so the search has seen it.
+	longestTransaction = 10 * time.Second
+	// wholeSearchInterval is how often a search starts from the oldest in any case.
+	wholeSearchInterval = 10 * time.Minute
 )
 
 // searchFrom returns the due time after which TakeOver must search at now. It is zero (search from
-// the oldest) if the last search left rows over, if the clock went back, or every wholeLook.
-func (o *overdue) searchFrom(q store.Queue, now time.Time) time.Time {
+// the oldest) if the last search left rows over, if the clock went back, or every
+// wholeSearchInterval.
+func (o *takeOverSearches) searchFrom(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[q]
-	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
+	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeSearchInterval {
 		return time.Time{}
 	}
-	return m.now.Add(-lateCommit)
+	return m.now.Add(-longestTransaction)
 }
 
 // recordSearch records that TakeOver searched at now, and whether it took all rows that were due
 // (empty).
-func (o *overdue) recordSearch(q store.Queue, now time.Time, empty bool) {
+func (o *takeOverSearches) recordSearch(q store.Queue, now time.Time, empty bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[q]
-	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeLook {
+	if !m.empty || now.Before(m.now) || now.Sub(m.whole) >= wholeSearchInterval {
 		m.whole = now
 	}
 	m.now, m.empty = now, empty
 	if o.marks == nil {
-		o.marks = map[store.Queue]overdueMark{}
+		o.marks = map[store.Queue]takeOverSearch{}
 	}
 	o.marks[q] = m
 }
@@ -173,7 +174,7 @@ func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) 
 	args ...any) (list []T, err error) {
 	err = withConn(ctx, pool, func(ctx context.Context, conn *pgxpool.Conn) error {
 		rows, _ := conn.Query(ctx, statement, args...) // the rows have the error
-		_, err := drain(rows, sqldb.AppendTo(&list, fields))
+		_, err := drainRows(rows, sqldb.AppendTo(&list, fields))
 		return err
 	})
 	if err != nil {

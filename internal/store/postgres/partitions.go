@@ -13,8 +13,8 @@ import (
 
 // EnsurePartitions implements sqldb.PerDatabase.
 func (p *DB) EnsurePartitions(ctx context.Context) (until time.Time, err error) {
-	err = retryLocked(ctx, func() error { // another replica may take longer than the statement waits
-		return p.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = retryWhileLocked(ctx, func() error { // another replica may take longer than the statement waits
+		return p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 			return conn.QueryRow(ctx, `SELECT sendcode_make_partitions()`).Scan(columns.Into(&until))
 		})
 	})
@@ -27,7 +27,7 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 	if err != nil {
 		return "", err
 	}
-	err = p.change(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = p.changeOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var dropped sql.NullString
 		err := conn.QueryRow(ctx, `SELECT sendcode_drop_partition($1)`, store.DueBefore(now, age)).Scan(&dropped)
 		name = dropped.String
@@ -39,8 +39,8 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 	return name, err
 }
 
-// RemoveTraces implements sqldb.Engine. A vacuum of Postgres does that.
-func (p *DB) RemoveTraces(context.Context) error { return nil }
+// PurgeDeleted implements sqldb.Engine. A vacuum of Postgres does that.
+func (p *DB) PurgeDeleted(context.Context) error { return nil }
 
 // lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.
 const lockNotAvailable = "55P03"

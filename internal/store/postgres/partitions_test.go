@@ -183,7 +183,7 @@ func TestPartitionsExpire(t *testing.T) {
 	storetest.Equal(t, "partitions", names(t, db), []string{"sends_0", "sends_1", "sends_2", "sends_3"})
 	expire(store.Expired{Partition: "sends_0", More: true})
 	expire(store.Expired{}) // sends_1 has one in flight and a refund
-	storetest.OK(t, f.Refunded(t.Context(), store.Held{ID: refund, Attempt: 1}))
+	storetest.OK(t, f.ConfirmRefund(t.Context(), store.Held{ID: refund, Attempt: 1}))
 	expire(store.Expired{Rows: 1})
 	left(second)
 	f.End(t, flying, store.Outcome{Status: store.Sent})
@@ -309,7 +309,7 @@ func TestReadsLeavePartitionsOut(t *testing.T) {
 		queries = append(queries, query{name, text, args, "sends_1"})
 	}
 	args := sqldb.Args{"purposes": []string{"login"}, "least": 1, "limit": 1, "after": now.Add(-2 * day)}
-	queries = append(queries, query{"crowds", sqldb.Postgres.HeavySQL(), args, "sends_2 sends_3"})
+	queries = append(queries, query{"crowds", sqldb.Postgres.HeavyRecipientsSQL(), args, "sends_2 sends_3"})
 	for _, q := range queries {
 		rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+q.text, toNamedArgs(q.args)))(t)
 		plan := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)

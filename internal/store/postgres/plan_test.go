@@ -53,7 +53,7 @@ func TestPostgresHotPlans(t *testing.T) {
 		{"empty, analysed large", func() { exec(t, direct, `TRUNCATE sends, verifications, outbox, failures`) }},
 	} {
 		state.do()
-		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.lookers} {
+		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.readers} {
 			pool.Reset() // statements are planned anew on new connections
 		}
 		t.Run(state.name, func(t *testing.T) { hotPlans(t, db, now) })
@@ -169,7 +169,7 @@ SELECT relname, max(seq_tup_read), sum(idx_tup_read)::bigint FROM pg_stat_user_t
 
 func hotPlans(t *testing.T, db *DB, now time.Time) {
 	t.Helper()
-	b := boundsOf([]*call{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
+	b := idBoundsOfBatch([]*beginCall{{In: (&storetest.Fixture{}).Intent(2, storetest.WithRules(storetest.Rule(1, day)))}}, now)
 	window, own := fmt.Sprintf(", '%v', '%v'", b.first, b.last),
 		fmt.Sprintf(", '%v', '%v'", store.LowestID(now), store.LowestID(now.Add(time.Second)))
 	const bucket, key = "sends_3_recipient_logged_at_idx", "sends_3_pkey"
@@ -177,49 +177,49 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		statement, parameters string
 		indexes               []string
 	}{
-		{stmtGate, strings.Repeat(", NULL", 11) + window + own,
+		{stmtGateCounted, strings.Repeat(", NULL", 11) + window + own,
 			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried"}},
-		{stmtGateHeld, strings.Repeat(", NULL", 11) + window + own,
+		{stmtGateHolders, strings.Repeat(", NULL", 11) + window + own,
 			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
 				"verifications_pkey"}},
-		{stmtGateBoth, strings.Repeat(", NULL", 11) + window + own,
+		{stmtGateCountedAndHolders, strings.Repeat(", NULL", 11) + window + own,
 			[]string{bucket, key, "failures_recipient", "suppressions_active", "verifications_tried",
 				"verifications_pkey"}},
-		{stmtCandidates, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
-		{stmtLook, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
-		{stmtFind, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey",
+		{stmtLockCandidates, strings.Repeat(", NULL", 7), []string{"verifications_pkey"}},
+		{stmtReadHistory, strings.Repeat(", NULL", 6) + window, []string{bucket, "failures_recipient"}},
+		{stmtReadVerifications, ", NULL", []string{"verifications_pkey", "outbox_pkey", "refunds_pkey",
 			"sends_0_recipient_logged_at_idx", "sends_1_recipient_logged_at_idx", "sends_2_recipient_logged_at_idx",
 			bucket, "sends_4_recipient_logged_at_idx"}},
-		{stmtLockTries, ", NULL", []string{"verifications_pkey"}},
+		{stmtLockChecks, ", NULL", []string{"verifications_pkey"}},
 		{stmtReadChecked, ", NULL", []string{"verifications_pkey", "verifications_tried"}},
-		{stmtCount, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
-		{stmtJoin, ", NULL, NULL", []string{"verifications_pkey"}},
-		{stmtFinish, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
-		{stmtFinishFully, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9),
+		{stmtCountChecks, strings.Repeat(", NULL", 8), []string{"verifications_pkey"}},
+		{stmtUpdateJoined, ", NULL, NULL", []string{"verifications_pkey"}},
+		{stmtFinishSent, strings.Repeat(", NULL", 7) + own, []string{"outbox_pkey", key}},
+		{stmtFinish, strings.Repeat(", NULL", 7) + own + strings.Repeat(", NULL", 9),
 			[]string{"outbox_pkey", key}},
 		{stmtPostpone, strings.Repeat(", NULL", 6) + own, []string{"outbox_pkey", key}},
 		{stmtRenew, ", NULL, NULL, NULL", []string{"outbox_pkey"}},
 		{stmtTakeOver, ", NULL, NULL, NULL, NULL, NULL, NULL",
 			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
 				"sends_4_pkey", "verifications_pkey"}},
-		{stmtTakeExpired, ", NULL, NULL, NULL, NULL, NULL, NULL",
+		{stmtTakeOverExpired, ", NULL, NULL, NULL, NULL, NULL, NULL",
 			[]string{"outbox_due", "outbox_pkey", "refunds_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key,
 				"sends_4_pkey", "verifications_pkey"}},
 		{stmtEndEvents, strings.Repeat(", NULL", 5), []string{"app_events_pkey"}},
-		{stmtUnclaim, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
-		{stmtEndLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
-		{stmtForgetClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
+		{stmtDeleteClaims, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
+		{stmtEndClaimLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
+		{stmtDeleteOldClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
 		{stmtReadClaims, ", NULL", []string{"idempotency_keys_pkey"}},
-		{stmtClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey",
+		{stmtReadClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey",
 			"sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
-		{stmtClaimedVerification, ", NULL",
+		{stmtReadClaimedVerifications, ", NULL",
 			[]string{"idempotency_keys_pkey", "sends_0_pkey", "sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey",
 				"verifications_pkey"}},
 	} {
 		plan := planOf(t, db, c.statement, c.parameters[2:])
 		// one row of verifications each
 		if loops := strings.Count(plan, "Nested Loop"); finishes(db, c.statement) && loops > 0 &&
-			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeExpired) {
+			(loops > 1 || c.statement != stmtTakeOver && c.statement != stmtTakeOverExpired) {
 			t.Errorf("%s: each of the list is compared with each row", c.statement)
 		}
 		used := map[string]bool{}
@@ -249,7 +249,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 			t.Fatal(plan)
 		}
 	}
-	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredSQL(),
+	rows := storetest.Must(db.pool.Query(t.Context(), "EXPLAIN "+sqldb.Postgres.ExpiredVerificationsSQL(),
 		toNamedArgs(sqldb.Args{"apps": []string{"shop"}, "from": now.Add(-time.Hour), "until": now, "after": "",
 			"limit": 500})))(t)
 	plan := strings.Join(storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t), "\n")
@@ -272,8 +272,8 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 	switch {
 	case finishes(db, statement):
 		pool = db.finishers
-	case statement == stmtLook || statement == stmtFind:
-		pool = db.lookers
+	case statement == stmtReadHistory || statement == stmtReadVerifications:
+		pool = db.readers
 	}
 	conn := storetest.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
@@ -320,7 +320,7 @@ func TestPostgresCountsPageByPage(t *testing.T) {
 	db := openTest(t, newDatabase(t), serverClock)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
-	const more = 2*sqldb.CountingPage + 500
+	const more = 2*sqldb.CountedSendsPageSize + 500
 	storetest.Must(db.pool.Exec(t.Context(),
 		copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
 	seen := map[string]bool{}

@@ -14,7 +14,7 @@ type namedPool struct {
 
 // pools returns all pools; those that are not open yet are nil.
 func (p *DB) pools() []namedPool {
-	return []namedPool{{"postgres_begin", p.writers}, {"postgres_finish", p.finishers}, {"postgres_look", p.lookers},
+	return []namedPool{{"postgres_begin", p.writers}, {"postgres_finish", p.finishers}, {"postgres_look", p.readers},
 		{"postgres", p.pool}}
 }
 

@@ -1,6 +1,6 @@
-// Package postgres is the store in a Postgres that replicas share. It has the statements that
-// begin, end and take over sends and that store counts by hour, and the partitions, migrations and
-// rights; sqldb has the other statements.
+// Package postgres is the store in a Postgres that replicas share. It has the statements that run
+// for each send and check, the counts by hour, the partitions, the migrations and the role's
+// rights. Package sqldb has all other statements.
 package postgres
 
 import (
@@ -33,28 +33,28 @@ type DB struct {
 	sqldb.DB
 
 	writers   *pgxpool.Pool // only for Claim, Release, Begin and Check, so that no slow reader delays them
-	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSession
+	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
-	lookers   *pgxpool.Pool // for Look, Verification and ReadStep
-	claims    *batch.Batcher[keyChange, store.Claimed]
+	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
+	claims    *batch.Batcher[claimChange, store.Claimed]
 	begins    *batch.Batcher[store.Intent, store.Begun]
 	checks    *batch.Batcher[store.CheckRequest, store.Checked]
-	endings   *batch.Batcher[store.Outcome, bool]
+	outcomes  *batch.Batcher[store.Outcome, bool]
 
 	postponements *batch.Batcher[store.Postponement, bool]
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
-	looks         *batch.Batcher[gate.Look, gate.History]
-	finds         *batch.Batcher[string, storedVerification]
+	histories     *batch.Batcher[gate.Look, gate.History]
+	verifications *batch.Batcher[string, storedVerification]
 	steps         *batch.Batcher[*sqldb.Step, struct{}]
-	looked        atomic.Int64 // shared reads so far; the keys of their batches
+	sharedReads   atomic.Int64 // shared reads so far; the keys of their batches
 
-	overdue overdue // up to where TakeOver has searched
-	between func()  // tests only: called between the two trips of a Begin or a Check; nil: not called
+	searches takeOverSearches // up to where TakeOver has searched
+	between  func()           // tests only: called between the two trips of a Begin or a Check; nil: not called
 
 	text map[string]string // prepared statements by name
 
 	now  string       // SQL expression for the database's time
-	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see boundsOf
+	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see idBoundsOfBatch
 
 	committed atomic.Pointer[sqldb.Commit]
 	roomy     atomic.Bool // the last Ping went well, and no send failed since
@@ -66,19 +66,19 @@ const (
 	otherConns = 4 // unless the URL says pool_max_conns
 	// Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver
 	// take turns with them
-	finisherConns = 3
-	idleTime      = 5 * time.Minute
-	lifetime      = time.Hour
+	finisherConns   = 3
+	maxConnIdleTime = 5 * time.Minute
+	maxConnLifetime = time.Hour
 )
 
 // ConnsPerReplica is how many connections one process opens at most. Claim, Begin and Check have
-// maxWriters each; the shared reads have twice maxLookers. With pool_max_conns in the URL that
+// maxWriters each; the shared reads have twice maxReaders. With pool_max_conns in the URL that
 // replaces otherConns.
-const ConnsPerReplica = writerConns + finisherConns + lookerConns + otherConns
+const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
 	writerConns = 3 * maxWriters
-	lookerConns = 2 * maxLookers
+	readerConns = 2 * maxReaders
 )
 
 // connectTimeout bounds the opening of a connection to one host, unless the URL's connect_timeout
@@ -86,8 +86,8 @@ const (
 // less than store.CallTimeout, so that a call learns that it failed.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
-// session has the settings of all connections, unless the URL has other values.
-var session = map[string]string{
+// sessionSettings has the settings of all connections, unless the URL has other values.
+var sessionSettings = map[string]string{
 	"application_name": "sendcode",
 	"timezone":         "UTC",
 	// All statements are short. One recipient's lock must not delay the others in a batch for long:
@@ -108,30 +108,31 @@ var session = map[string]string{
 	"jit":               "off",
 }
 
-// writerSession is added to session for Begin and Check.
-var writerSession = map[string]string{"idle_in_transaction_session_timeout": betweenTrips}
+// writerSettings is added to session for Begin and Check.
+var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
-// finisherSession is added to session for statements that join a list of IDs with their rows. The
+// finisherSettings is added to session for statements that join a list of IDs with their rows. The
 // planner expects one row from such a join, whatever the length of the list, and may choose a
 // nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000 leases more
 // than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
-var finisherSession = map[string]string{"enable_nestloop": "off"}
+var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
-// betweenTrips is how long a transaction of Begin or Check may wait for its second trip: less than
-// others wait for a lock, so that a replica that stands still frees its recipients before they give
-// up.
-const betweenTrips = "800ms"
+// maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip:
+// less than others wait for a lock, so that a replica that stands still frees its recipients before
+// they give up.
+const maxIdleInTransaction = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is
 // empty, as the URL's user. It fails if Migrate has not brought the schema up to date. ctx bounds
 // the opening. The tracer, if one is given, is told of what each connection does. Errors do not
 // contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
-	return openAt(ctx, url, serverClock, role, tracer...)
+	return openWithClock(ctx, url, serverClock, role, tracer...)
 }
 
-// openAt is Open with now, an SQL expression, as the database's clock; tests set another one.
-func openAt(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
+// openWithClock is Open with now, an SQL expression, as the database's clock; tests set another
+// one.
+func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	p := &DB{now: now, text: map[string]string{}}
 	p.DB = sqldb.DB{Dialect: sqldb.Postgres, Engine: p, PerDatabase: p}
 	var err error
@@ -141,16 +142,16 @@ func openAt(ctx context.Context, url, now, role string, tracer ...pgx.QueryTrace
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.claims = batch.New(maxWriters, p.changeKeys)
-	p.begins, p.checks = batch.New(maxWriters, p.decideBatch), batch.New(maxWriters, p.decideChecks)
-	p.looks, p.finds, p.steps = batch.New(maxLookers, p.look), batch.New(maxLookers, p.find),
-		batch.New(maxLookers, p.readSteps)
+	p.claims = batch.New(maxWriters, p.changeClaims)
+	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
+	p.histories, p.verifications, p.steps = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
+		batch.New(maxReaders, p.answerSteps)
 	p.steps.Waits = true // a step writes to its caller's variables
-	p.endings, p.postponements, p.eventEnds = batch.New(1, p.finish), batch.New(1, p.postpone),
-		batch.New(1, p.endEvents)
-	p.endings.Pause = gathersEndings
+	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
+		batch.New(1, p.endEventBatch)
+	p.outcomes.Pause = finishPause
 	slow := beginTimeout() * 3 / 4
-	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.endings.Slow = slow, slow, slow, slow
+	p.claims.Slow, p.begins.Slow, p.checks.Slow, p.outcomes.Slow = slow, slow, slow, slow
 	return p, nil
 }
 
@@ -167,18 +168,18 @@ func (p *DB) openPools(ctx context.Context, url, role string, tracer []pgx.Query
 	if err = p.checkSchema(ctx); err != nil {
 		return now, err
 	}
-	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSession,
-		statements: p.prepared(p.claimStatements(), p.beginStatements(), p.checkStatements())}
+	o := poolOptions{tracer: tracer, conns: writerConns, open: writerConns, session: writerSettings,
+		statements: p.addStatements(p.claimStatements(), p.beginStatements(), p.checkStatements())}
 	if p.writers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSession,
-		statements: p.prepared(p.finishStatements())}
+	o = poolOptions{tracer: tracer, conns: finisherConns, open: finisherConns, session: finisherSettings,
+		statements: p.addStatements(p.finishStatements())}
 	if p.finishers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
-	o = poolOptions{tracer: tracer, conns: lookerConns, open: maxLookers, statements: p.prepared(p.lookStatements())}
-	if p.lookers, err = newPool(ctx, url, role, o); err != nil {
+	o = poolOptions{tracer: tracer, conns: readerConns, open: maxReaders, statements: p.addStatements(p.readStatements())}
+	if p.readers, err = newPool(ctx, url, role, o); err != nil {
 		return now, err
 	}
 	// The first Begin must not wait for a connection within its own time.
@@ -238,7 +239,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
 		return hasUnreadBytes(p.Conn.PgConn().Conn()) || o.statements == nil && p.IdleDuration > time.Second
 	}
-	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = idleTime, lifetime, lifetime/10
+	config.MaxConnIdleTime, config.MaxConnLifetime, config.MaxConnLifetimeJitter = maxConnIdleTime, maxConnLifetime, maxConnLifetime/10
 	for _, t := range o.tracer {
 		config.ConnConfig.Tracer = t
 	}
@@ -246,7 +247,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout() {
 		config.ConnConfig.ConnectTimeout = connectTimeout()
 	}
-	settings := maps.Clone(session)
+	settings := maps.Clone(sessionSettings)
 	// planned once: the arrays' lengths make each batch look different, and planning costs as much
 	// as running
 	if len(o.statements) > 0 {
@@ -267,13 +268,13 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
-		return prepareAll(ctx, conn, o.statements)
+		return prepareStatements(ctx, conn, o.statements)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// prepared adds the statements to p.text, and returns their texts.
-func (p *DB) prepared(lists ...[]statement) (texts []string) {
+// addStatements adds the statements to p.text, and returns their texts.
+func (p *DB) addStatements(lists ...[]statement) (texts []string) {
 	for _, s := range slices.Concat(lists...) {
 		p.text[s.name] = s.sql
 		texts = append(texts, s.sql)
@@ -281,18 +282,18 @@ func (p *DB) prepared(lists ...[]statement) (texts []string) {
 	return texts
 }
 
-// unbound is a statement that can't run without its parameter.
-const unbound = "SELECT $1::int"
+// failingStatement is a statement that can't run without its parameter.
+const failingStatement = "SELECT $1::int"
 
-// prepareAll prepares the statements on a new connection in one round trip. pgx prepares all
+// prepareStatements prepares the statements on a new connection in one round trip. pgx prepares all
 // statements of a batch before it binds their parameters, and the first one here has none, so pgx
 // runs none of them. If a later pgx did otherwise, the first use would prepare them.
-func prepareAll(ctx context.Context, conn *pgx.Conn, statements []string) error {
+func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string) error {
 	if len(statements) == 0 {
 		return nil
 	}
 	var all pgx.Batch
-	all.Queue(unbound)
+	all.Queue(failingStatement)
 	for _, s := range statements {
 		all.Queue(s)
 	}
@@ -311,36 +312,36 @@ func (p *DB) Close() error {
 	p.claims.Close()
 	p.begins.Close()
 	p.checks.Close()
-	p.endings.Close()
+	p.outcomes.Close()
 	p.postponements.Close()
 	p.eventEnds.Close()
-	p.looks.Close()
-	p.finds.Close()
+	p.histories.Close()
+	p.verifications.Close()
 	p.steps.Close()
 	p.closePools()
 	return nil
 }
 
-// read runs f, which must only read, on a pooled connection. If the connection was lost, it empties
-// the pool and runs f once more.
-func (p *DB) read(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+// readOnPool runs f, which must only read, on a pooled connection. If the connection was lost, it
+// empties the pool and runs f once more.
+func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	err := withConn(ctx, p.pool, f)
-	if err != nil && ctx.Err() == nil && connectionLost(err) {
+	if err != nil && ctx.Err() == nil && isConnectionLost(err) {
 		p.pool.Reset() // the other connections are probably lost too
 		err = withConn(ctx, p.pool, f)
 	}
-	return store.Unavailable(postgresCause(err))
+	return store.Unavailable(withCause(err))
 }
 
-// change runs f, which may write, on a pooled connection, and never repeats it.
-func (p *DB) change(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
+// changeOnPool runs f, which may write, on a pooled connection, and never repeats it.
+func (p *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
 	return writeError(withConn(ctx, p.pool, f))
 }
 
 // writeError wraps the error of a statement that writes in fault.Unavailable, and also in
 // fault.Uncertain if the write may have been committed.
 func writeError(err error) error {
-	return beginError(store.IsStoreError(err) || pgconn.SafeToRetry(err) || rolledBack(err), err)
+	return uncertainUnless(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps
@@ -350,27 +351,28 @@ func writeError(err error) error {
 func withConn(ctx context.Context, pool *pgxpool.Pool, f func(context.Context, *pgxpool.Conn) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
-		return store.Unavailable(postgresCause(err))
+		return store.Unavailable(withCause(err))
 	}
 	defer conn.Release()
 	own, cancel := context.WithDeadline(context.WithoutCancel(ctx), statementDeadline(ctx))
 	defer cancel()
 	err = f(own, conn)
-	if readOnly(err) {
+	if isServerReadOnly(err) {
 		_ = conn.Conn().Close(own) // this server is no longer the primary; the next connection goes to the one that is
 	}
 	return err
 }
 
-// longest is how long statements may take that their caller does not bound; see sqldb.PatientSQL.
-const longest = time.Minute
+// defaultStatementTimeout bounds statements whose context has no deadline; see
+// sqldb.LongTimeoutSQL.
+const defaultStatementTimeout = time.Minute
 
-// statementDeadline returns until when statements may run that begin now: until the end of ctx, but
-// at least as long as a call may take.
+// statementDeadline returns the deadline of statements that begin now: that of ctx, but not before
+// store.CallTimeout has passed.
 func statementDeadline(ctx context.Context) time.Time {
 	end, bounded := ctx.Deadline()
 	if !bounded {
-		return time.Now().Add(longest)
+		return time.Now().Add(defaultStatementTimeout)
 	}
 	if least := time.Now().Add(store.CallTimeout); end.Before(least) {
 		return least
@@ -378,25 +380,27 @@ func statementDeadline(ctx context.Context) time.Time {
 	return end
 }
 
-// rolledBack reports whether the server itself ended the statement with an ERROR, which rolls the
+// isRolledBack reports whether the server itself ended the statement with an ERROR, which rolls the
 // transaction back.
-func rolledBack(err error) bool {
+func isRolledBack(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.SeverityUnlocalized == "ERROR"
 }
 
-// connectionLost reports whether err may be due to the connection, so that another one may succeed.
-func connectionLost(err error) bool {
-	return !store.IsStoreError(err) && !rolledBack(err) && !errors.Is(err, context.Canceled) &&
+// isConnectionLost reports whether err may be due to the connection, so that another one may
+// succeed.
+func isConnectionLost(err error) bool {
+	return !store.IsStoreError(err) && !isRolledBack(err) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// readOnly says that the server only follows another one.
+// isServerReadOnly reports whether err says that the server only follows another one.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
-func readOnly(err error) bool { return sqlState(err) == "25006" }
+func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 
-// Away reports whether err of Migrate or Open means that no server accepts connections, now.
-func Away(err error) bool {
+// Unreachable reports whether an error of Migrate or Open means that no server accepts connections
+// now.
+func Unreachable(err error) bool {
 	if code := sqlState(err); code != "" { // starting up or shutting down, or too many connections
 		return strings.HasPrefix(code, "57P") || code == "53300"
 	}
@@ -405,8 +409,8 @@ func Away(err error) bool {
 		errors.Is(err, fault.Unavailable) && !errors.Is(err, store.ErrSchema)
 }
 
-// isUndefined says that a table is not there.
-func isUndefined(err error) bool { return sqlState(err) == "42P01" }
+// isUndefinedTable reports whether err says that a table does not exist.
+func isUndefinedTable(err error) bool { return sqlState(err) == "42P01" }
 
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -22,9 +22,9 @@ import (
 // Under READ COMMITTED, the snapshot of the later statements is younger than the locks, so they see
 // everything that earlier holders of the locks committed.
 
-// candidatesSQL reads and locks the verifications that calls u may join; the row locks keep checks
-// from changing them meanwhile. They are taken in the order of the IDs, as by checks.
-var candidatesSQL = `
+// lockCandidatesSQL reads and locks the verifications that calls u may join; the row locks keep
+// checks from changing them meanwhile. They are taken in the order of the IDs, as by checks.
+var lockCandidatesSQL = `
 SELECT u.i, ` + sqldb.VerificationColumns + `
 FROM (
     SELECT * FROM unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[])
@@ -42,16 +42,16 @@ FROM (
 const (
 	clockRow = iota
 	repeatedRow
-	suppressedRow
-	pastRow
-	rejectedRow
-	triedRow
-	heldRow
+	suppressionRow
+	countedSendRow
+	rejectedSendRow
+	withChecksRow
+	ofHolderRow
 )
 
-// triedSQL returns the query for the verifications with checks of the recipient of a row, so far
-// back as they can count.
-func triedSQL(of, now string) string {
+// verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
+// of a row, so far back as they can count.
+func verificationsWithChecksSQL(of, now string) string {
 	key := of + ".recipient, " + of + ".app, " + of + ".channel"
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM verifications o
@@ -66,7 +66,7 @@ func triedSQL(of, now string) string {
 // index, and no index can be used for the other conditions. So the planner can only choose one
 // plan, even without statistics on a new partition. The bounds on IDs ($12 to $15) let Postgres
 // skip partitions; $12 and $13 leave out no row that counts, if the database's clock is where
-// boundsOf assumes it.
+// idBoundsOfBatch assumes it.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -97,33 +97,33 @@ SELECT u.i, 4, f.id, NULL, NULL, f.finished_at, NULL, NULL, NULL, NULL, NULL FRO
 ) f
 UNION ALL
 SELECT u.i, 5, NULL, NULL, o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks, NULL
-FROM clock, u CROSS JOIN LATERAL (` + triedSQL("u", "clock.now") + `) o
+FROM clock, u CROSS JOIN LATERAL (` + verificationsWithChecksSQL("u", "clock.now") + `) o
 UNION ALL` + strings.Join(sends, `
 UNION ALL`)
 }
 
-// pastSQL reads the counted sends of calls without u.once.
-var pastSQL = `
+// countedSendsSQL reads the counted sends of calls without u.once.
+var countedSendsSQL = `
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
     WHERE s.recipient <= u.recipient
-      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond')
-      AND (s.counts AND ` + bucketSQL + `
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (u.longest + ` + clockSkewSQL + `) * interval '1 microsecond')
+      AND (s.counts AND ` + bucketConditionEnd + `
     ORDER BY s.recipient DESC, s.logged_at DESC LIMIT u.most
 ) s WHERE NOT u.once`
 
-// heldSQL reads the open verifications of the calls' holders, by all sends of the last day, and the
-// counted sends of calls with u.once. It does not lock the verifications, so what was read decides
-// nothing on a call that may join one.
-var heldSQL = `
+// sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last
+// day, and the counted sends of calls with u.once. It does not lock the verifications, so what was
+// read decides nothing on a call that may join one.
+var sendsOfHoldersSQL = `
 SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
 FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id, u.once AND s.counts
-      AND s.logged_at > clock.now - (u.longest + ` + skewSQL + `) * interval '1 microsecond' AS past
+      AND s.logged_at > clock.now - (u.longest + ` + clockSkewSQL + `) * interval '1 microsecond' AS past
     FROM sends s
     WHERE s.recipient <= u.recipient
-      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (` + lifeSQL + ` + ` + skewSQL + `) * interval '1 microsecond')
-      AND (` + bucketSQL + `
+      AND (s.recipient, s.logged_at) > (u.recipient, clock.now - (` + resendWithinSQL + ` + ` + clockSkewSQL + `) * interval '1 microsecond')
+      AND (` + bucketConditionEnd + `
     OFFSET 0
 ) s LEFT JOIN LATERAL (
     SELECT v.id FROM verifications v
@@ -133,39 +133,39 @@ FROM clock, u CROSS JOIN LATERAL (
     OFFSET 0
 ) v ON true WHERE u.holder <> '' AND (s.past OR v.id IS NOT NULL)`
 
-// bucketSQL ends a condition on the sends s of u: they are of its bucket, and in the partitions
-// that are read.
-const bucketSQL = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
+// bucketConditionEnd ends a condition on the sends s of u: they are of its bucket, and in the
+// partitions that are read.
+const bucketConditionEnd = `s.app = u.app AND s.channel = u.channel AND s.purpose = ANY (string_to_array(u.purposes, E'\x1f'))) IS TRUE
       AND (s.id >= $12 OR s.id > $12) AND (s.id < $13 OR s.id <= $13) -- an OR is of use to no index`
 
 // gateStatement returns the statement that reads what a batch needs of its recipients' sends.
-func gateStatement(batch []*call) string {
-	held := slices.ContainsFunc(batch, func(x *call) bool { return x.In.HolderToJoin() != "" })
-	once := !slices.ContainsFunc(batch, func(x *call) bool { return !readsOnce(x.In) })
+func gateStatement(batch []*beginCall) string {
+	held := slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
+	once := !slices.ContainsFunc(batch, func(x *beginCall) bool { return !holderSendsCoverRules(x.In) })
 	switch {
 	case once:
-		return stmtGateHeld
+		return stmtGateHolders
 	case held:
-		return stmtGateBoth
+		return stmtGateCountedAndHolders
 	}
-	return stmtGate
+	return stmtGateCounted
 }
 
-// readsOnce reports whether the sends by which an intent finds its holder's verifications are all
-// that its rules count.
-func readsOnce(in store.Intent) bool {
+// holderSendsCoverRules reports whether the sends by which an intent finds its holder's
+// verifications are all that its rules count.
+func holderSendsCoverRules(in store.Intent) bool {
 	return in.HolderToJoin() != "" && quota.LongestKeep(in.Rules) <= gate.ResendWithin
 }
 
-// skewSQL and lifeSQL are MaxClockSkew and ResendWithin in µs.
+// clockSkewSQL and resendWithinSQL are MaxClockSkew and ResendWithin in µs.
 var (
-	skewSQL = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
-	lifeSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
+	clockSkewSQL    = strconv.FormatInt(store.MaxClockSkew.Microseconds(), 10)
+	resendWithinSQL = strconv.FormatInt(gate.ResendWithin.Microseconds(), 10)
 )
 
-// spareRows is how many more rows of a bucket are read than the largest limit. If a limiter's clock
-// was wrong, the rows that count may not be the newest.
-const spareRows = 100
+// extraHistoryRows is how many more rows of a bucket are read than the largest limit. If a
+// limiter's clock was wrong, the rows that count may not be the newest.
+const extraHistoryRows = 100
 
 // gateRow is one row of gateSQL.
 type gateRow struct {
@@ -183,14 +183,15 @@ type gateRow struct {
 	held pgtype.Text // an open verification of the call's holder, not locked
 }
 
-// triedFields returns the destinations to scan the columns of triedSQL into. All are NULL if there
-// is no such row.
-func (r *gateRow) triedFields() []any {
+// withChecksFields returns the destinations to scan the columns of verificationsWithChecksSQL into.
+// All are NULL if there is no such row.
+func (r *gateRow) withChecksFields() []any {
 	return []any{&r.taken, &r.at, &r.attempts, &r.forgiven, &r.class, columns.Into(&r.checks)}
 }
 
-// triedVerification returns the fields of a row of triedSQL, by which lockouts are decided.
-func (r *gateRow) triedVerification() store.Verification {
+// verificationWithChecks returns the fields of a row of verificationsWithChecksSQL, by which
+// lockouts are decided.
+func (r *gateRow) verificationWithChecks() store.Verification {
 	v := store.Verification{ExpiresAt: store.Micro(r.at.Time), Attempts: int(r.attempts.Int32),
 		Forgiven: int(r.forgiven.Int32),
 		Class:    store.Class(r.class.String), Checks: r.checks}
@@ -200,48 +201,48 @@ func (r *gateRow) triedVerification() store.Verification {
 	return v
 }
 
-// gateView is what the first trip has read.
-type gateView struct {
+// batchFacts has the facts by which a batch is decided, as they were read.
+type batchFacts struct {
 	now      time.Time
-	has      []gate.Facts // of each call
+	facts    []gate.Facts // of each call
 	repeated []bool       // of each call: its send has a row already
 	// of each call without Join: the open verifications of its holder; has knows them only once
 	// they are locked
-	held [][]string
+	ofHolders [][]string
 }
 
 // addRow stores one row of gateSQL in the view.
-func (v *gateView) addRow(r gateRow) {
+func (v *batchFacts) addRow(r gateRow) {
 	if r.kind == clockRow {
 		v.now = store.Micro(r.at.Time)
 		return
 	}
-	has := &v.has[r.i-1]
-	if ids := &v.held[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
+	has := &v.facts[r.i-1]
+	if ids := &v.ofHolders[r.i-1]; r.held.Valid && !slices.Contains(*ids, r.held.String) {
 		*ids = append(*ids, r.held.String)
 	}
 	switch r.kind {
 	case repeatedRow:
 		v.repeated[r.i-1] = true
-	case suppressedRow:
+	case suppressionRow:
 		has.Suppression = r.id.Bytes
-	case pastRow:
+	case countedSendRow:
 		has.Past = append(has.Past, gate.PastSend{ID: r.id.Bytes, Clock: r.clock.String,
 			TakenAt:  store.Micro(r.taken.Time),
 			LoggedAt: store.Micro(r.at.Time)})
-	case rejectedRow:
+	case rejectedSendRow:
 		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.Micro(r.at.Time)})
-	case triedRow:
-		has.Tried = append(has.Tried, r.triedVerification())
+	case withChecksRow:
+		has.Tried = append(has.Tried, r.verificationWithChecks())
 	}
 }
 
-// readGateView reads the rows of gateSQL for n calls. It fails if the database's clock is not among
-// them.
-func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
-	v = gateView{has: make([]gate.Facts, n), repeated: make([]bool, n), held: make([][]string, n)}
+// readBatchFacts reads the rows of gateSQL for n calls. It fails if the database's clock is not
+// among them.
+func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
+	v = batchFacts{facts: make([]gate.Facts, n), repeated: make([]bool, n), ofHolders: make([][]string, n)}
 	var r gateRow
-	fields := append(append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.triedFields()...), &r.held)
+	fields := append(append([]any{&r.i, &r.kind, &r.id, &r.clock}, r.withChecksFields()...), &r.held)
 	_, err = pgx.ForEachRow(rows, fields, func() error { v.addRow(r); return nil })
 	if err == nil && v.now.IsZero() {
 		err = errNoClock
@@ -251,14 +252,14 @@ func readGateView(rows pgx.Rows, n int) (v gateView, err error) {
 
 // candidate is a verification that a call may join.
 type candidate struct {
-	*call
+	*beginCall
 	i  int // of the call in its batch
 	id string
 }
 
-// candidates lists what the calls of a batch may join: what they name, and what was found of their
-// holders.
-func candidates(batch []*call, held [][]string) (list []candidate) {
+// listCandidates lists what the calls of a batch may join: what they name, and what was found of
+// their holders.
+func listCandidates(batch []*beginCall, held [][]string) (list []candidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
 			list = append(list, candidate{x, i, x.In.Join})
@@ -271,7 +272,7 @@ func candidates(batch []*call, held [][]string) (list []candidate) {
 	return list
 }
 
-// candidateParameters returns the parameters of candidatesSQL.
+// candidateParameters returns the parameters of lockCandidatesSQL.
 func candidateParameters(list []candidate) []any {
 	p := columns.NewArrays(list, 7)
 	p.Add(columns.Integer, func(buf []byte, c candidate) []byte { return columns.AppendInteger(buf, c.i) })
@@ -284,7 +285,7 @@ func candidateParameters(list []candidate) []any {
 	return p.Args()
 }
 
-// readCandidates reads the rows of candidatesSQL into the lists of their calls.
+// readCandidates reads the rows of lockCandidatesSQL into the lists of their calls.
 func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 	var i int32
 	var v store.Verification
@@ -297,25 +298,25 @@ func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 }
 
 // gateParameters returns the parameters of gateSQL.
-func gateParameters(batch []*call, b bounds) []any {
+func gateParameters(batch []*beginCall, b idBounds) []any {
 	p := columns.NewArrays(batch, 15)
-	p.Add(columns.UUID, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.ID[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.App...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Channel...) })
-	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Send.Recipient[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte {
+	p.Add(columns.UUID, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.ID[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.App...) })
+	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.Channel...) })
+	p.Add(columns.Bytes, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.Recipient[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte {
 		return append(buf, strings.Join(x.In.Purposes, store.PurposeSeparator)...)
 	})
-	p.Add(columns.Bigint, func(buf []byte, x *call) []byte {
+	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
 		return columns.AppendBigint(buf, quota.LongestKeep(x.In.Rules).Microseconds())
 	})
-	p.Add(columns.Integer, func(buf []byte, x *call) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
-	p.Add(columns.Bigint, func(buf []byte, x *call) []byte {
+	p.Add(columns.Integer, func(buf []byte, x *beginCall) []byte { return columns.AppendInteger(buf, maxHistoryRows(x.In)) })
+	p.Add(columns.Bigint, func(buf []byte, x *beginCall) []byte {
 		return columns.AppendBigint(buf, x.In.Rejections.Window.Microseconds())
 	})
-	p.Add(columns.Bytes, func(buf []byte, x *call) []byte { return append(buf, x.In.Address[:]...) })
-	p.Add(columns.Text, func(buf []byte, x *call) []byte { return append(buf, x.In.HolderToJoin()...) })
-	p.Add(columns.Flag, func(buf []byte, x *call) []byte { return columns.AppendFlag(buf, readsOnce(x.In)) })
+	p.Add(columns.Bytes, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Address[:]...) })
+	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.HolderToJoin()...) })
+	p.Add(columns.Flag, func(buf []byte, x *beginCall) []byte { return columns.AppendFlag(buf, holderSendsCoverRules(x.In)) })
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last), uuidParameter(b.earliest), uuidParameter(b.latest))
 }
 
@@ -325,48 +326,49 @@ func maxHistoryRows(in store.Intent) int {
 	if len(in.Rules) == 0 {
 		return 0
 	}
-	return gate.LargestLimit(in) + spareRows
+	return gate.LargestLimit(in) + extraHistoryRows
 }
 
 // uuidParameter wraps an ID so that pgx writes it as bytes, without its text form.
 func uuidParameter(id uuid.UUID) any { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// bounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
-type bounds struct {
+// idBounds are the ranges of IDs that a batch reads, so that Postgres skips other partitions.
+type idBounds struct {
 	from, to         time.Time // assumed range of the database's time; if it is outside, the batch is read again
 	first, last      uuid.UUID // range of the rows that may count
 	earliest, latest uuid.UUID // range of the batch's own IDs
 }
 
-// clockBack is how far the database's clock may be set back so that rows logged before still count.
-const clockBack = 31 * 24 * time.Hour
+// maxClockSetBack is how far the database's clock may be set back so that rows logged before still
+// count.
+const maxClockSetBack = 31 * 24 * time.Hour
 
-// boundsOf returns the ranges of IDs that a batch needs if the database's clock is at most an hour
-// before and a day after near. The range of rows that may count reaches a month past that, since
-// rows of the database's future count if its clock was set back.
-func boundsOf(batch []*call, near time.Time) bounds {
+// idBoundsOfBatch returns the ranges of IDs that a batch needs if the database's clock is at most
+// an hour before and a day after near. The range of rows that may count reaches a month past that,
+// since rows of the database's future count if its clock was set back.
+func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 	reach := gate.ResendWithin
 	for _, x := range batch {
 		reach = max(reach, gate.MaxRowAge(x.In))
 	}
-	b := boundsAround(near, reach)
+	b := idBoundsAround(near, reach)
 	b.earliest, b.latest = idRange(batch)
 	return b
 }
 
-// boundsAround is boundsOf for rows that are at most reach old.
-func boundsAround(near time.Time, reach time.Duration) bounds {
-	b := bounds{from: near.Add(-sqldb.ClockStep), to: near.Add(24 * time.Hour)}
+// idBoundsAround is idBoundsOfBatch for rows that are at most reach old.
+func idBoundsAround(near time.Time, reach time.Duration) idBounds {
+	b := idBounds{from: near.Add(-sqldb.MaxClockStep), to: near.Add(24 * time.Hour)}
 	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)),
-		store.LowestID(b.to.Add(clockBack+store.MaxDrift))
+		store.LowestID(b.to.Add(maxClockSetBack+store.MaxDrift))
 	return b
 }
 
 // contains reports whether now is within the time for which the bounds were made.
-func (b bounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
+func (b idBounds) contains(now time.Time) bool { return !now.Before(b.from) && now.Before(b.to) }
 
 // idRange returns the smallest and the largest ID of a batch, which must not be empty.
-func idRange(batch []*call) (first, last uuid.UUID) {
+func idRange(batch []*beginCall) (first, last uuid.UUID) {
 	first, last = batch[0].In.Send.ID, batch[0].In.Send.ID
 	for _, x := range batch[1:] {
 		if next := x.In.Send.ID; bytes.Compare(next[:], first[:]) < 0 {

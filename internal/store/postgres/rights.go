@@ -18,8 +18,8 @@ import (
 // service works as that role, and another user owns and migrates the tables. The role gets its
 // rights here, after each migration; on audit_entries it may only SELECT and INSERT.
 
-// rights has the role's rights on some tables; on all others it has otherRights.
-var rights = map[string]string{
+// tableRights has the role's rights on some tables; on all others it has defaultRights.
+var tableRights = map[string]string{
 	"audit_entries":        "SELECT, INSERT",
 	"audit_recipients":     "SELECT, INSERT, UPDATE (recipient, masked)",
 	"key_checks":           "SELECT, INSERT",
@@ -40,10 +40,10 @@ SELECT current_schema(), ARRAY(
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
       AND pg_has_role(c.relowner, 'USAGE') ORDER BY c.relname)`
 
-const otherRights = "SELECT, INSERT, UPDATE, DELETE"
+const defaultRights = "SELECT, INSERT, UPDATE, DELETE"
 
-// isRole reports whether the connection logs in as role.
-func isRole(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
+// logsInAs reports whether the connection logs in as role.
+func logsInAs(ctx context.Context, db *sql.DB, role string) (is bool, err error) {
 	if role == "" {
 		return false, nil
 	}
@@ -73,9 +73,9 @@ func grantRights(ctx context.Context, db *sql.DB, role string) error {
 	to := pgx.Identifier{role}.Sanitize()
 	statements := []string{"GRANT USAGE ON SCHEMA " + pgx.Identifier{schema}.Sanitize() + " TO " + to}
 	for _, table := range tables {
-		name, may := pgx.Identifier{schema, table}.Sanitize(), rights[table]
+		name, may := pgx.Identifier{schema, table}.Sanitize(), tableRights[table]
 		if may == "" {
-			may = otherRights
+			may = defaultRights
 		}
 		statements = append(statements, "REVOKE ALL ON "+name+" FROM PUBLIC", "REVOKE ALL ON "+name+" FROM "+to,
 			"GRANT "+may+" ON "+name+" TO "+to)
@@ -116,12 +116,12 @@ func makeRole(ctx context.Context, db *sql.DB, role string) error {
 	return nil
 }
 
-// AuditUnprotected returns "" if the service can add audit entries but not change or delete them.
+// AuditWeakness returns "" if the service can add audit entries but not change or delete them.
 // Otherwise it returns the reason.
-func (p *DB) AuditUnprotected(ctx context.Context) (why string, err error) {
+func (p *DB) AuditWeakness(ctx context.Context) (why string, err error) {
 	var may []string
 	var owner bool
-	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		return conn.QueryRow(ctx, `
 SELECT pg_has_role(session_user, c.relowner, 'MEMBER'),
        ARRAY(SELECT r FROM unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER']) AS r WHERE has_table_privilege(c.oid, r))
@@ -140,7 +140,7 @@ FROM pg_catalog.pg_class c WHERE c.oid = 'audit_entries'::regclass`).Scan(&owner
 	return "", nil
 }
 
-var errIsRole = errors.New(
+var errMayNotMigrate = errors.New(
 	"store: the URL logs in as the role that the service works as, which may not migrate; migrate as the " +
 		"tables' owner")
 
@@ -152,7 +152,7 @@ func CheckMayMigrate(url, role string) error {
 		return err
 	}
 	if role != "" && config.ConnConfig.User == role {
-		return errIsRole
+		return errMayNotMigrate
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		}
 		storetest.Equal(t, "acts afterwards, with "+name, storetest.Show(f.ListActs(t, store.AuditFilter{})), before)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act())) // and it can still add
-		why := storetest.Must(db.AuditUnprotected(t.Context()))(t)
+		why := storetest.Must(db.AuditWeakness(t.Context()))(t)
 		storetest.Equal(t, "guarded, with "+name, why == "", c.guarded)
 		storetest.Equal(t, name+" is told of a right to delete", strings.Contains(why, "DELETE"), c.role == "")
 		for _, statement := range []string{`UPDATE audit_recipients SET masked = '•••'`,

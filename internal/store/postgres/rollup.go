@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// countDelay is how long after the life of its last code an hour is counted: no more refusals
-	// are added to its rows by then.
-	countDelay = 50 * time.Minute
+	// hourCountDelay is how long after the life of its last code an hour is counted: no more
+	// refusals are added to its rows by then.
+	hourCountDelay = 50 * time.Minute
 	// maxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
 	// the longest time range of the console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
-	// countLock is the key of the advisory lock under which one replica counts.
-	countLock = 0x73656e64636f6475
+	// countHoursLock is the key of the advisory lock under which one replica counts.
+	countHoursLock = 0x73656e64636f6475
 )
 
-// nextHourSQL selects the newest hour that ended @delay ago, is at most @age old, and has no counts
-// yet. It leaves out hours before the first row, and those with a send in flight.
-var nextHourSQL = `
+// nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
+// counts yet. It leaves out hours before the first row, and those with a send in flight.
+var nextHourToCountSQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now, @now - CAST(@age AS interval) AS since,
       least((SELECT min(s.logged_at) FROM sends s), (SELECT min(r.logged_at) FROM refusals r)) AS first
@@ -37,8 +37,8 @@ WHERE h.hour > clock.first - interval '1 hour' AND NOT EXISTS (SELECT FROM count
   AND h.hour NOT IN (SELECT under_way.hour FROM under_way)
 ORDER BY h.hour DESC LIMIT 1`
 
-// forgetHoursSQL deletes the counts of hours that are older than @age.
-var forgetHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains",
+// deleteOldHoursSQL deletes the counts of hours that are older than @age.
+var deleteOldHoursSQL = columns.MapSlice([]string{"counted_hours", "hour_tallies", "hour_times", "hour_domains",
 	"hour_codes"},
 	func(table string) string {
 		return `DELETE FROM ` + table + ` WHERE hour < (SELECT @now - CAST(@age AS interval))`
@@ -64,7 +64,7 @@ WITH row AS MATERIALIZED (
     FROM row GROUP BY app, channel, purpose, status, reason, blocked_by
 ), timed AS (
     INSERT INTO hour_times (hour, app, channel, purpose, bucket, n)
-    SELECT @hour, app, channel, purpose, ` + sqldb.BucketSQL("took") + `, count(*)
+    SELECT @hour, app, channel, purpose, ` + sqldb.DeliveryTimeBucketSQL("took") + `, count(*)
     FROM row WHERE took IS NOT NULL GROUP BY app, channel, purpose, 5
 ), addressed AS (
     INSERT INTO hour_domains (hour, app, channel, purpose, domain, sends, failed, rejected)
@@ -83,8 +83,8 @@ INSERT INTO counted_hours (hour) VALUES (@hour)`
 // waits for one hour at most.
 func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int) (n int, err error) {
 	for n < limit {
-		more, err := sqldb.Writing(ctx, &p.DB,
-			func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+countDelay, min(keep, maxCountedAge)) })
+		more, err := sqldb.WriteWithResult(ctx, &p.DB,
+			func(q sqldb.Tx) (bool, error) { return countNextHour(q, life+hourCountDelay, min(keep, maxCountedAge)) })
 		if err != nil || !more {
 			return n, err
 		}
@@ -96,15 +96,15 @@ func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 // countNextHour counts the newest hour that is due, and reports whether it did. It does nothing if
 // none is due, or if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
-	mine, err := sqldb.All(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
-		sqldb.Args{"lock": int64(countLock)})
+	mine, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
+		sqldb.Args{"lock": int64(countHoursLock)})
 	if err != nil || !mine[0] {
 		return false, err
 	}
-	if err := q.ExecAll(sqldb.Args{"age": age}, forgetHoursSQL...); err != nil {
+	if err := q.ExecAll(sqldb.Args{"age": age}, deleteOldHoursSQL...); err != nil {
 		return false, err
 	}
-	hours, err := sqldb.All(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourSQL,
+	hours, err := sqldb.QueryAll(q, func(at *time.Time) []any { return []any{columns.Into(at)} }, nextHourToCountSQL,
 		sqldb.Args{"age": age, "delay": delay})
 	if err != nil || len(hours) == 0 {
 		return false, err
@@ -116,21 +116,21 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 // BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the
 // erasure.
 func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
-	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countLock)}, sqldb.PatientSQL.Postgres,
+	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLock)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,
-		eraseHoursSQL, eraseCodesSQL)
+		subtractDomainsSQL, subtractCodesSQL)
 }
 
-// eraseHoursSQL and eraseCodesSQL subtract a recipient's sends from the stored counts by domain and
-// country. They run before the erasure removes domain and country from the rows.
+// subtractDomainsSQL and subtractCodesSQL subtract a recipient's sends from the stored counts by
+// domain and country. They run before the erasure removes domain and country from the rows.
 var (
-	eraseHoursSQL = uncountSQL("hour_domains", `
+	subtractDomainsSQL = subtractCountsSQL("hour_domains", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, s.domain, count(*) AS sends,
            count(*) FILTER (WHERE s.status = 'failed') AS failed, count(*) FILTER (WHERE s.status = 'failed'
              AND s.reason = '`+store.ReasonRejected+`') AS rejected
     FROM sends s WHERE s.recipient = @recipient AND s.masked <> '•••' AND s.domain <> '' AND s.number > 0 GROUP BY 1, 2, 3, 4, 5`,
 		[]string{"domain"}, "sends", "failed", "rejected")
-	eraseCodesSQL = uncountSQL("hour_codes", `
+	subtractCodesSQL = subtractCountsSQL("hour_codes", `
     SELECT date_trunc('hour', s.logged_at, 'UTC') AS hour, s.app, s.channel, s.purpose, k.dimension, k.value, count(*) AS opened,
            count(v.approved_at) AS approved
     FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks
@@ -139,9 +139,9 @@ var (
 		[]string{"dimension", "value"}, "opened", "approved")
 )
 
-// uncountSQL returns the statement that subtracts the counts that a query finds from the rows of a
-// table with the same key. A row whose first count would be 0 is deleted.
-func uncountSQL(table, query string, key []string, counts ...string) string {
+// subtractCountsSQL returns the statement that subtracts the counts that a query finds from the
+// rows of a table with the same key. A row whose first count would be 0 is deleted.
+func subtractCountsSQL(table, query string, key []string, counts ...string) string {
 	key = append([]string{"hour", "app", "channel", "purpose"}, key...)
 	same := "(h." + strings.Join(key, ", h.") + ") = (m." + strings.Join(key, ", m.") + ")"
 	less := columns.MapSlice(counts, func(c string) string { return c + " = h." + c + " - m." + c })

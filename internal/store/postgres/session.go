@@ -16,16 +16,16 @@ import (
 // does not know. So a statement makes those settings after the start; every pooler passes
 // statements on.
 
-// atStart are the settings that stay in the first message: it must have them, or PgBouncer knows
-// them.
-var atStart = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
+// startupSettings are the settings that stay in the first message: it must have them, or PgBouncer
+// knows them.
+var startupSettings = map[string]bool{"application_name": true, "client_encoding": true, "options": true, "replication": true}
 
-// deferSettings removes the settings that are not in atStart from the configuration, and returns a
-// function that makes them by a statement on a new connection.
+// deferSettings removes the settings that are not in startupSettings from the configuration, and
+// returns a function that makes them by a statement on a new connection.
 func deferSettings(config *pgx.ConnConfig) func(context.Context, *pgx.Conn) error {
 	var names, values []string
 	for _, name := range slices.Sorted(maps.Keys(config.RuntimeParams)) {
-		if !atStart[name] {
+		if !startupSettings[name] {
 			names, values = append(names, name), append(values, config.RuntimeParams[name])
 			delete(config.RuntimeParams, name)
 		}
@@ -42,14 +42,14 @@ UNION ALL SELECT set_config('synchronous_commit', 'on', false) WHERE current_set
 }
 
 var (
-	errDivided = errors.New(
+	errDividedSessions = errors.New(
 		"store: the pooler in front of Postgres gives a connection to each transaction, and the service needs one " +
 			"for each session: " +
 			"set pool_mode = session in PgBouncer for this database, or connect to Postgres itself")
-	errNoLocks = errors.New(
+	errSharedLocks = errors.New(
 		"store: an advisory lock of one session does not lock out another on this server, as in CockroachDB before 26.2, " +
 			"and the service counts the sends of a recipient under such a lock: use PostgreSQL")
-	errNarrow = errors.New(
+	errNoSecondConn = errors.New(
 		"store: the pooler in front of Postgres gives no second connection: raise default_pool_size in PgBouncer")
 )
 
@@ -71,7 +71,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	case err != nil && pooled:
 		return poolerError(bounded, err)
 	case err != nil:
-		return store.Unavailable(postgresCause(err))
+		return store.Unavailable(withCause(err))
 	}
 	defer func() { _ = second.Close(context.WithoutCancel(ctx)) }()
 	if pooled {
@@ -81,7 +81,7 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 		}
 		divided, err := dividesSessions(ctx, conn, second, server, other)
 		if divided {
-			return errDivided
+			return errDividedSessions
 		}
 		if err != nil {
 			return err
@@ -90,11 +90,11 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	return checkLocks(ctx, conn, second)
 }
 
-// startLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
-const startLock = migrationLock + 1
+// probeLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
+const probeLock = migrationLock + 1
 
-// checkLocks returns errNoLocks if both sessions get the same advisory lock. If another process has
-// it, it locks.
+// checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
+// holds it, the lock works, and the result is nil.
 func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	if _, err := first.Exec(ctx, "BEGIN"); err != nil {
 		return err
@@ -105,21 +105,21 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,
-			int64(startLock)).Scan(&locked)
+			int64(probeLock)).Scan(&locked)
 		if err != nil || !locked {
 			return err
 		}
 	}
-	return errNoLocks
+	return errSharedLocks
 }
 
-// poolerError returns errNarrow if ctx has ended, so that no second connection could be had, else
-// err wrapped in fault.Unavailable.
+// poolerError returns errNoSecondConn if ctx has ended, so that no second connection could be had,
+// else err wrapped in fault.Unavailable.
 func poolerError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return errNarrow
+		return errNoSecondConn
 	}
-	return store.Unavailable(postgresCause(err))
+	return store.Unavailable(withCause(err))
 }
 
 // dividesSessions reports whether a pooler runs the statements of a connection in changing server

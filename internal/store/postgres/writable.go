@@ -15,9 +15,9 @@ import (
 	"sendcode/migrations"
 )
 
-// postgresCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is
+// withCause wraps err in ErrFull, ErrReadOnly or ErrNoPartition if Postgres says that this is
 // why it can't write.
-func postgresCause(err error) error {
+func withCause(err error) error {
 	switch sqlState(err) {
 	case "53100", "53200": // disk_full, out_of_memory
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
@@ -32,13 +32,14 @@ func postgresCause(err error) error {
 	return err
 }
 
-// roomFor is how long one look for room holds for all replicas.
-const roomFor = time.Minute
+// roomCheckInterval is the time after which one of the replicas looks for room again.
+const roomCheckInterval = time.Minute
 
-// pingSQL locks one row, which is a small write. If no replica looked for room within roomFor, or
-// @anyway, it also writes as many pages as a few sends need: a full disk may still have room for
-// the small write. It returns whether there is a partition for the present time, and the
-// fingerprints of the migrations. Concurrent Pings wait for each other's commit at most.
+// pingSQL locks one row, which is a small write. If no replica looked for room within
+// roomCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk may
+// still have room for the small write. It returns whether there is a partition for the present
+// time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at
+// most.
 const pingSQL = `
 WITH turn AS (
     INSERT INTO leases AS t (name, until) SELECT 'room', clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
@@ -49,16 +50,16 @@ WITH turn AS (
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// emptySQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM gives
-// all its pages back, and the next look for room needs new ones.
-const emptySQL = `DELETE FROM write_probe`
+// emptyProbeSQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM
+// gives all its pages back, and the next look for room needs new ones.
+const emptyProbeSQL = `DELETE FROM write_probe`
 
-// noRoomSQL has each replica look for room at its next Ping.
-const noRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
+// recheckRoomSQL makes the next Ping of a replica look for room.
+const recheckRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
 // Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
-// connection. It looks for room once in roomFor for all replicas, and also as long as the last send
-// or Ping of this process failed.
+// connection. It looks for room once in roomCheckInterval for all replicas, and also as long as the
+// last send or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
@@ -67,10 +68,10 @@ func (p *DB) Ping(ctx context.Context) error {
 	anyway := !p.roomy.Swap(true) // a send that fails from here on makes the next Ping look again
 	var partition bool
 	var applied map[int64]string
-	err = p.read(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
+	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
-		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomFor})
-		b.Queue(emptySQL)
+		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomCheckInterval})
+		b.Queue(emptyProbeSQL)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
 		if err := results.QueryRow().Scan(&partition, &applied); err != nil {
@@ -82,9 +83,9 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrFull) {
-		_ = p.Run(ctx, &sqldb.Step{Statement: noRoomSQL}) // else the others look within roomFor
+		_ = p.Run(ctx, &sqldb.Step{Statement: recheckRoomSQL}) // else the others look within roomCheckInterval
 	}
-	if isUndefined(err) { // without these tables, nothing is applied
+	if isUndefinedTable(err) { // without these tables, nothing is applied
 		err = migrations.CheckFingerprints(own, nil)
 	} else if err == nil {
 		err = migrations.CheckFingerprints(own, applied)

@@ -63,7 +63,7 @@ func (db *DB) ChangeAccount(ctx context.Context, name string, c store.AccountCha
 		return err
 	}
 	return db.Write(ctx, func(q Tx) error {
-		act.Detail, err = firstRow(q, OneColumn[string], changeAccountSQL, Args{
+		act.Detail, err = queryFirst(q, OneColumn[string], changeAccountSQL, Args{
 			"name": name, "role": c.Role, "password": c.Password, "identity": c.Identity,
 			"disables": c.DisabledAt != nil, "disabled_at": columns.NullIfZero(store.Account{}.Changed(c).DisabledAt),
 		})
@@ -88,7 +88,7 @@ func (db *DB) account(ctx context.Context, where, value string) (store.Account, 
 	if !store.ValidTexts(value) {
 		return store.Account{}, fault.NotFound
 	}
-	return readFirstRow(ctx, db, accountTable.Destinations, accountSQL+where, Args{"value": value})
+	return readFirst(ctx, db, accountTable.Destinations, accountSQL+where, Args{"value": value})
 }
 
 // Accounts returns all accounts, sorted by name.
@@ -122,7 +122,7 @@ func (db *DB) BeginSession(ctx context.Context, s store.Session, life time.Durat
 
 // Session returns a session and the time on the database's clock, or fault.NotFound.
 func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now time.Time, err error) {
-	s, err = readFirstRow(ctx, db, withNow(&now, sessionTable.Destinations),
+	s, err = readFirst(ctx, db, withClockColumn(&now, sessionTable.Destinations),
 		`SELECT @now, `+sessionTable.SelectList()+sessionFromSQL+`s.id = @id`, Args{"id": id})
 	return s, now, err
 }

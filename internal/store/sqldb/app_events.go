@@ -17,27 +17,28 @@ const (
     SELECT id FROM app_events WHERE ended_at IS NOT NULL AND ended_at < (SELECT @now - CAST(@keep AS interval))
     ORDER BY ended_at, id LIMIT @limit`
 
-	// tellSQL writes an event of a verification, tellSendSQL one of a send.
-	tellSQL = `
+	// addVerificationEventSQL writes an event of a verification, addSendEventSQL one of a send.
+	addVerificationEventSQL = `
 INSERT INTO app_events (id, app, type, verification_id, status, reason, test, at, due_at)
 SELECT @event, app, @type, id, @told, '', @test, @now, @now FROM verifications WHERE id = @id ON CONFLICT DO NOTHING`
 
-	tellSendSQL = `
+	addSendEventSQL = `
 INSERT INTO app_events (id, app, type, send_id, verification_id, status, reason, test, at, due_at)
 SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, @now FROM sends s WHERE s.id = @id`
 
-	oldEventsSQL = `
+	oldPendingEventsSQL = `
     SELECT id FROM app_events WHERE due_at IS NOT NULL AND at < (SELECT @now - CAST(@keep AS interval)) ORDER BY at, id LIMIT @limit`
 )
 
-// ExpiredSQL returns the statement that selects verifications of apps that expired from an instant
-// on and before another; none that ended otherwise, or that the caller checks. @after is the ID of
-// the last one of that first instant that was read before.
-func (d dialect) ExpiredSQL() string {
+// ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
+// expired at @from or later, and before @until. It leaves out those that ended otherwise or that
+// the caller checks, and of those that expired at @from the IDs up to @after, which were read
+// before.
+func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
 WHERE v.expires_at >= @from AND v.expires_at < @until AND (v.expires_at > @from OR v.id > @after)
-  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.app ` + d.in("apps") + `
+  AND v.approved_at IS NULL AND v.canceled_at IS NULL AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.app ` + d.inList("apps") + `
 ORDER BY v.expires_at, v.id LIMIT @limit`
 }
 
@@ -59,20 +60,20 @@ func (d dialect) takeEventsSQL(shares []store.Share, args Args) string {
 		app, limit := fmt.Sprint("app", i), fmt.Sprint("limit", i)
 		args[app], args[limit] = s.App, s.Limit
 		due = append(due, `
-    SELECT id FROM (`+d.locked(`SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
+    SELECT id FROM (`+d.lockRows(`SELECT e.id FROM app_events e WHERE e.app = @`+app+` AND e.due_at IS NOT NULL AND e.due_at <= @now
                     ORDER BY e.due_at, e.id LIMIT @`+limit)+`) AS share`+fmt.Sprint(i))
 	}
 	return `
-UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.among(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
+UPDATE app_events SET attempt = attempt + 1, due_at = @leased WHERE id ` + d.inSubquery(strings.Join(due, " UNION ALL ")) + ` RETURNING id`
 }
 
-// nothingDue reports whether no event of the apps is due (idle), and returns the database's time.
+// noEventDue reports whether no event of the apps is due (idle), and returns the database's time.
 // It takes no lock. Usually none is due, and then no transaction is needed. If the read fails, idle
 // is false: the caller's transaction will return the error.
-func (db *DB) nothingDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
+func (db *DB) noEventDue(ctx context.Context, shares []store.Share) (now time.Time, idle bool) {
 	apps := columns.MapSlice(shares, func(s store.Share) string { return s.App })
-	due, err := readFirstRow(ctx, db, withNow(&now, OneColumn[bool]), `
-SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.in("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
+	due, err := readFirst(ctx, db, withClockColumn(&now, OneColumn[bool]), `
+SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList("apps")+` AND e.due_at IS NOT NULL AND e.due_at <= c.now)
   FROM (SELECT @now AS now) AS c`, Args{"apps": apps})
 	return now, err == nil && !due
 }
@@ -82,20 +83,20 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.in("ap
 // sorted by ID, and the time on the database's clock.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	shares []store.Share) (events []store.AppEvent, now time.Time, err error) {
-	if now, idle := db.nothingDue(ctx, shares); idle {
+	if now, idle := db.noEventDue(ctx, shares); idle {
 		return nil, now, nil
 	}
-	events, err = Writing(ctx, db, func(q Tx) ([]store.AppEvent, error) {
+	events, err = WriteWithResult(ctx, db, func(q Tx) ([]store.AppEvent, error) {
 		if now = q.Now; len(shares) == 0 {
 			return nil, nil
 		}
 		args := Args{"now": now, "leased": now.Add(lease.Truncate(time.Microsecond))}
-		ids, err := All(q, OneColumn[uuid.UUID], q.Dialect.takeEventsSQL(shares, args), args)
+		ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.takeEventsSQL(shares, args), args)
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}
-		return All(q, appEventTable.Destinations,
-			q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.in("ids")+` ORDER BY e.id`, Args{"ids": ids})
+		return QueryAll(q, appEventTable.Destinations,
+			q.Dialect.pick(appEventSQL)+` WHERE e.id `+q.Dialect.inList("ids")+` ORDER BY e.id`, Args{"ids": ids})
 	})
 	return events, now, err
 }
@@ -105,7 +106,7 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 // so they are never delivered. It returns both numbers.
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
-	ended, old := db.Dialect.among(db.Dialect.locked(endedEventsSQL)), db.Dialect.among(db.Dialect.locked(oldEventsSQL))
+	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)), db.Dialect.inSubquery(db.Dialect.lockRows(oldPendingEventsSQL))
 	forget := &Step{Statement: `DELETE FROM app_events WHERE id ` + ended, Args: args}
 	giveUp := &Step{Statement: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
 		old, Args: args}
@@ -136,11 +137,12 @@ func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.Ap
 		db.Dialect.pick(appEventSQL)+c.Where()+fmt.Sprint(` ORDER BY e.id DESC LIMIT `, f.Limit), c.Args)
 }
 
-// Tell writes the events of a verification, by its ID, or of a send; zero events are not written.
-func (q Tx) Tell(id any, why string, events ...store.NewEvent) error {
-	statement := tellSQL
+// AddAppEvents writes the events of a verification, by its ID, or of a send; zero events are not
+// written.
+func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
+	statement := addVerificationEventSQL
 	if _, send := id.(uuid.UUID); send {
-		statement = tellSendSQL
+		statement = addSendEventSQL
 	}
 	for _, e := range events {
 		args := Args{"event": e.ID, "type": e.Type, "told": e.Status, "why": why, "test": e.Test, "id": id}
@@ -155,18 +157,19 @@ func (q Tx) Tell(id any, why string, events ...store.NewEvent) error {
 }
 
 // AddExpiryEvents writes the events of verifications of the apps that expired after the one of
-// from, oldest first, up to limit of them. It returns where to go on, and how many were read:
-// limit, if more may be left. Each verification has one event, whatever is called how often: its ID
-// is store.ExpiryEventID. Those that expired within the last two times of a call are left out,
-// since a check of them may be about to commit, and those of longer than an hour ago.
+// from, oldest first, up to limit of them. It returns where the next call continues, and how many
+// verifications it read: limit, if more may be left. Each verification gets one event, however
+// often this is called, since the event's ID is store.ExpiryEventID. It leaves out verifications
+// that expired less than two store.CallTimeout ago, since a check of them may be about to commit,
+// and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryMark, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryMark, read int, err error) {
-	to, err = Writing(ctx, db, func(q Tx) (store.ExpiryMark, error) {
+	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryMark, error) {
 		until := q.Now.Add(-2 * store.CallTimeout)
 		if earliest := until.Add(-time.Hour); from.At.Before(earliest) {
 			from = store.ExpiryMark{At: earliest}
 		}
-		list, err := All(q, VerificationFields, q.Dialect.ExpiredSQL(),
+		list, err := QueryAll(q, VerificationFields, q.Dialect.ExpiredVerificationsSQL(),
 			Args{"apps": apps, "from": from.At, "after": from.ID, "until": until, "limit": limit})
 		if err != nil {
 			return from, err
@@ -174,7 +177,7 @@ func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.Exp
 		for _, v := range list {
 			e, err := event(v)
 			if e.ID = store.ExpiryEventID(v); err == nil {
-				err = q.Tell(v.ID, "", e)
+				err = q.AddAppEvents(v.ID, "", e)
 			}
 			if err != nil {
 				return from, err

@@ -18,25 +18,26 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklog)
 
-// anyWaitsSQL looks at the same rows of the outbox. What waits is older than what is on its way.
-var anyWaitsSQL = fmt.Sprintf(`
+// anySendWaitsSQL looks at the same rows of the outbox: a send that waits is older than those under
+// way.
+var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklog)
 
-// AnyWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels, waits
-// for its next attempt.
-func (db *DB) AnyWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
-	found, err := ReadAll(ctx, db, OneColumn[bool], anyWaitsSQL, Args{"channel": ch})
+// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklog of all channels,
+// waits for its next attempt.
+func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
+	found, err := ReadAll(ctx, db, OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err
 }
 
 // Backlog returns the sends without an outcome, by channel.
 func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog, error) {
-	return Reading(ctx, db, func(q Tx) (map[recipient.Channel]store.Backlog, error) {
+	return ReadWithResult(ctx, db, func(q Tx) (map[recipient.Channel]store.Backlog, error) {
 		type row struct {
 			channel, oldest string
 			sends           int
 		}
-		rows, err := All(q, func(r *row) []any { return []any{&r.channel, &r.sends, &r.oldest} }, backlogSQL, nil)
+		rows, err := QueryAll(q, func(r *row) []any { return []any{&r.channel, &r.sends, &r.oldest} }, backlogSQL, nil)
 		if err != nil || len(rows) == 0 {
 			return nil, err
 		}
@@ -50,7 +51,7 @@ func (db *DB) Backlog(ctx context.Context) (map[recipient.Channel]store.Backlog,
 			if err != nil {
 				return nil, err
 			}
-			at, err := All(q, func(t *time.Time) []any { return []any{columns.Into(t)} },
+			at, err := QueryAll(q, func(t *time.Time) []any { return []any{columns.Into(t)} },
 				`SELECT logged_at FROM sends WHERE id = @id`, Args{"id": id})
 			if err != nil {
 				return nil, err

@@ -12,7 +12,7 @@ const (
 // Args are the parameters of a statement by name: Args{"app": …} is for @app. Parameters that the
 // statement does not name are ignored. Without a value, @now is the database's time. A
 // time.Duration is for CAST(@lease AS interval): SQLite, whose instants are numbers of µs, takes
-// such an interval as a number. A list is for Dialect.in.
+// such an interval as a number. A list is for Dialect.inList.
 type Args map[string]any
 
 // dialectSQL is a statement, or a part of one, that differs between the databases.
@@ -25,42 +25,44 @@ func (d dialect) pick(t dialectSQL) string {
 	return t.SQLite
 }
 
-// in returns the condition that the expression before it equals an element of a list parameter.
-func (d dialect) in(list string) string {
+// inList returns the condition that the expression before it equals an element of a list parameter.
+func (d dialect) inList(list string) string {
 	return d.pick(dialectSQL{"= ANY (@" + list + ")", "IN (SELECT value FROM json_each(@" + list + "))"})
 }
 
-// among returns the condition that the expression before it is in the result of a subquery. With
-// ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows up by
-// their key.
-func (d dialect) among(subquery string) string {
+// inSubquery returns the condition that the expression before it is in the result of a subquery.
+// With ARRAY, Postgres's planner always reads the subquery once and first, and then looks the rows
+// up by their key.
+func (d dialect) inSubquery(subquery string) string {
 	return d.pick(dialectSQL{"= ANY (ARRAY(" + subquery + "))", "IN (" + subquery + ")"})
 }
 
-// locked returns a query that locks its rows, and skips those that another transaction has locked.
-// SQLite has only one writer.
-func (d dialect) locked(query string) string {
+// lockRows returns a query that locks its rows, and skips those that another transaction has
+// locked. SQLite has only one writer.
+func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// since returns a condition on the IDs of sends s that holds for all that were logged at the
+// loggedSince returns a condition on the IDs of sends s that holds for all that were logged at the
 // instant (SQL) or later. It lets Postgres skip earlier partitions.
-func (d dialect) since(at string) string { return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"}) }
+func (d dialect) loggedSince(at string) string {
+	return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"})
+}
 
-// failuresFrom is the FROM list of failures f, joined with their sends s.
-var failuresFrom = dialectSQL{
+// failuresFromSQL is the FROM list of failures f, joined with their sends s.
+var failuresFromSQL = dialectSQL{
 	Postgres: "failures f CROSS JOIN LATERAL (SELECT * FROM sends s WHERE s.id = f.id LIMIT 1) s",
 	SQLite:   "failures f CROSS JOIN sends s ON s.id = f.id",
 }
 
-// lockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the checks of
-// the codes of @recipient. SQLite has only one writer.
+// advisoryLockSQL takes the lock @key until the transaction ends, checksLockSQL the lock on the
+// checks of the codes of @recipient. SQLite has only one writer.
 var (
-	lockSQL       = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
-	checksLockSQL = dialectSQL{Postgres: `
+	advisoryLockSQL = dialectSQL{Postgres: `SELECT pg_advisory_xact_lock(@key)`}
+	checksLockSQL   = dialectSQL{Postgres: `
 SELECT pg_advisory_xact_lock(hashtextextended(@app || chr(31) || @channel || chr(31) || encode(@recipient, 'hex'), 1))`}
 )
 
-// PatientSQL allows statements to take longer, since a recipient that was attacked may have many
-// rows.
-var PatientSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}
+// LongTimeoutSQL allows statements to take longer, since a recipient that was attacked may have
+// many rows.
+var LongTimeoutSQL = dialectSQL{Postgres: `SET LOCAL statement_timeout = '60s'`}

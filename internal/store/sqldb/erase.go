@@ -22,13 +22,13 @@ func (d dialect) personalTables() []personalTable {
 			// A send that waits for its next attempt ends now. An attempt under way goes on to its
 			// outcome.
 			Erase: `
-DELETE FROM outbox WHERE queued = true AND id ` + d.among(`
+DELETE FROM outbox WHERE queued = true AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'queued' AND s.masked <> '•••'`),
 		},
 		{
 			// A caller's code says nothing of its recipient, but nobody needs it any more.
 			Erase: `
-UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.among(`
+UPDATE outbox SET sealed = NULL WHERE sealed IS NOT NULL AND id ` + d.inSubquery(`
     SELECT s.id FROM sends s WHERE s.recipient = @recipient AND s.status = 'sending' AND s.masked <> '•••'`),
 		},
 		{
@@ -147,19 +147,19 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	if err != nil {
 		return err
 	}
-	return db.RemoveTraces(ctx)
+	return db.PurgeDeleted(ctx)
 }
 
 // Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the
 // recipient is in force, the hash stays in the suppression until that ends. It returns the number
 // of recipients that were due, at most 100 in one call.
 func (db *DB) Forget(ctx context.Context) (int, error) {
-	n, err := Writing(ctx, db, func(q Tx) (int, error) {
-		if err := q.ExecAll(nil, q.Dialect.pick(PatientSQL)); err != nil {
+	n, err := WriteWithResult(ctx, db, func(q Tx) (int, error) {
+		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return 0, err
 		}
-		due, err := All(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} },
-			q.Dialect.locked(dueErasuresSQL), nil)
+		due, err := QueryAll(q, func(h *recipient.Hash) []any { return []any{columns.Into(h)} },
+			q.Dialect.lockRows(dueErasuresSQL), nil)
 		if err != nil {
 			return 0, err
 		}
@@ -175,5 +175,5 @@ func (db *DB) Forget(ctx context.Context) (int, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return n, db.RemoveTraces(ctx)
+	return n, db.PurgeDeleted(ctx)
 }

@@ -51,7 +51,7 @@ func (db *DB) DropSecondFactor(ctx context.Context, account string, act store.Au
 // makes two such calls run one after the other.
 func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	codes [][32]byte) (bool, error) {
-	return db.changeWithAct(ctx, act, statement, args, func(q Tx) error {
+	return db.changeAndAudit(ctx, act, statement, args, func(q Tx) error {
 		if err := q.exec(`DELETE FROM recovery_codes WHERE account = @account`, args); err != nil {
 			return err
 		}
@@ -66,15 +66,15 @@ func (db *DB) changeFactor(ctx context.Context, act store.AuditEntry, statement 
 	})
 }
 
-// changeWithAct runs a statement and, if it changed a row, the function and the audit entry, in one
-// transaction. It reports whether a row was changed.
-func (db *DB) changeWithAct(ctx context.Context, act store.AuditEntry, statement string, args Args,
+// changeAndAudit runs a statement and, if it changed a row, the function and the audit entry, in
+// one transaction. It reports whether a row was changed.
+func (db *DB) changeAndAudit(ctx context.Context, act store.AuditEntry, statement string, args Args,
 	then func(q Tx) error) (bool, error) {
 	act, err := act.Validated()
 	if err != nil {
 		return false, err
 	}
-	return Writing(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
 		changed, err := q.Change(statement, args)
 		if err != nil || !changed {
 			return false, err
@@ -91,13 +91,13 @@ func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFac
 	if !store.ValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound
 	}
-	return readFirstRow(ctx, db, factorFields, factorSQL, Args{"account": account})
+	return readFirst(ctx, db, factorFields, factorSQL, Args{"account": account})
 }
 
-// TakeStep marks the code of a time step as used, and replaces Sealed, which must equal from, by
-// to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
+// TakeTOTPStep marks the code of a time step as used, and replaces Sealed, which must equal from,
+// by to. False: the code of this or of a later step was used before, or Sealed is not from; nothing
 // was changed. Of parallel calls on all replicas one returns true.
-func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
+func (db *DB) TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error) {
 	return db.runOne(ctx,
 		`UPDATE second_factors SET step = @step, sealed = @to WHERE account = @account AND step < @step AND sealed = @from`,
 		Args{"account": account, "step": step, "from": from, "to": to})
@@ -106,6 +106,6 @@ func (db *DB) TakeStep(ctx context.Context, account string, step int64, from, to
 // TakeRecoveryCode deletes the recovery code with this hash. False: there is none. Of parallel
 // calls on all replicas one returns true.
 func (db *DB) TakeRecoveryCode(ctx context.Context, account string, hash [32]byte, act store.AuditEntry) (bool, error) {
-	return db.changeWithAct(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
+	return db.changeAndAudit(ctx, act, `DELETE FROM recovery_codes WHERE account = @account AND hash = @hash`,
 		Args{"account": account, "hash": hash}, func(Tx) error { return nil })
 }

@@ -9,10 +9,10 @@ import (
 var (
 	SendTable = columns.New("sends", "s", (*store.Send).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-			"status": statusColumn})
+			"status": statusSQL})
 	rowTable = columns.New("sends", "s", (*store.Row).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
-			"status": statusColumn, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
+			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
 	RefusalTable      = rowTable.Refusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
@@ -40,9 +40,9 @@ const (
 	dueAtSQL     = `CASE WHEN s.status IN ('queued', 'sending') THEN (SELECT f.due_at FROM outbox f WHERE f.id = s.id) END`
 )
 
-// statusColumn is the send's status: the receipt if there is one and the message went out, or may
+// statusSQL is the send's status: the receipt if there is one and the message went out, or may
 // have. A receipt that comes before the outcome is shown only after it.
-const statusColumn = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
+const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown') THEN s.receipt ELSE s.status END`
 
 // SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications
 // v.

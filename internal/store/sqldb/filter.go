@@ -50,12 +50,12 @@ func (c *Conditions) addArg(value any) string {
 	return "@" + name
 }
 
-// ofSends is the text for AddKind for rows s of sends or of counted hours.
-const ofSends = "s.%s = ?"
+// sendColumnEquals is the text for AddAppChannelPurpose for rows s of sends or of counted hours.
+const sendColumnEquals = "s.%s = ?"
 
-// AddKind appends a condition on each of app, channel and purpose that is not empty. In text, %s is
-// the column's name and ? its value.
-func (c *Conditions) AddKind(text, app string, ch recipient.Channel, purpose string) {
+// AddAppChannelPurpose appends a condition on each of app, channel and purpose that is not empty.
+// In text, %s is the column's name and ? its value.
+func (c *Conditions) AddAppChannelPurpose(text, app string, ch recipient.Channel, purpose string) {
 	AddIfSet(c, fmt.Sprintf(text, "app"), app)
 	AddIfSet(c, fmt.Sprintf(text, "channel"), ch)
 	AddIfSet(c, fmt.Sprintf(text, "purpose"), purpose)
@@ -69,17 +69,17 @@ func (c *Conditions) Where() string {
 	return " WHERE " + strings.Join(c.texts, " AND ")
 }
 
-// outcomes has the condition on a verification v for each state of its code.
-var outcomes = map[store.CodeState]string{
+// codeStateConditions has the condition on a verification v for each state of its code.
+var codeStateConditions = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
-	store.CodeLocked:   open + " AND v.attempts >= v.max_attempts",
-	store.CodeExpired:  open + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at <= @now",
-	store.CodeWaiting:  open + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at > @now",
-	store.CodeOfCaller: open + " AND v.caller_checks",
+	store.CodeLocked:   openCodeSQL + " AND v.attempts >= v.max_attempts",
+	store.CodeExpired:  openCodeSQL + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at <= @now",
+	store.CodeWaiting:  openCodeSQL + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at > @now",
+	store.CodeOfCaller: openCodeSQL + " AND v.caller_checks",
 }
 
-const open = "v.approved_at IS NULL AND v.canceled_at IS NULL"
+const openCodeSQL = "v.approved_at IS NULL AND v.canceled_at IS NULL"
 
 // SendFilter converts a Filter to SQL.
 type SendFilter struct{ store.Filter }
@@ -99,12 +99,12 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 	AddIfSet(&c, "s.ip = ?", f.Network)
 	AddIfSet(&c, "s.request_id = ?", f.Request)
 	if f.Outcome != "" {
-		c.Add("EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + outcomes[f.Outcome] + ")")
+		c.Add("EXISTS (SELECT 1 FROM verifications v WHERE v.id = s.verification_id AND " + codeStateConditions[f.Outcome] + ")")
 	}
 	switch f.Status {
 	case "", store.Refused:
 	case store.Queued, store.Sending:
-		c.Add("s.status = ? AND s.id "+d.among("SELECT f.id FROM outbox f"), string(f.Status))
+		c.Add("s.status = ? AND s.id "+d.inSubquery("SELECT f.id FROM outbox f"), string(f.Status))
 	case store.Delivered:
 		c.Add("s.receipt = ? AND s.channel = 'sms' AND s.status IN ('sent', 'unknown')", string(f.Status))
 	case store.Undelivered:
@@ -120,8 +120,8 @@ func (f SendFilter) Conditions(d dialect, args Args) Conditions {
 // AddTimeRange adds the conditions on times and marks. Set sought if the query has these bounds
 // already, for the index that it should use: the conditions are then written in a form for which
 // Postgres can use no index, so that the planner does not choose another one.
-func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from Source, sought bool) {
-	partitioned := d == Postgres && from == Sends
+func (f SendFilter) AddTimeRange(c *Conditions, d dialect, from RowSource, sought bool) {
+	partitioned := d == Postgres && from == SendRows
 	add := func(text string, args ...any) {
 		if sought {
 			text = "(" + text + ") IS TRUE"
@@ -163,48 +163,51 @@ func (f SendFilter) ReadsFailures() bool {
 		f.Reference+f.Support == ""
 }
 
-// Source is a table whose rows are listed.
-type Source struct{ Table, Columns string }
+// RowSource is a table whose rows are listed.
+type RowSource struct{ Table, Columns string }
 
 // The two tables of a list.
 var (
-	Sends    = Source{"sends", RowColumns}
-	Refusals = Source{"refusals", refusalColumns}
+	SendRows    = RowSource{"sends", RowColumns}
+	RefusalRows = RowSource{"refusals", refusalColumns}
 )
 
-// rows returns the statement that reads all rows of the source s with the condition.
-func (s Source) rows(where string) string {
+// selectWhere returns the statement that reads all rows of the source s with the condition.
+func (s RowSource) selectWhere(where string) string {
 	return "SELECT " + s.Columns + " FROM " + s.Table + " s WHERE " + where
 }
 
-// eitherSQL returns the statement that reads the sends and the refusals s with a condition.
-func eitherSQL(where string) string { return Sends.rows(where) + " UNION ALL " + Refusals.rows(where) }
+// sendsAndRefusalsSQL returns the statement that reads the sends and the refusals s with a
+// condition.
+func sendsAndRefusalsSQL(where string) string {
+	return SendRows.selectWhere(where) + " UNION ALL " + RefusalRows.selectWhere(where)
+}
 
 // Query returns the statement for the filter, in either dialect, and its arguments.
 func (f SendFilter) Query(d dialect) (string, Args) {
-	return f.OverTables(func(from Source, args Args) (string, Args) { return f.queryOf(d, from, args) })
+	return f.MergePages(func(from RowSource, args Args) (string, Args) { return f.tableQuery(d, from, args) })
 }
 
-// OverTables returns the statement that merges the pages of sends and of refusals, or reads the one
+// MergePages returns the statement that merges the pages of sends and of refusals, or reads the one
 // of them that can have rows of the filter.
 // page returns the statement for one of them, and its arguments added to args.
-func (f SendFilter) OverTables(page func(from Source, args Args) (string, Args)) (string, Args) {
+func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayBeRefusal():
-		return page(Sends, nil)
+		return page(SendRows, nil)
 	case !f.MayBeSend():
-		return page(Refusals, nil)
+		return page(RefusalRows, nil)
 	}
-	sends, args := page(Sends, nil)
-	refusals, args := page(Refusals, args)
+	sends, args := page(SendRows, nil)
+	refusals, args := page(RefusalRows, args)
 	return "SELECT s.* FROM (SELECT * FROM (" + sends + ") a UNION ALL SELECT * FROM (" + refusals + ") b) s" +
 		f.PageSQL(), args
 }
 
-// queryOf returns the statement for the rows of one table, and its arguments added to args.
-func (f SendFilter) queryOf(d dialect, from Source, args Args) (string, Args) {
+// tableQuery returns the statement for the rows of one table, and its arguments added to args.
+func (f SendFilter) tableQuery(d dialect, from RowSource, args Args) (string, Args) {
 	c := f.Conditions(d, args)
-	c.AddKind(ofSends, f.App, f.Channel, f.Purpose)
+	c.AddAppChannelPurpose(sendColumnEquals, f.App, f.Channel, f.Purpose)
 	AddIfSet(&c, "s.provider = ?", f.Provider)
 	if f.ReadsFailures() {
 		return f.failureQuery(d, c)
@@ -235,12 +238,12 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 	}
 	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d",
 		RowColumns,
-		d.pick(failuresFrom), c.Where(), order, f.Limit), c.Args
+		d.pick(failuresFromSQL), c.Where(), order, f.Limit), c.Args
 }
 
 // supportReferenceSubquery returns a subquery s with the rows of a table that have a support
 // reference. OFFSET 0 makes the planner find them by their IDs, whatever else the filter has.
-func supportReferenceSubquery(source Source, r store.SupportRange, c *Conditions) string {
+func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditions) string {
 	from, to := r.IDRange()
 	parity := "NOT IN"
 	if r.Tail>>8 == 1 {
@@ -261,8 +264,8 @@ func LoggedSinceSQL(at string) string {
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
-// ClockStep is how far the database's clock may be set back at once.
-const ClockStep = time.Hour
+// MaxClockStep is how far the database's clock may be set back at once.
+const MaxClockStep = time.Hour
 
 // addIDRange adds the condition of LoggedSinceSQL for a time range whose ends are known in Go; a
 // zero time means no bound at that end. Without partitions it adds nothing.

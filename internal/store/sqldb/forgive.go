@@ -9,10 +9,10 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-func (d dialect) forgiveSQL() []string {
+func (d dialect) resetCountersSQL() []string {
 	return []string{
 		`UPDATE sends SET counts = false, forgiven = true
-WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.in("purposes"),
+WHERE recipient = @recipient AND counts = true AND app = @app AND channel = @channel AND purpose ` + d.inList("purposes"),
 		`UPDATE sends SET forgiven = true
 WHERE recipient = @recipient AND status = 'failed' AND reason NOT IN ('` + store.ReasonEnded + `', '` + store.ReasonErased + `')
   AND forgiven = false AND app = @app AND channel = @channel`,
@@ -23,9 +23,9 @@ WHERE attempts > 0 AND attempts > forgiven AND recipient = @recipient AND app = 
 	}
 }
 
-// ResetCounters makes the sends of the buckets count no longer, and neither the rejected sends and
-// failed checks of their recipients. A send in flight does not count either, whatever its outcome.
-// The checks that a code still allows stay the same. The audit entry is written in the same
+// ResetCounters ends the counting of the buckets' sends, and of the rejected sends and failed
+// checks of their recipients. A send in flight does not count either, whatever its outcome. The
+// checks that a code still allows stay the same. The audit entry is written in the same
 // transaction. The limiter is not changed.
 func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error {
 	act, err := act.Validated()
@@ -38,8 +38,8 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	})
 	return db.Write(ctx, func(q Tx) error {
 		// First take the locks of all buckets, then change the rows.
-		locks := []string{q.Dialect.pick(lockSQL), q.Dialect.pick(checksLockSQL)}
-		for _, statements := range [][]string{locks, q.Dialect.forgiveSQL()} {
+		locks := []string{q.Dialect.pick(advisoryLockSQL), q.Dialect.pick(checksLockSQL)}
+		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {
 				args := bucketArgs(b)
 				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.RowWindow

@@ -12,9 +12,9 @@ import (
 // readSince runs a statement with @after set to the database's time minus within.
 func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields func(*T) []any, statement string,
 	args Args) (rows []T, err error) {
-	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		args["after"] = now.Add(-within.Truncate(time.Microsecond))
-		rows, err = All(q, fields, statement, args)
+		rows, err = QueryAll(q, fields, statement, args)
 		return err
 	})
 	return rows, err
@@ -23,24 +23,24 @@ func readSince[T any](ctx context.Context, db *DB, within time.Duration, fields 
 // CountedInBucketSQL is SQLite's statement that reads the counted sends of a bucket after @after.
 // It is written so that only the index by recipient and time can be used. IS TRUE keeps the planner
 // from an index on app, channel and purpose, which would read the rows of all recipients. Postgres
-// has lookSQL and gateSQL.
+// has historySQL and gateSQL.
 var CountedInBucketSQL = `
 SELECT s.id, s.clock, s.taken_at, s.logged_at, s.verification_id FROM sends s
 WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, @after)
-  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.in("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
+  AND (s.app = @app AND s.channel = @channel AND s.purpose ` + SQLite.inList("purposes") + `) IS TRUE AND (s.counts = true) IS TRUE`
 
-func pastFields(p *gate.PastSend) []any {
+func pastSendFields(p *gate.PastSend) []any {
 	return []any{&p.ID, &p.Clock, columns.Into(&p.TakenAt), columns.Into(&p.LoggedAt), &p.Verification}
 }
 
-// rejectedSQL selects the rejected sends of a recipient that ended after @after.
-const rejectedSQL = `
+// rejectedSendsSQL selects the rejected sends of a recipient that ended after @after.
+const rejectedSendsSQL = `
 SELECT f.id, f.finished_at FROM failures f
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.counts = true AND f.finished_at > @after`
 
-func rejectionFields(p *gate.PastSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
+func rejectedSendFields(p *gate.PastSend) []any { return []any{&p.ID, columns.Into(&p.LoggedAt)} }
 
-// bucketArgs are the parameters of CountedInBucketSQL and rejectedSQL, except @after.
+// bucketArgs are the parameters of CountedInBucketSQL and rejectedSendsSQL, except @after.
 func bucketArgs(b store.Bucket) Args {
 	return Args{"recipient": b.Recipient, "app": b.App, "channel": b.Channel, "purposes": b.Purposes}
 }
@@ -49,26 +49,26 @@ func bucketArgs(b store.Bucket) Args {
 func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within)
-	return All(q, pastFields, CountedInBucketSQL, args)
+	return QueryAll(q, pastSendFields, CountedInBucketSQL, args)
 }
 
-// Rejected returns the rejected sends of the bucket's recipient, of all purposes, that ended less
-// than within ago; store.Outcome.BadAddress says which those are.
-func (q Tx) Rejected(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
+// RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended
+// less than within ago; store.Outcome.BadAddress says which those are.
+func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))
-	return All(q, rejectionFields, rejectedSQL, args)
+	return QueryAll(q, rejectedSendFields, rejectedSendsSQL, args)
 }
 
-// ReadHistory reads the answer to a Look by statements of its own, which share no trip.
-func (db *DB) ReadHistory(ctx context.Context, l gate.Look) (seen gate.History, err error) {
-	seen.Now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+// ReadHistoryUnshared is ReadHistory by statements of its own, which share no round trip.
+func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.Look) (seen gate.History, err error) {
+	seen.Now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		q.Now = now
 		if l.Counting > 0 {
 			seen.Past, err = q.CountedInBucket(l.Bucket, l.Counting)
 		}
 		if l.Rejected > 0 && err == nil {
-			seen.Rejections, err = q.Rejected(l.Bucket, l.Rejected)
+			seen.Rejections, err = q.RejectedSends(l.Bucket, l.Rejected)
 		}
 		return err
 	})
@@ -78,13 +78,13 @@ func (db *DB) ReadHistory(ctx context.Context, l gate.Look) (seen gate.History, 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
 func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []store.FailedSend, now time.Time,
 	err error) {
-	now, err = db.readAt(ctx, func(tx Tx, now time.Time) error {
-		failed, err = All(tx, func(f *store.FailedSend) []any {
+	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
+		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
 			return []any{&f.ID, columns.Into(&f.EndedAt), &f.Purpose, &f.Paused, &f.Held}
 		}, `
 SELECT s.id, f.finished_at, s.purpose, s.reason = '`+store.ReasonPaused+`', EXISTS (SELECT 1 FROM prefix_pauses p
     WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class AND p.lifted_at IS NULL AND p.until > @at)
-FROM `+tx.Dialect.pick(failuresFrom)+` JOIN verifications v ON v.id = s.verification_id
+FROM `+tx.Dialect.pick(failuresFromSQL)+` JOIN verifications v ON v.id = s.verification_id
 WHERE f.recipient = @recipient AND f.app = @app AND f.channel = @channel AND f.finished_at > @after
   AND f.status = 'failed' AND f.counts = false AND s.forgiven = false
   AND s.reason NOT IN ('`+store.ReasonEnded+`', '`+store.ReasonErased+`') AND v.class = @class
@@ -97,11 +97,11 @@ ORDER BY f.finished_at, f.id`, Args{"recipient": q.Recipient, "app": q.App, "cha
 	return failed, now, err
 }
 
-// AllRejected calls yield for every rejected send that ended less than within ago, oldest first;
-// Event.At is the send's end. It stops at the first error of yield and returns that error.
-func (db *DB) AllRejected(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
+// AllRejectedSends calls yield for every rejected send that ended less than within ago, oldest
+// first; Event.At is the send's end. It stops at the first error of yield and returns that error.
+func (db *DB) AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error {
 	rows, err := readSince(ctx, db, within, sendFields, `
-SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = true AND f.finished_at > @after
+SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts = true AND f.finished_at > @after
   ORDER BY f.finished_at, f.id`, Args{})
 	if err != nil {
 		return err
@@ -116,12 +116,12 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFrom)+` WHERE f.counts = t
 	return nil
 }
 
-// HeavySQL returns the statement that finds recipients with many counted sends after @after. Its
-// last column is the number of all such recipients, without the limit.
-func (d dialect) HeavySQL() string {
+// HeavyRecipientsSQL returns the statement that finds recipients with many counted sends after
+// @after. Its last column is the number of all such recipients, without the limit.
+func (d dialect) HeavyRecipientsSQL() string {
 	return `
 SELECT s.app, s.channel, s.recipient, max(s.masked), max(s.purpose), count(*), max(s.logged_at), count(*) OVER ()
-FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.in("purposes") + ` AND ` + d.since("@after") + `
+FROM sends s WHERE s.counts = true AND s.logged_at > @after AND s.purpose ` + d.inList("purposes") + ` AND ` + d.loggedSince("@after") + `
 GROUP BY s.app, s.channel, s.recipient HAVING count(*) >= @least ORDER BY max(s.logged_at) DESC, s.recipient LIMIT @limit`
 }
 
@@ -132,6 +132,6 @@ func (db *DB) HeavyRecipients(ctx context.Context, q store.HeavyQuery) ([]store.
 	rows, err := readSince(ctx, db, q.Within, func(c *store.HeavyRecipient) []any {
 		return []any{&c.App, &c.Channel, columns.Into(&c.Recipient), &c.To, &c.Purpose, &c.Sends,
 			columns.Into(&c.Newest), &all}
-	}, db.Dialect.HeavySQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
+	}, db.Dialect.HeavyRecipientsSQL(), Args{"purposes": q.Purposes, "least": q.AtLeast, "limit": q.Limit})
 	return rows, all, err
 }

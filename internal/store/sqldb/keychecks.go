@@ -16,7 +16,7 @@ type keyCheck struct {
 func (k *keyCheck) fields() []any { return []any{&k.name, &k.value} }
 
 func readKeyChecks(q Tx) (store.KeyChecks, error) {
-	rows, err := All(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
+	rows, err := QueryAll(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
 	all := store.KeyChecks{}
 	for _, r := range rows {
 		all[r.name] = r.value
@@ -26,13 +26,12 @@ func readKeyChecks(q Tx) (store.KeyChecks, error) {
 
 // KeyChecks returns the check values of all keys that the database was written with.
 func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
-	return Reading(ctx, db, readKeyChecks)
+	return ReadWithResult(ctx, db, readKeyChecks)
 }
 
-// EnterKeyChecks adds those of own that the database lacks, and returns all that it has then. It
-// writes nothing if it lacks none. Of processes that enter different values of one name at once,
-// one succeeds. The others, and all later ones, get *store.OtherKeysError, and nothing of theirs is
-// entered.
+// EnterKeyChecks adds the check values of own that the database lacks, and returns all that it then
+// has. Of processes that enter different values of one name at once, one succeeds. The others, and
+// all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
 func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.KeyChecks, error) {
 	all, err := db.KeyChecks(ctx)
 	if err != nil {
@@ -45,7 +44,7 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	if len(names) == 0 {
 		return all, nil
 	}
-	return Writing(ctx, db, func(q Tx) (store.KeyChecks, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (store.KeyChecks, error) {
 		for _, name := range names { // sorted: two processes wait for each other in one order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
@@ -61,9 +60,9 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	})
 }
 
-// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit that expire
-// first, and of the limit that expire last. Keys change seldom, so that most others have one of
-// these.
+// KeysOfCodes returns the IDs of the keys of codes that have not expired: of the limit codes that
+// expire first, and of the limit that expire last. Keys seldom change, so most other codes have one
+// of these keys.
 func (db *DB) KeysOfCodes(ctx context.Context, limit int) ([]string, error) {
 	return ReadAll(ctx, db, OneColumn[string], `
 SELECT DISTINCT key_id FROM (

@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// Kinds lists what [WithObserver] tells apart: the methods of PerDatabase and the shared reads by
-// themselves, and all others as read and write.
-var Kinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
+// CallKinds are the kinds of calls that an Observer is told of: one for each method of PerDatabase,
+// for ReadHistory (look) and for Verification, and read or write for all others.
+var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
@@ -27,7 +27,7 @@ type Observer interface {
 	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
 }
 
-// WithObserver returns the store, of whose calls the observer is told.
+// WithObserver returns the store with an observer that is told of each call.
 func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
@@ -42,15 +42,15 @@ func (o observer) begin(ctx context.Context, kind string) (context.Context, time
 func (o observer) end(ctx context.Context, began time.Time, kind string) {
 	o.told.Ended(ctx, kind, func() string {
 		if kind == "read" || kind == "write" {
-			return callerName()
+			return calledMethod()
 		}
 		return kind
 	}, time.Since(began))
 }
 
-// callerName returns the method of the store that is being called, such as SendsByID: the outermost
-// caller that is in this package.
-func callerName() string {
+// calledMethod returns the method of the store that is being called, such as SendsByID: the
+// outermost caller that is in this package.
+func calledMethod() string {
 	pcs := make([]uintptr, 32)
 	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""
 	for {
@@ -90,11 +90,11 @@ func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
 	return e.Engine.Run(ctx, steps...)
 }
 
-// Look implements Engine.
-func (e observedEngine) Look(ctx context.Context, l gate.Look) (gate.History, error) {
+// ReadHistory implements Engine.
+func (e observedEngine) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
 	ctx, began := e.begin(ctx, "look")
 	defer e.end(ctx, began, "look")
-	return e.Engine.Look(ctx, l)
+	return e.Engine.ReadHistory(ctx, l)
 }
 
 // Verification implements Engine.
@@ -105,11 +105,11 @@ func (e observedEngine) Verification(ctx context.Context, id string) (store.Veri
 	return e.Engine.Verification(ctx, id)
 }
 
-// ReadStep implements Engine.
-func (e observedEngine) ReadStep(ctx context.Context, s *Step) error {
+// ReadShared implements Engine.
+func (e observedEngine) ReadShared(ctx context.Context, s *Step) error {
 	ctx, began := e.begin(ctx, "read")
 	defer e.end(ctx, began, "read")
-	return e.Engine.ReadStep(ctx, s)
+	return e.Engine.ReadShared(ctx, s)
 }
 
 type observedPerDatabase struct {

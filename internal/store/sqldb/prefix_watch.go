@@ -15,16 +15,16 @@ import (
 var prefixPauseSQL = `SELECT ` + prefixPauseTable.SelectList() + ` FROM prefix_pauses p`
 
 const (
-	// wentOutSQL is the condition that a carrier took the message of send s, or may have. It
-	// excludes test recipients, to whom nothing is sent. Codes that their callers check are left
+	// acceptedByCarrierSQL is the condition that a carrier took the message of send s, or may have.
+	// It excludes test recipients, to whom nothing is sent. Codes that their callers check are left
 	// out too: they are never approved here.
-	wentOutSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
+	acceptedByCarrierSQL = `s.channel = 'sms' AND s.prefix <> '' AND s.status IN ('sent', 'unknown')
   AND NOT (s.provider = 'test' AND s.provider_code = '')`
 
-	poorPrefixesSQL = `
+	lowConversionPrefixesSQL = `
 SELECT s.app, max(s.country), s.prefix, v.class, count(*), count(v.approved_at)
 FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks
-WHERE ` + wentOutSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
+WHERE ` + acceptedByCarrierSQL + ` AND s.logged_at > @from AND s.logged_at <= @to
   AND NOT EXISTS (SELECT 1 FROM prefix_pauses p WHERE p.app = s.app AND p.prefix = s.prefix AND p.class = v.class
     AND coalesce(p.lifted_at, p.until) >= s.logged_at)
 GROUP BY s.app, s.prefix, v.class HAVING count(*) >= @sends AND 100 * count(v.approved_at) < @percent * count(*)
@@ -33,23 +33,23 @@ ORDER BY count(*) DESC, s.app, s.prefix, v.class LIMIT @most`
 	conversionElsewhereSQL = `
 SELECT '', '', '', '', count(*), count(v.approved_at)
 FROM (SELECT s.verification_id FROM sends s JOIN verifications c ON c.id = s.verification_id AND c.class = @class AND NOT c.caller_checks
-      WHERE ` + wentOutSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
+      WHERE ` + acceptedByCarrierSQL + ` AND s.app = @app AND s.prefix <> @prefix AND (@country = '' OR s.country = @country)
         AND s.logged_at > @from AND s.logged_at <= @to
       ORDER BY s.logged_at DESC, s.id DESC LIMIT @most) n JOIN verifications v ON v.id = n.verification_id`
 
-	pausedSQL = `
+	countEarlierPausesSQL = `
 SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.since > @after AND p.lifted_at IS NULL`
 
-	pausesNowSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
+	currentPauseSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pausedThenSQL selects the newest pause of a verification's class that was in force at @at,
+	// pauseAtEndSQL selects the newest pause of a verification's class that was in force at @at,
 	// the end of its send.
-	pausedThenSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
+	pauseAtEndSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
 
-	liftPrefixSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
+	liftPrefixPauseSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
   AND until > @now`
 
 	acquireLeaseSQL = `
@@ -59,10 +59,10 @@ ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 
 // Bounds of a watch.
 const (
-	maxPause   = 24 * time.Hour
-	usualSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
-	usualSends = 10_000             // newest sends that count for the usual percentage, at most
-	maxStarted = 100                // new pauses in one run
+	maxPause          = 24 * time.Hour
+	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
+	usualPercentSends = 10_000             // newest sends that count for the usual percentage, at most
+	maxNewPauses      = 100                // new pauses in one run
 )
 
 // conversion is the number of sends, and of those whose codes were approved.
@@ -81,8 +81,8 @@ func conversionFields(c *conversion) []any {
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := All(q, conversionFields, poorPrefixesSQL,
-		Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxStarted})
+	found, err := QueryAll(q, conversionFields, lowConversionPrefixesSQL,
+		Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxNewPauses})
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
 	most := store.NoUsual
 	for _, country := range []string{c.country, ""} {
-		s, err := firstRow(q, conversionFields, conversionElsewhereSQL,
+		s, err := queryFirst(q, conversionFields, conversionElsewhereSQL,
 			Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
-				"from": before.Add(-usualSpan), "to": before, "most": usualSends})
+				"from": before.Add(-usualPercentSpan), "to": before, "most": usualPercentSends})
 		if err != nil {
 			return 0, err
 		}
@@ -128,8 +128,8 @@ func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (i
 // startPause pauses a prefix for a class and returns the pause. It lasts twice as long for each
 // earlier pause of the last week that was not lifted, up to maxPause.
 func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
-	earlier, err := firstRow(q, OneColumn[int], pausedSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
-		"after": q.Now.Add(-usualSpan)})
+	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
+		"after": q.Now.Add(-usualPercentSpan)})
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
@@ -138,7 +138,7 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 		lasts *= 2
 	}
 	p := store.PrefixPause{
-		ID: uuid.NewSHA1(prefixPauses,
+		ID: uuid.NewSHA1(pauseIDNamespace,
 			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
 		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now,
 		Until: q.Now.Add(min(lasts, maxPause)),
@@ -147,11 +147,11 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 	return p, q.exec(prefixPauseTable.Insert(store.Added, &p))
 }
 
-// prefixPauses is the namespace of the IDs of pauses.
-var prefixPauses = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
+// pauseIDNamespace is the namespace of the IDs of pauses.
+var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
-// watchLock is the key of the lock under which one replica watches.
-const watchLock = 0x7761746368
+// prefixWatchLock is the key of the lock under which one replica watches.
+const prefixWatchLock = 0x7761746368
 
 // PausePrefixes pauses the prefixes with too few approved codes, each for the class of callers
 // whose codes they are, unless few codes of the class are approved at other prefixes either. It
@@ -159,10 +159,10 @@ const watchLock = 0x7761746368
 // so no send leads to two pauses. Several replicas may call it at once; a prefix is paused once for
 // a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
-	return Writing(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
+	return WriteWithResult(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of
 		// the lock committed.
-		if err := q.ExecAll(Args{"key": watchLock}, db.Dialect.pick(lockSQL)); err != nil {
+		if err := q.ExecAll(Args{"key": prefixWatchLock}, db.Dialect.pick(advisoryLockSQL)); err != nil {
 			return nil, err
 		}
 		return q.pausePrefixes(w)
@@ -173,7 +173,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 // is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error) {
-	p, err = readFirstRow(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+pausesNowSQL,
+	p, err = readFirst(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+currentPauseSQL,
 		Args{"app": app, "prefix": prefix, "class": class})
 	if errors.Is(err, fault.NotFound) {
 		return store.PrefixPause{}, false, nil
@@ -185,13 +185,13 @@ func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.
 // clock.
 func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list []store.PrefixPause, now time.Time,
 	err error) {
-	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
 			c.Add("p.lifted_at IS NULL AND p.until > ?", now)
 		}
 		c.addBefore("p.since, p.id", f.Before)
-		list, err = All(q, prefixPauseTable.Destinations,
+		list, err = QueryAll(q, prefixPauseTable.Destinations,
 			prefixPauseSQL+c.Where()+fmt.Sprint(` ORDER BY p.since DESC, p.id DESC LIMIT `, f.Limit), c.Args)
 		return err
 	})
@@ -206,10 +206,10 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.PrefixLifting,
 		return store.PrefixPause{}, false, err
 	}
 	err = db.Write(ctx, func(q Tx) error {
-		if done, err = q.Change(liftPrefixSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
+		if done, err = q.Change(liftPrefixPauseSQL, Args{"by": l.By, "why": l.Why, "id": l.ID, "now": q.Now}); err != nil {
 			return err
 		}
-		lifted, err = firstRow(q, prefixPauseTable.Destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
+		lifted, err = queryFirst(q, prefixPauseTable.Destinations, prefixPauseSQL+` WHERE p.id = @id`, Args{"id": l.ID})
 		if err != nil || !done || act == nil {
 			return err
 		}

@@ -6,9 +6,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// provenSQL adds the minute of a proven address to the table minute_index, by which Postgres finds
-// such rows.
-var provenSQL = dialectSQL{Postgres: `
+// indexProvenSQL adds the minute of a proven address to the table minute_index, by which Postgres
+// finds such rows.
+var indexProvenSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_trunc('minute', s.logged_at) FROM sends s
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('status', s.status)) AS m (field, value) WHERE s.id = @id ORDER BY 1
   ON CONFLICT DO NOTHING`}
@@ -28,7 +28,7 @@ func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tel
 		return store.Begun{}, false, err
 	}
 	var fresh bool
-	begun, err := Writing(ctx, db, func(q Tx) (b store.Begun, err error) {
+	begun, err := WriteWithResult(ctx, db, func(q Tx) (b store.Begun, err error) {
 		b = provenAnswer(in, issuer, q)
 		if err := store.CheckDrift(b.Send.ID, q.Now); err != nil {
 			return b, err
@@ -40,12 +40,12 @@ func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tel
 		if _, err = q.Change(SendTable.Insert(store.InSend|store.InProof, &b.Send)); err != nil {
 			return b, err
 		}
-		if index := q.Dialect.pick(provenSQL); index != "" {
+		if index := q.Dialect.pick(indexProvenSQL); index != "" {
 			if _, err = q.Change(index, Args{"id": b.Send.ID}); err != nil {
 				return b, err
 			}
 		}
-		return b, q.Tell(b.Verification.ID, "", tell)
+		return b, q.AddAppEvents(b.Verification.ID, "", tell)
 	})
 	return begun, fresh && err == nil, err
 }

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	receiveSQL = `
+	setReceiptSQL = `
 UPDATE sends SET receipt = @status WHERE id = @id AND channel = 'sms' AND status IN ('sending', 'sent', 'unknown')
    AND (receipt = '' OR receipt = 'undelivered' AND @status = 'delivered')`
 
-	// lostSQL adds a row to failures for a message whose receipt says that it was lost, even if its
-	// send has no outcome yet.
-	lostSQL = `
+	// addUndeliveredSQL adds a row to failures for a message whose receipt says that it was lost,
+	// even if its send has no outcome yet.
+	addUndeliveredSQL = `
 INSERT INTO failures (status, logged_at, id, finished_at, counts, app, channel, recipient)
 SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), false, s.app, s.channel, s.recipient
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
-// deliveredSQL adds the minute of a delivered message to the table minute_index, by which Postgres
-// finds such messages.
-var deliveredSQL = dialectSQL{Postgres: `
+// indexDeliveredSQL adds the minute of a delivered message to the table minute_index, by which
+// Postgres finds such messages.
+var indexDeliveredSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
 
 var (
-	afterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + rankSQL("afterwards") + ` < ` +
-		rankSQL("@kind")
-	bouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
+	setAfterwardsSQL = `UPDATE sends SET afterwards = @kind WHERE id = @id AND ` + eventRankSQL("afterwards") + ` < ` +
+		eventRankSQL("@kind")
+	markBouncedSQL = `UPDATE sends SET bounced = true WHERE id = @id AND @cause = '` + string(store.HardBounce) + `'`
 )
 
-// rankSQL returns the SQL for the rank of a kind of provider event.
-func rankSQL(of string) string {
+// eventRankSQL returns the SQL for the rank of a kind of provider event.
+func eventRankSQL(of string) string {
 	return `CASE ` + of +
 		` WHEN 'delivered' THEN 1 WHEN 'bounced' THEN 2 WHEN 'opted_out' THEN 3 WHEN 'complained' THEN 4 ELSE 0 END`
 }
@@ -50,15 +50,15 @@ var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.SuppressAs,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)
-	return Writing(ctx, db, func(q Tx) (bool, error) {
-		row, err := firstRow(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
+		row, err := queryFirst(q, sendFields, `SELECT `+SendColumns+` FROM sends s WHERE s.id = @id`+
 			q.Dialect.pick(dialectSQL{Postgres: ` FOR NO KEY UPDATE`}), Args{"id": e.Send})
 		if err != nil {
 			return false, err
 		}
 		e = e.ReceivedAt(q.Now)
 		// also after a bounce that may have passed
-		if err := q.exec(bouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
+		if err := q.exec(markBouncedSQL, Args{"id": e.Send, "cause": suppress.Cause}); err != nil {
 			return false, err
 		}
 		insert, args := providerEventTable.Insert(store.Added, &e)
@@ -66,10 +66,10 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 		if err != nil || !recorded {
 			return false, err
 		}
-		if err := q.Tell(e.Send, e.Detail, tell...); err != nil {
+		if err := q.AddAppEvents(e.Send, e.Detail, tell...); err != nil {
 			return false, err
 		}
-		if err := q.exec(afterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
+		if err := q.exec(setAfterwardsSQL, Args{"id": e.Send, "kind": e.Kind}); err != nil || suppress.For <= 0 {
 			return true, err
 		}
 		_, err = q.Suppress(e.Suppression(suppress, row))
@@ -82,17 +82,17 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 // still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent) (bool, error) {
-	statement := db.Dialect.pick(deliveredSQL)
+	statement := db.Dialect.pick(indexDeliveredSQL)
 	if status == store.Undelivered {
-		statement = lostSQL
+		statement = addUndeliveredSQL
 	}
-	return Writing(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
 		args := Args{"id": id, "status": status}
-		changed, err := q.Change(receiveSQL, args)
+		changed, err := q.Change(setReceiptSQL, args)
 		if err != nil || !changed {
 			return false, err
 		}
-		if err := q.Tell(id, "", tell...); err != nil {
+		if err := q.AddAppEvents(id, "", tell...); err != nil {
 			return false, err
 		}
 		return true, q.ExecAll(args, statement)

@@ -23,31 +23,31 @@ var (
 
 // Send returns a send, or fault.NotFound.
 func (q Tx) Send(id uuid.UUID) (store.Send, error) {
-	return firstRow(q, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
+	return queryFirst(q, sendFields, sendSQL+` WHERE s.id = @id`, Args{"id": id})
 }
 
 // Verification returns a verification, or fault.NotFound.
 func (q Tx) Verification(id string) (store.Verification, error) {
-	return firstRow(q, VerificationFields, verificationSQL, Args{"id": id})
+	return queryFirst(q, VerificationFields, verificationSQL, Args{"id": id})
 }
 
-// withNow returns the destinations for a row whose first column is the database's clock.
-func withNow[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
+// withClockColumn returns the destinations for a row whose first column is the database's clock.
+func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []any {
 	return func(x *T) []any { return append([]any{columns.Into(now)}, fields(x)...) }
 }
 
-// VerificationAlone answers a Verification by a statement of its own.
-func (db *DB) VerificationAlone(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
+// VerificationUnshared is Verification by a statement of its own, which shares no round trip.
+func (db *DB) VerificationUnshared(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
 	if !store.ValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
 	var now time.Time
-	w, err := readFirstRow(ctx, db, withNow(&now, WorkFields), `
+	w, err := readFirst(ctx, db, withClockColumn(&now, WorkFields), `
 SELECT @now, `+SendColumns+`, `+VerificationColumns+` FROM verifications v CROSS JOIN sends s
 WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipient FROM verifications o WHERE o.id = @id)
   AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
     (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval))
-  AND `+db.Dialect.since("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
+  AND `+db.Dialect.loggedSince("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
 		Args{"id": id, "drift": store.MaxDrift})
 	return w.Verification, w.Send, now, err
 }
@@ -70,43 +70,44 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.Row, erro
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, rowFields, eitherSQL(`s.id `+db.Dialect.in("ids")+` AND s.id BETWEEN @first AND @last`),
+	return ReadAll(ctx, db, rowFields, sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`),
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
-// CodesOf reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left out. The
-// time is on the database's clock; zero if no verification was found.
-func (db *DB) CodesOf(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
+// VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left
+// out. The time is on the database's clock; zero if no verification was found.
+func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
 	if len(ids) == 0 || !store.ValidTexts(ids...) {
 		return nil, now, nil
 	}
-	all, err = readShared(ctx, db, withNow(&now, VerificationFields),
-		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id `+db.Dialect.in("ids"), Args{"ids": ids})
+	all, err = readAllShared(ctx, db, withClockColumn(&now, VerificationFields),
+		`SELECT @now, `+VerificationColumns+` FROM verifications v WHERE v.id `+db.Dialect.inList("ids"), Args{"ids": ids})
 	return all, now, err
 }
 
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// latestSQL reads, among others, the newest send and the newest refusal of each recipient. LATERAL
-// makes Postgres look up each recipient in the index, and the conditions match no other one.
-var latestSQL = dialectSQL{
+// latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient.
+// LATERAL makes Postgres look up each recipient in the index, and the conditions match no other
+// one.
+var latestRowsSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
-		Sends.rows(newestOfSQL) + `) UNION ALL (` + Refusals.rows(newestOfSQL) + `)) s`,
-	SQLite: eitherSQL(
+		SendRows.selectWhere(newestOfRecipientSQL) + `) UNION ALL (` + RefusalRows.selectWhere(newestOfRecipientSQL) + `)) s`,
+	SQLite: sendsAndRefusalsSQL(
 		`s.logged_at > @now - @within AND s.recipient IN (SELECT unhex(value) FROM json_each(@recipients))`),
 }
 
-const newestOfSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
+const newestOfRecipientSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
 ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
-// Latest returns the newest row of each recipient that was logged less than within ago, newest
+// LatestRows returns the newest row of each recipient that was logged less than within ago, newest
 // first. Recipients without such a row are left out. It takes up to 5,000 hashes.
-func (db *DB) Latest(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error) {
+func (db *DB) LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.Row, error) {
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, rowFields, db.Dialect.pick(latestSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, rowFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -119,19 +120,19 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 	}
 	from, to := r.IDRange()
 	rows, err := ReadAll(ctx, db, rowFields,
-		`SELECT s.* FROM (`+eitherSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
+		`SELECT s.* FROM (`+sendsAndRefusalsSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxReferenced})
 	return r.Filter(rows), err
 }
 
 // Story returns one row with everything that belongs to it. Error: fault.NotFound.
 func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.Story, error) {
-	return Reading(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
+	return ReadWithResult(ctx, db, func(q Tx) (store.Story, error) { return q.story(id) })
 }
 
 func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
-	story.Send, err = firstRow(q, withNow(&story.Now, rowFields),
-		`SELECT @now, s.* FROM (`+eitherSQL(`s.id = @id`)+`) s`, Args{"id": id})
+	story.Send, err = queryFirst(q, withClockColumn(&story.Now, rowFields),
+		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
 	}
@@ -139,7 +140,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 		return story, err
 	}
 	if story.Send.StoppedByPause() {
-		pauses, err := All(q, prefixPauseTable.Destinations, prefixPauseSQL+pausedThenSQL,
+		pauses, err := QueryAll(q, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtEndSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
 				"verification": story.Send.VerificationID})
 		if err != nil {
@@ -149,7 +150,7 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 			story.Pause = &pauses[0]
 		}
 	}
-	story.Events, err = All(q, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
+	story.Events, err = QueryAll(q, providerEventTable.Destinations, providerEventsSQL, Args{"id": id})
 	if err != nil || story.Send.VerificationID == "" {
 		return story, err
 	}
@@ -165,15 +166,15 @@ func (q Tx) story(id uuid.UUID) (story store.Story, err error) {
 	return story, err
 }
 
-// SentOfSQL is the condition for the sends of the verification @id. The recipient @its_recipient
-// and the time @since, before the verification existed, let the planner use an index, and no other
-// one (see CountedInBucketSQL).
-const SentOfSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
+// SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
+// @its_recipient and the time @since, before the verification existed, let the planner use an
+// index, and no other one (see CountedInBucketSQL).
+const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // related returns Story.Related of a verification.
 func (q Tx) related(v store.Verification) ([]store.Row, error) {
-	return All(q, rowFields, Sends.rows(SentOfSQL+` AND `+q.Dialect.since("@created_at"))+`
-UNION ALL `+Refusals.rows(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
+	return QueryAll(q, rowFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.loggedSince("@created_at"))+`
+UNION ALL `+RefusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelated),
 		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift),
@@ -190,9 +191,9 @@ func refusalHash(h recipient.Hash) []byte {
 	return h[:]
 }
 
-// CountingPage is how many rows CountedSends reads in one statement, so that no statement takes
-// long.
-const CountingPage = 2000
+// CountedSendsPageSize is how many rows CountedSends reads in one statement, so that no statement
+// takes long.
+const CountedSendsPageSize = 2000
 
 // CountedSends calls yield for every counted send whose LoggedAt is less than within ago, oldest
 // first. Event.At is on the named clock if the row has an instant on it, else on the database's. It
@@ -208,15 +209,15 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 	for err == nil {
 		var page []store.Send
 		page, err = ReadAll(ctx, db, sendFields, sendSQL+`
-WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.since("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
-			Args{"at": mark.At, "id": mark.ID, "page": CountingPage})
+WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.loggedSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
+			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
 		for _, s := range page {
 			if err := yield(countedSendOn(s, clock)); err != nil {
 				return err
 			}
 			mark = store.Mark{At: s.LoggedAt, ID: s.ID}
 		}
-		if len(page) < CountingPage {
+		if len(page) < CountedSendsPageSize {
 			return err
 		}
 	}
@@ -235,15 +236,15 @@ func countedSendOn(s store.Send, clock string) store.CountedSend {
 	return c
 }
 
-// Refunded confirms that the limiter has made a refund.
-func (db *DB) Refunded(ctx context.Context, held store.Held) error {
+// ConfirmRefund confirms that the limiter has made a refund.
+func (db *DB) ConfirmRefund(ctx context.Context, held store.Held) error {
 	_, err := db.runOne(ctx, `DELETE FROM refunds WHERE id = @id AND attempt = @attempt`,
 		Args{"id": held.ID, "attempt": held.Attempt})
 	return err
 }
 
-// AddRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to that
-// row.
-const AddRefusalSQL = `
+// MergeRefusalSQL is the end of an INSERT of refusals: a refusal whose ID has a row is added to
+// that row.
+const MergeRefusalSQL = `
 ON CONFLICT (id) DO UPDATE SET requests = refusals.requests + excluded.requests, retry_after = excluded.retry_after,
               recipients = CASE WHEN excluded.recipients > refusals.recipients THEN excluded.recipients ELSE refusals.recipients END`

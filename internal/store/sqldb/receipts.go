@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-const awaitSQL = `
+const awaitReceiptSQL = `
 INSERT INTO pending_receipts (carrier, message_id, send_id, at, ask_at)
 SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (carrier, message_id) DO NOTHING`
@@ -24,7 +24,7 @@ func (d dialect) duePollsSQL() string {
 UPDATE pending_receipts SET asked = asked + 1,
   ask_at = @now + CASE WHEN asked < @doublings THEN CAST(@first AS interval) * (1 << asked) ELSE CAST(@last AS interval) END
 WHERE (carrier, message_id) IN (
-    ` + d.locked(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now)
+    ` + d.lockRows(`SELECT carrier, message_id FROM pending_receipts WHERE ask_at <= (SELECT @now)
     ORDER BY ask_at, carrier, message_id LIMIT @limit`) + `)
 RETURNING ` + pendingReceiptTable.SelectList()
 }
@@ -37,7 +37,7 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxText)
 	}
 	// NULL: never polled
-	_, err := db.runOne(ctx, awaitSQL,
+	_, err := db.runOne(ctx, awaitReceiptSQL,
 		Args{"carrier": a.Carrier, "message": a.ID, "send": a.Send, "ask": columns.NullIfZero(ask)})
 	return err
 }
@@ -45,7 +45,7 @@ func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time
 // SendByMessageID returns the ID of the send whose message has this ID at the carrier, or
 // fault.NotFound if none is awaited.
 func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error) {
-	a, err := readFirstRow(ctx, db, pendingReceiptTable.Destinations,
+	a, err := readFirst(ctx, db, pendingReceiptTable.Destinations,
 		`SELECT `+pendingReceiptTable.SelectList()+
 			` FROM pending_receipts WHERE carrier = @carrier AND message_id = @message`,
 		Args{"carrier": carrier, "message": id})

@@ -14,23 +14,23 @@ import (
 var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"},
 	{Name: "outbox", Key: "id", UUID: true}}
 
-// sealedHead is how many bytes of sealed data are read to see the ID of their key.
-const sealedHead = 2 + 16
+// sealedPrefixLength is how many bytes of sealed data are read to see the ID of their key.
+const sealedPrefixLength = 2 + 16
 
-func sealedFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
+func sealedRowFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
 // Reseal replaces what is sealed in the rows with these keys by what seal returns, in one
 // transaction. It skips rows that another transaction has locked, so that it waits for none, and
 // rows for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte) (int, error) {
-	return Writing(ctx, db, func(q Tx) (int, error) {
-		keys, err := keysOf(t, rows)
+	return WriteWithResult(ctx, db, func(q Tx) (int, error) {
+		keys, err := keysParameter(t, rows)
 		if err != nil {
 			return 0, err
 		}
-		found, err := All(q, sealedFields, q.Dialect.locked(`SELECT CAST(`+t.Key+` AS text), sealed FROM `+t.Name+`
-WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": keys})
+		found, err := QueryAll(q, sealedRowFields, q.Dialect.lockRows(`SELECT CAST(`+t.Key+` AS text), sealed FROM `+t.Name+`
+WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.inList("keys")), Args{"keys": keys})
 		if err != nil {
 			return 0, err
 		}
@@ -42,7 +42,7 @@ WHERE sealed IS NOT NULL AND `+t.Key+` `+q.Dialect.in("keys")), Args{"keys": key
 			}
 		}
 		if q.Dialect == Postgres && len(names) > 0 { // one trip, while the rows are locked
-			if keys, err = keysOf(t, names); err != nil {
+			if keys, err = keysParameter(t, names); err != nil {
 				return 0, err
 			}
 			err = q.exec(`UPDATE `+t.Name+` SET sealed = (@sealed::bytea[])[array_position(@names::text[], `+t.Key+`::text)]
@@ -59,8 +59,8 @@ WHERE `+t.Key+` = ANY (@keys)`, Args{"keys": keys, "names": names, "sealed": sea
 	})
 }
 
-// keysOf returns keys of a table's rows as a parameter for Dialect.in.
-func keysOf(t store.SealedTable, names []string) (any, error) {
+// keysParameter returns the keys of a table's rows as a parameter for Dialect.inList.
+func keysParameter(t store.SealedTable, names []string) (any, error) {
 	if !t.UUID {
 		return names, nil
 	}
@@ -75,9 +75,9 @@ func keysOf(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealed calls page for all rows of the sealed tables, up to limit at a time, without those
-// that were erased. Of Sealed the rows have only the first bytes.
-func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
+// EachSealedPage calls page for all rows of the sealed tables, up to limit at a time, without those
+// that were erased. Of their Sealed the rows have only the first bytes.
+func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {
 			rows, next, err := db.SealedPage(ctx, t, after, limit)
@@ -94,7 +94,7 @@ func (db *DB) EachSealed(ctx context.Context, limit int, page func(store.SealedT
 }
 
 // SealedPage returns the sealed rows among the first limit rows of a table whose keys follow after,
-// and the last of their keys; "" if no more rows follow. Of Sealed they have only the first bytes.
+// and the last of their keys; "" if no more rows follow. Only the first bytes of Sealed are set.
 func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string, limit int) (rows []store.SealedRow,
 	next string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -102,8 +102,8 @@ func (db *DB) SealedPage(ctx context.Context, t store.SealedTable, after string,
 	if t.UUID {
 		after = cmp.Or(after, uuid.Nil.String())
 	}
-	rows, err = ReadAll(ctx, db, sealedFields, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
-WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedHead})
+	rows, err = ReadAll(ctx, db, sealedRowFields, `SELECT CAST(`+t.Key+` AS text), substr(sealed, 1, @head) FROM `+t.Name+`
+WHERE `+t.Key+` > @after ORDER BY `+t.Key+` LIMIT @limit`, Args{"after": after, "limit": limit, "head": sealedPrefixLength})
 	if err != nil {
 		return nil, "", err
 	}

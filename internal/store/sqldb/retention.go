@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	// settledSQL is the condition that a send s is not in flight and has no refund due.
-	settledSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
+	// settledSendSQL is the condition that a send s is not in flight and has no refund due.
+	settledSendSQL = `NOT EXISTS (SELECT 1 FROM outbox f WHERE f.id = s.id) AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.id = s.id)`
 
-	expiringSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSQL +
+	expiredSendsSQL = `SELECT s.id FROM sends s WHERE s.logged_at < @before AND ` + settledSendSQL +
 		` ORDER BY s.logged_at, s.id LIMIT @limit`
 
-	// settledCodeSQL is that condition for the sends of a verification o that expired before
-	// @before.
-	settledCodeSQL = `o.id NOT IN (
+	// settledVerificationSQL is the condition that a verification o, which expired before @before,
+	// has no send in flight or with a refund due.
+	settledVerificationSQL = `o.id NOT IN (
         SELECT s.verification_id FROM sends s
         WHERE s.id = ANY (ARRAY(SELECT f.id FROM outbox f UNION ALL SELECT r.id FROM refunds r)) AND s.logged_at < @before)`
 )
 
-// aged are the tables whose rows o are deleted by their own age. SQLite, without partitions,
+// agedTables are the tables whose rows o are deleted by their own age. SQLite, without partitions,
 // deletes verifications and failures together with their sends; in Postgres a send in flight or
 // with a refund due keeps its own. A partition takes a week of sends at once, so their
 // verifications go in larger steps than other rows: 24,000 take 100 ms.
-var aged = [...]struct {
+var agedTables = [...]struct {
 	table, due, order string
 	times             int  // @limit
 	partitioned       bool // only where sends have partitions
 }{
-	{"verifications", `o.expires_at < @before AND ` + settledCodeSQL, "o.expires_at", 12, true},
+	{"verifications", `o.expires_at < @before AND ` + settledVerificationSQL, "o.expires_at", 12, true},
 	{"failures",
 		`o.status IN ('failed', 'unknown', 'undelivered') AND o.logged_at < @before AND o.id NOT IN (SELECT r.id FROM refunds r)`,
 		"o.status, o.logged_at, o.id", 1, true},
@@ -45,21 +45,20 @@ var aged = [...]struct {
 	{"minute_index", `o.minute < CAST(@before AS timestamptz) - interval '1 minute'`, "o.minute", 1, true},
 }
 
-// rowPlace is the column with a row's place, by which the row is deleted without another look into
-// an index.
-var rowPlace = dialectSQL{"ctid", "rowid"}
+// rowLocationColumn is the column by which a row is found without an index.
+var rowLocationColumn = dialectSQL{"ctid", "rowid"}
 
-// deleteAged returns the statement that deletes the due rows of a table; those that another replica
-// has locked it skips.
-func (d dialect) deleteAged(table, due, order string, times int) string {
-	place := d.pick(rowPlace)
+// deleteAgedSQL returns the statement that deletes the due rows of a table. It skips rows that
+// another replica has locked.
+func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
+	place := d.pick(rowLocationColumn)
 	return fmt.Sprintf("DELETE FROM %s WHERE %s %s", table, place,
-		d.among(d.locked(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due,
+		d.inSubquery(d.lockRows(fmt.Sprintf("SELECT o.%s FROM %s o WHERE %s ORDER BY %s LIMIT %d * @limit", place, table, due,
 			order, times))))
 }
 
-// withSendsSQL deletes what belongs to the sends @ids where these have no partitions.
-var withSendsSQL = []string{
+// deleteWithSendsSQL deletes what belongs to the sends @ids where these have no partitions.
+var deleteWithSendsSQL = []string{
 	`DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
 	`DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before
   AND id IN (SELECT value FROM json_each(@ids))`,
@@ -74,8 +73,8 @@ func (d dialect) storageStatusSQL() string {
 	sql := `
 SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s.logged_at FROM refusals s ORDER BY s.logged_at LIMIT 1),
   (SELECT count(*) FROM erasures), (SELECT count(*) FROM erasures e WHERE e.forget_at <= @now)` +
-		count(`sends s WHERE s.logged_at < @before AND `+settledSQL+` ORDER BY s.logged_at`)
-	for _, a := range aged {
+		count(`sends s WHERE s.logged_at < @before AND `+settledSendSQL+` ORDER BY s.logged_at`)
+	for _, a := range agedTables {
 		if d == SQLite && a.partitioned {
 			sql += ", 0"
 		} else {
@@ -89,7 +88,7 @@ SELECT (SELECT s.logged_at FROM sends s ORDER BY s.logged_at LIMIT 1), (SELECT s
 type storageStatus struct {
 	store.StorageStatus
 	oldestRefusal time.Time
-	due           [1 + len(aged)]int // of sends, and of each of aged
+	due           [1 + len(agedTables)]int // of sends, and of each of agedTables
 }
 
 func (e *storageStatus) fields() []any {
@@ -100,8 +99,8 @@ func (e *storageStatus) fields() []any {
 	return fields
 }
 
-// total returns the status of all tables together.
-func (e storageStatus) total() store.StorageStatus {
+// combined returns the status of all tables together.
+func (e storageStatus) combined() store.StorageStatus {
 	if e.Oldest.IsZero() || !e.oldestRefusal.IsZero() && e.oldestRefusal.Before(e.Oldest) {
 		e.Oldest = e.oldestRefusal
 	}
@@ -110,15 +109,15 @@ func (e storageStatus) total() store.StorageStatus {
 }
 
 // Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
-// first, and of each table of aged. A send in flight or with a refund due stays until that is done,
-// and its verification too. With partitions, it first drops the oldest partition if no row in it
-// has to stay. Several replicas may call it at once.
+// first, and of each of agedTables. A send in flight or with a refund due stays until it has its
+// outcome or its refund, and so does its verification. With partitions, it first drops the oldest
+// partition if no row in it has to stay. Several replicas may call it at once.
 func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.Expired, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
 	}
-	gone, err = Writing(ctx, db, func(q Tx) (store.Expired,
+	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.Expired,
 		error) {
 		return q.expire(store.DueBefore(q.Now, age), limit)
 	})
@@ -128,17 +127,17 @@ func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone st
 
 func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) {
 	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
-	ids, err := All(q, OneColumn[uuid.UUID], q.Dialect.locked(expiringSQL), args)
+	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
 	}
 	args["ids"] = ids
 	gone = store.Expired{Rows: len(ids), More: len(ids) >= limit}
-	for _, a := range aged {
+	for _, a := range agedTables {
 		if q.Dialect == SQLite && a.partitioned {
 			continue
 		}
-		n, err := q.Run(q.Dialect.deleteAged(a.table, a.due, a.order, a.times), args, nil)
+		n, err := q.Run(q.Dialect.deleteAgedSQL(a.table, a.due, a.order, a.times), args, nil)
 		if err != nil {
 			return gone, err
 		}
@@ -148,9 +147,9 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 	}
 	var first []string
 	if q.Dialect == SQLite {
-		first = withSendsSQL
+		first = deleteWithSendsSQL
 	}
-	among := q.Dialect.in("ids")
+	among := q.Dialect.inList("ids")
 	return gone, q.ExecAll(args, append(slices.Clone(first), `DELETE FROM provider_events WHERE send_id `+among,
 		`DELETE FROM sends WHERE id `+among)...)
 }
@@ -158,37 +157,37 @@ func (q Tx) expire(before time.Time, limit int) (gone store.Expired, err error) 
 // StorageStatus returns the age of the oldest row, the size of the database, and how much Expire
 // and Forget still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
-	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		before := store.DueBefore(now, age)
-		row, err := firstRow(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
+		row, err := queryFirst(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
 			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxDrift))})
 		if err != nil {
 			return err
 		}
-		e = row.total()
+		e = row.combined()
 		e.Now, e.Age = now, age
 		return nil
 	})
 	if err != nil {
 		return store.StorageStatus{}, err
 	}
-	if e.Bytes, err = db.bytes(ctx); err != nil {
+	if e.Bytes, err = db.databaseSize(ctx); err != nil {
 		return store.StorageStatus{}, err
 	}
 	e.Partitions, err = db.Partitions(ctx)
 	return e, err
 }
 
-// bytes returns the size of the database.
-func (db *DB) bytes(ctx context.Context) (int64, error) {
-	sizes, err := ReadAll(ctx, db, OneColumn[int64], db.Dialect.pick(sizeSQL), nil)
+// databaseSize returns the size of the database.
+func (db *DB) databaseSize(ctx context.Context) (int64, error) {
+	sizes, err := ReadAll(ctx, db, OneColumn[int64], db.Dialect.pick(databaseSizeSQL), nil)
 	if err != nil {
 		return 0, err
 	}
 	return sizes[0], nil
 }
 
-var sizeSQL = dialectSQL{"SELECT pg_database_size(current_database())",
+var databaseSizeSQL = dialectSQL{"SELECT pg_database_size(current_database())",
 	"SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"}
 
 // Partitions returns the partitions of sends, oldest first; none in SQLite.

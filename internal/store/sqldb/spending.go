@@ -21,15 +21,15 @@ INSERT INTO spending AS s (account, period, used) SELECT @account, @period, CAST
 ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit
 RETURNING used`
 
-	unspendSQL = `
+	undoChargeSQL = `
 UPDATE spending SET used = CASE WHEN used > @amount THEN used - @amount ELSE 0 END WHERE account = @account AND period = @period`
 
-	addHoldSQL = `
+	addCarrierHoldSQL = `
 INSERT INTO carrier_holds AS e (channel, recipient, since, until)
 SELECT @channel, @recipient, clock.now, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = excluded.until WHERE excluded.until > e.until`
 
-	holdSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
+	carrierHoldSQL = `SELECT since, until, @now FROM carrier_holds WHERE recipient = @recipient AND channel = @channel AND until > @now`
 )
 
 // Spend makes all charges, or none if one of them would exceed its Limit; then refusedBy is that
@@ -38,10 +38,10 @@ ON CONFLICT (recipient, channel) DO UPDATE SET since = excluded.since, until = e
 func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.Spent, refusedBy string, err error) {
 	charges = slices.Clone(charges) // sorted, so that all callers lock the accounts in one order and cannot deadlock
 	slices.SortFunc(charges, func(a, b store.Charge) int { return strings.Compare(a.Account, b.Account) })
-	spent, err = Writing(ctx, db, func(q Tx) (spent []store.Spent, err error) {
+	spent, err = WriteWithResult(ctx, db, func(q Tx) (spent []store.Spent, err error) {
 		for _, c := range charges {
 			at := store.Spent{Charge: c, Period: store.PeriodStart(c.Per, q.Now)}
-			at.Used, err = firstRow(q, OneColumn[int64], spendSQL,
+			at.Used, err = queryFirst(q, OneColumn[int64], spendSQL,
 				Args{"account": c.Account, "period": at.Period, "amount": c.Amount, "limit": c.Limit})
 			if errors.Is(err, fault.NotFound) {
 				refusedBy = c.Account
@@ -63,7 +63,7 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
-			if err := q.exec(unspendSQL, Args{"amount": x.Amount, "account": x.Account,
+			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "account": x.Account,
 				"period": x.Period}); err != nil {
 				return err
 			}
@@ -75,14 +75,14 @@ func (db *DB) UndoCharges(ctx context.Context, spent []store.Spent) error {
 // AddCarrierHold adds a hold that begins now. If the recipient has a hold that ends later, it
 // changes nothing.
 func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error {
-	_, err := db.runOne(ctx, addHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
+	_, err := db.runOne(ctx, addCarrierHoldSQL, Args{"channel": ch, "recipient": h, "lasts": lasts})
 	return err
 }
 
 // CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
 	err error) {
-	err = db.ReadStep(ctx, &Step{Statement: holdSQL, Args: Args{"channel": ch, "recipient": h},
+	err = db.ReadShared(ctx, &Step{Statement: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
 			err := read(columns.Into(&since), columns.Into(&until), columns.Into(&now))

@@ -1,6 +1,6 @@
-// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. One
-// that differs stands twice, in a dialectSQL. The statements of each send are in the packages
-// postgres and sqlite; see docs/decisions/0007-storage.md.
+// Package sqldb has the store's methods, and the statements that Postgres and SQLite share. A
+// statement that differs is a dialectSQL, with one text for each database. The statements that run
+// for each send are in packages postgres and sqlite; see docs/decisions/0007-storage.md.
 package sqldb
 
 import (
@@ -32,7 +32,8 @@ type Commit struct {
 	Took time.Duration // the round trip that wrote and committed
 }
 
-// Store returns db; of a postgres.DB or a sqlite.DB, the whole store in one type.
+// Store returns db. It gives the store of a postgres.DB or a sqlite.DB, which embed it, as one
+// type.
 func (db *DB) Store() *DB { return db }
 
 // Engine runs statements in one database. It converts errors to those of package store.
@@ -44,14 +45,14 @@ type Engine interface {
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of
 	// each.
 	Run(ctx context.Context, steps ...*Step) error
-	// Look reads what the database counts of a recipient, without a lock.
-	Look(ctx context.Context, l gate.Look) (gate.History, error)
+	// ReadHistory reads what the database counts of a recipient, without a lock.
+	ReadHistory(ctx context.Context, l gate.Look) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	// ReadStep runs a statement that only reads, of which sends and checks wait for the answer. In
-	// Postgres it shares a trip with others.
-	ReadStep(ctx context.Context, s *Step) error
+	// ReadShared runs a statement that only reads, for which a send or a check waits. In Postgres
+	// it shares a round trip with other reads.
+	ReadShared(ctx context.Context, s *Step) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
@@ -59,9 +60,9 @@ type Engine interface {
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
-	// RemoveTraces removes what a committed deletion left on the disk. After an error, the deletion
+	// PurgeDeleted removes what a committed deletion left on the disk. After an error, the deletion
 	// is committed all the same.
-	RemoveTraces(ctx context.Context) error
+	PurgeDeleted(ctx context.Context) error
 	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or
 	// in SQLite.
 	LastCommit() *Commit
@@ -148,7 +149,7 @@ type Tx struct {
 	// the database's time at the start of a transaction; zero in a read of Postgres, where Clock
 	// returns the time
 	Now     time.Time
-	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: nobody asks
+	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
 
 // Step is a statement that does not depend on the results of the ones before it, so that all can be
@@ -157,7 +158,7 @@ type Step struct {
 	Statement string
 	Args      Args
 	Each      func(Scan) error // nil: rows are not read
-	Restart   func()           // called before the rows of a ReadStep are read; nil: not called
+	Restart   func()           // called before ReadShared reads the rows; nil: not called
 	Changed   int64            // rows that it changed or returned
 }
 
@@ -190,9 +191,9 @@ func (q Tx) Clock() (now time.Time, err error) {
 	return now, err
 }
 
-// readAt is Read for a function that needs the time on the database's clock. It also returns that
-// time; zero with an error.
-func (db *DB) readAt(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
+// readWithClock is Read for a function that needs the time on the database's clock. It also returns
+// that time; zero with an error.
+func (db *DB) readWithClock(ctx context.Context, read func(q Tx, now time.Time) error) (now time.Time, err error) {
 	err = db.Read(ctx, func(q Tx) error {
 		if now, err = q.Clock(); err != nil {
 			return err
@@ -217,17 +218,17 @@ func AppendTo[T any](list *[]T, fields func(*T) []any) func(Scan) error {
 	}
 }
 
-// All returns all rows of a statement.
-func All[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
+// QueryAll returns all rows of a statement.
+func QueryAll[T any](q Tx, fields func(*T) []any, statement string, args Args) (rows []T, err error) {
 	if _, err = q.Run(statement, args, AppendTo(&rows, fields)); err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
-// firstRow returns the first row of a statement, or fault.NotFound.
-func firstRow[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
-	rows, err := All(q, fields, statement, args)
+// queryFirst returns the first row of a statement, or fault.NotFound.
+func queryFirst[T any](q Tx, fields func(*T) []any, statement string, args Args) (x T, err error) {
+	rows, err := QueryAll(q, fields, statement, args)
 	if err != nil {
 		return x, err
 	}
@@ -237,18 +238,18 @@ func firstRow[T any](q Tx, fields func(*T) []any, statement string, args Args) (
 	return rows[0], nil
 }
 
-// Reading is DB.Read for an f with a result; zero with an error.
-func Reading[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return runWithResult(ctx, db.Read, f)
+// ReadWithResult is DB.Read for an f with a result; zero with an error.
+func ReadWithResult[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+	return withResult(ctx, db.Read, f)
 }
 
-// Writing is DB.Write for an f with a result; zero unless the transaction was committed.
-func Writing[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
-	return runWithResult(ctx, db.Write, f)
+// WriteWithResult is DB.Write for an f with a result; zero unless the transaction was committed.
+func WriteWithResult[T any](ctx context.Context, db *DB, f func(q Tx) (T, error)) (T, error) {
+	return withResult(ctx, db.Write, f)
 }
 
-// runWithResult runs f by run (Read or Write) and returns f's result, or zero with an error.
-func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error,
+// withResult runs f by run (Read or Write) and returns f's result, or zero with an error.
+func withResult[T any](ctx context.Context, run func(context.Context, func(Tx) error) error,
 	f func(q Tx) (T, error)) (T, error) {
 	var x, none T
 	err := run(ctx, func(q Tx) (err error) {
@@ -263,22 +264,22 @@ func runWithResult[T any](ctx context.Context, run func(context.Context, func(Tx
 
 // ReadAll is All in a read of its own.
 func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
-	return Reading(ctx, db, func(q Tx) ([]T, error) { return All(q, fields, statement, args) })
+	return ReadWithResult(ctx, db, func(q Tx) ([]T, error) { return QueryAll(q, fields, statement, args) })
 }
 
-// readShared is ReadAll by a ReadStep.
-func readShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
+// readAllShared is ReadAll through ReadShared.
+func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
 	err error) {
 	s := Step{Statement: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
-	if err = db.ReadStep(ctx, &s); err != nil {
+	if err = db.ReadShared(ctx, &s); err != nil {
 		return nil, err
 	}
 	return rows, nil
 }
 
-// readFirstRow is firstRow in a read of its own.
-func readFirstRow[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
-	return Reading(ctx, db, func(q Tx) (T, error) { return firstRow(q, fields, statement, args) })
+// readFirst is queryFirst in a read of its own.
+func readFirst[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (T, error) {
+	return ReadWithResult(ctx, db, func(q Tx) (T, error) { return queryFirst(q, fields, statement, args) })
 }
 
 // OneColumn returns the destination for a row of one column.

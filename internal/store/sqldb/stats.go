@@ -14,18 +14,18 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// part is a part of the time range of a StatsQuery.
-type part struct {
+// statsPart is a part of the time range of a StatsQuery.
+type statsPart struct {
 	store.StatsQuery
 	counted bool // whole hours whose counts are stored; else the part is read from rows
 }
 
-// parts divides the time range of q into hours whose counts are stored, and the time before and
-// after them. If no counts are stored, or if they have a gap, there is one part, which is read from
-// rows.
-func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
+// statsParts divides the time range of q into hours whose counts are stored, and the time before
+// and after them. If no counts are stored, or if they have a gap, there is one part, which is read
+// from rows.
+func (tx Tx) statsParts(q store.StatsQuery) ([]statsPart, error) {
 	if tx.Dialect == SQLite || q.Each%time.Hour != 0 {
-		return []part{{q, false}}, nil
+		return []statsPart{{q, false}}, nil
 	}
 	var first, last time.Time
 	var n int
@@ -33,24 +33,24 @@ func (tx Tx) parts(q store.StatsQuery) ([]part, error) {
 		Args{"from": q.From, "to": q.To.Add(-time.Hour)},
 		func(read Scan) error { return read(columns.Into(&first), columns.Into(&last), &n) })
 	if err != nil || n == 0 || last.Sub(first) != time.Duration(n-1)*time.Hour {
-		return []part{{q, false}}, err
+		return []statsPart{{q, false}}, err
 	}
-	hours, before, after := part{q, true}, part{q, false}, part{q, false}
+	hours, before, after := statsPart{q, true}, statsPart{q, false}, statsPart{q, false}
 	hours.From, hours.To = first, last.Add(time.Hour)
 	before.To, after.From = hours.From, hours.To
-	return slices.DeleteFunc([]part{hours, before, after}, func(p part) bool { return !p.From.Before(p.To) }), nil
+	return slices.DeleteFunc([]statsPart{hours, before, after}, func(p statsPart) bool { return !p.From.Before(p.To) }), nil
 }
 
-// union returns a subquery with the rows of all parts, and its arguments. hours is the SELECT for
-// counted parts, from a table s of stored counts; rows is the SELECT for other parts, from sends s.
-// In both, "%s" is replaced by the WHERE clause.
-func (tx Tx) union(parts []part, hours, rows string) (subquery string, args Args) {
+// unionOfParts returns a subquery with the rows of all parts, and its arguments. hours is the
+// SELECT for counted parts, from a table s of stored counts; rows is the SELECT for other parts,
+// from sends s. In both, "%s" is replaced by the WHERE clause.
+func (tx Tx) unionOfParts(parts []statsPart, hours, rows string) (subquery string, args Args) {
 	var texts []string
 	for _, p := range parts {
 		c, text := Conditions{Args: args}, hours
 		if p.counted {
 			c.Add("s.hour >= ? AND s.hour < ?", p.From, p.To)
-			c.AddKind(ofSends, p.App, p.Channel, p.Purpose)
+			c.AddAppChannelPurpose(sendColumnEquals, p.App, p.Channel, p.Purpose)
 		} else {
 			c, text = StatsConditions(p.StatsQuery, tx.Dialect, args), rows
 		}
@@ -65,7 +65,7 @@ func StatsConditions(q store.StatsQuery, d dialect, args Args) Conditions {
 	c := Conditions{Args: args}
 	c.Add("s.logged_at >= ? AND s.logged_at < ?", q.From, q.To)
 	c.addIDRange(d == Postgres, q.From, q.To)
-	c.AddKind(ofSends, q.App, q.Channel, q.Purpose)
+	c.AddAppChannelPurpose(sendColumnEquals, q.App, q.Channel, q.Purpose)
 	return c
 }
 
@@ -75,11 +75,11 @@ func (db *DB) Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error
 	if err != nil {
 		return store.Stats{}, err
 	}
-	return Reading(ctx, db, func(tx Tx) (store.Stats, error) { return tx.stats(q) })
+	return ReadWithResult(ctx, db, func(tx Tx) (store.Stats, error) { return tx.stats(q) })
 }
 
 func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
-	parts, err := tx.parts(q)
+	parts, err := tx.statsParts(q)
 	if err != nil {
 		return s, err
 	}
@@ -100,7 +100,7 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	}
 	// Text messages that went out and that their carrier later reported as lost.
 	c := StatsConditions(q, tx.Dialect, Args{"from": q.From, "to": q.To})
-	s.Undelivered, err = firstRow(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFrom)+c.Where()+`
+	s.Undelivered, err = queryFirst(tx, OneColumn[int], `SELECT count(*) FROM `+tx.Dialect.pick(failuresFromSQL)+c.Where()+`
  AND f.status = 'undelivered' AND f.logged_at >= @from AND f.logged_at < @to
  AND s.receipt = 'undelivered' AND s.status IN ('sent', 'unknown')`, c.Args)
 	return s, err
@@ -108,25 +108,25 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 
 // tallies counts rows by interval, status, reason and rule. It also adds the numbers of opened and
 // approved verifications to by, the measures of each interval.
-func (tx Tx) tallies(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) ([]store.Tally, error) {
+func (tx Tx) tallies(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) ([]store.Tally, error) {
 	type row struct {
 		store.Tally
 		opened, approved int
 	}
-	subquery, args := tx.union(parts, `
-SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
+	subquery, args := tx.unionOfParts(parts, `
+SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.status, s.reason, s.blocked_by, s.rows AS n, s.requests, s.opened, s.approved
 FROM hour_tallies s%s`, `
-SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, s.status,
+SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, s.status,
   CASE WHEN s.status IN ('failed', 'unknown') THEN s.reason ELSE '' END AS reason, '' AS blocked_by, count(*) AS n,
   count(*) AS requests, count(v.id) AS opened, count(v.approved_at) AS approved
 FROM sends s LEFT JOIN verifications v ON s.number = 1 AND v.id = s.verification_id AND NOT v.caller_checks%[1]s GROUP BY 1, 2, 3
 UNION ALL
-SELECT `+tx.Dialect.interval("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
+SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
-	rows, err := All(tx, func(r *row) []any {
-		return []any{intervalField{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
+	rows, err := QueryAll(tx, func(r *row) []any {
+		return []any{intervalStart{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
 			&r.approved}
-	}, `SELECT interval_no, status, reason, blocked_by, `+sums("n", "requests", "opened", "approved")+` FROM `+subquery+`
+	}, `SELECT interval_no, status, reason, blocked_by, `+sumColumns("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	var tallies []store.Tally
 	for _, r := range rows {
@@ -137,13 +137,14 @@ GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
 	return tallies, err
 }
 
-// sums returns the sums of columns as a SELECT list.
-func sums(columns ...string) string {
+// sumColumns returns the sums of columns as a SELECT list.
+func sumColumns(columns ...string) string {
 	return "CAST(sum(" + strings.Join(columns, ") AS bigint), CAST(sum(") + ") AS bigint)"
 }
 
-// deliveryTime is the number of messages in one interval with the same tookSQL.
-type deliveryTime struct {
+// deliveryTimeCount is the number of messages in one interval with the same value of
+// deliveryTimeSQL.
+type deliveryTimeCount struct {
 	at   time.Time
 	took int64
 	n    int
@@ -151,14 +152,14 @@ type deliveryTime struct {
 
 // deliveryTimes sets the median and the 95th percentile of the delivery times of each interval in
 // by, and returns those of the whole time range.
-func (tx Tx) deliveryTimes(q store.StatsQuery, parts []part, by map[time.Time]store.Measures) (median,
+func (tx Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Time]store.Measures) (median,
 	p95 time.Duration, err error) {
-	subquery, args := tx.union(parts, `SELECT `+tx.Dialect.interval("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
-SELECT `+tx.Dialect.interval("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(tookSQL)+` AS took, count(*) AS n
+	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
+SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := All(tx, func(d *deliveryTime) []any { return []any{intervalField{&d.at, q}, &d.took, &d.n} },
-		`SELECT interval_no, took, `+sums("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
-	intervals := map[time.Time][]deliveryTime{}
+	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStart{&d.at, q}, &d.took, &d.n} },
+		`SELECT interval_no, took, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
+	intervals := map[time.Time][]deliveryTimeCount{}
 	for _, d := range all {
 		intervals[d.at] = append(intervals[d.at], d)
 	}
@@ -172,7 +173,7 @@ FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finish
 
 // percentile returns the time within which percent of the messages were delivered, by the nearest
 // rank; 0 if there are none. list must be sorted, shortest time first.
-func (tx Tx) percentile(list []deliveryTime, percent int) time.Duration {
+func (tx Tx) percentile(list []deliveryTimeCount, percent int) time.Duration {
 	sum := 0
 	for _, d := range list {
 		sum += d.n
@@ -180,44 +181,44 @@ func (tx Tx) percentile(list []deliveryTime, percent int) time.Duration {
 	left := (percent*sum + 99) / 100
 	for _, d := range list {
 		if left -= d.n; left <= 0 {
-			return tx.Dialect.deliveryTime(d.took)
+			return tx.Dialect.toDeliveryTime(d.took)
 		}
 	}
 	return 0
 }
 
-// intervalField reads the number of an interval and stores the interval's start.
-type intervalField struct {
+// intervalStart scans the number of an interval and stores the interval's start.
+type intervalStart struct {
 	to *time.Time
 	of store.StatsQuery
 }
 
 // Scan implements sql.Scanner.
-func (f intervalField) Scan(src any) error {
+func (f intervalStart) Scan(src any) error {
 	n, _ := src.(int64)
 	*f.to = f.of.NthIntervalStart(n)
 	return nil
 }
 
-// interval returns the SQL for the number of the interval that contains the column's time. It
+// intervalSQL returns the SQL for the number of the interval that contains the column's time. It
 // handles changes of the zone's offset.
-func (d dialect) interval(column string, q store.StatsQuery) string {
+func (d dialect) intervalSQL(column string, q store.StatsQuery) string {
 	var b strings.Builder
 	all := q.ZoneOffsets()
 	for i, s := range all[:len(all)-1] {
-		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instant(all[i+1].From),
-			d.intervalNumber(column, s.Offset, q.Each))
+		fmt.Fprintf(&b, "WHEN %s < %s THEN %s ", column, d.instantSQL(all[i+1].From),
+			d.zoneIntervalSQL(column, s.Offset, q.Each))
 	}
-	last := d.intervalNumber(column, all[len(all)-1].Offset, q.Each)
+	last := d.zoneIntervalSQL(column, all[len(all)-1].Offset, q.Each)
 	if b.Len() == 0 {
 		return last
 	}
 	return "CASE " + b.String() + "ELSE " + last + " END"
 }
 
-// intervalNumber returns the SQL for the number of the interval that contains the column's time.
+// zoneIntervalSQL returns the SQL for the number of the interval that contains the column's time.
 // Intervals have the length each, and are numbered from 1970 in a zone with this offset.
-func (d dialect) intervalNumber(column string, offset, each time.Duration) string {
+func (d dialect) zoneIntervalSQL(column string, offset, each time.Duration) string {
 	if d == SQLite {
 		return fmt.Sprintf("(%s + %d) / %d", column, offset.Microseconds(), each.Microseconds())
 	}
@@ -225,33 +226,34 @@ func (d dialect) intervalNumber(column string, offset, each time.Duration) strin
 		each/time.Second)
 }
 
-// instant returns the literal of an instant.
-func (d dialect) instant(at time.Time) string {
+// instantSQL returns the literal of an instant.
+func (d dialect) instantSQL(at time.Time) string {
 	return fmt.Sprintf(d.pick(dialectSQL{"to_timestamp(%[1]d)", "%[2]d"}), at.Unix(), at.UnixMicro())
 }
 
-// tookSQL is the expression for the delivery time of a send s, as a number; deliveryTime converts
-// it.
-var tookSQL = dialectSQL{Postgres: BucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
+// deliveryTimeSQL is the expression for the delivery time of a send s, as a number; toDeliveryTime
+// converts it.
+var deliveryTimeSQL = dialectSQL{Postgres: DeliveryTimeBucketSQL("s.finished_at - s.logged_at"), SQLite: "s.finished_at - s.logged_at"}
 
-// bucketBase: Postgres counts delivery times in buckets, each 4 % wider than the one before. A time
-// is shown as the middle of its bucket, at most 2 % off.
-const bucketBase = 1.04
+// deliveryTimeBucketBase is the ratio of the widths of two neighboring buckets of delivery times in
+// Postgres. A time is shown as the middle of its bucket, at most 2 % off.
+const deliveryTimeBucketBase = 1.04
 
-// BucketSQL returns the SQL for the bucket of an interval.
-func BucketSQL(interval string) string {
+// DeliveryTimeBucketSQL returns the SQL for the number of the bucket of a delivery time, which is
+// an interval.
+func DeliveryTimeBucketSQL(interval string) string {
 	return fmt.Sprintf(`floor(ln(greatest(extract(epoch FROM %s) * 1000000, 1)::float8) / ln(%v))::int`, interval,
-		bucketBase)
+		deliveryTimeBucketBase)
 }
 
-func (d dialect) deliveryTime(took int64) time.Duration {
+func (d dialect) toDeliveryTime(took int64) time.Duration {
 	if d == SQLite {
 		return time.Duration(took) * time.Microsecond
 	}
-	return time.Duration(math.Pow(bucketBase, float64(took)+0.5)) * time.Microsecond
+	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(took)+0.5)) * time.Microsecond
 }
 
-// maxDomains are those with the most failures, maxApprovals those with the most codes.
+// Domains returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.
 const (
 	maxDomains   = 10
 	maxApprovals = 20
@@ -264,35 +266,35 @@ func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTa
 	if err != nil {
 		return nil, err
 	}
-	return Reading(ctx, db, func(tx Tx) ([]store.DomainTally, error) {
-		parts, err := tx.parts(q)
+	return ReadWithResult(ctx, db, func(tx Tx) ([]store.DomainTally, error) {
+		parts, err := tx.statsParts(q)
 		if err != nil {
 			return nil, err
 		}
-		query, args := failedDomains(q, tx.Dialect)
+		query, args := failedDomainsSQL(q, tx.Dialect)
 		if parts[0].counted {
-			query, args = tx.union(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
+			query, args = tx.unionOfParts(parts, `SELECT s.domain, s.sends, s.failed, s.rejected FROM hour_domains s%s`,
 				`SELECT s.domain, 1 AS sends, CASE WHEN s.status = 'failed' THEN 1 ELSE 0 END AS failed,
   CASE WHEN s.status = 'failed' AND s.reason = '`+store.ReasonRejected+`' THEN 1 ELSE 0 END AS rejected
 FROM sends s%s AND s.domain <> '' AND s.number > 0`)
 			query = fmt.Sprintf(
 				`SELECT domain, %s FROM %s GROUP BY domain HAVING sum(failed) > 0 ORDER BY 3 DESC, 1 LIMIT %d`,
-				sums("sends", "failed", "rejected"), query, maxDomains)
+				sumColumns("sends", "failed", "rejected"), query, maxDomains)
 		}
 		fields := func(d *store.DomainTally) []any { return []any{&d.Domain, &d.Sends, &d.Failed, &d.Rejected} }
-		return All(tx, fields, query, args)
+		return QueryAll(tx, fields, query, args)
 	})
 }
 
-// failedDomains returns the statement that counts mails by domain from the rows, and its arguments.
-// It first finds the domains with the most failures, by the index of failures, and then counts all
-// mails of only these domains.
-func failedDomains(q store.StatsQuery, d dialect) (string, Args) {
+// failedDomainsSQL returns the statement that counts mails by domain from the rows, and its
+// arguments. It first finds the domains with the most failures, by the index of failures, and then
+// counts all mails of only these domains.
+func failedDomainsSQL(q store.StatsQuery, d dialect) (string, Args) {
 	c := StatsConditions(q, d, Args{"from": q.From, "to": q.To})
 	return `
 WITH failed (domain, failed, rejected) AS (
     SELECT s.domain, count(*), count(CASE WHEN s.reason = '` + store.ReasonRejected + `' THEN 1 END)
-    FROM ` + d.pick(failuresFrom) + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= @from AND f.logged_at < @to
+    FROM ` + d.pick(failuresFromSQL) + c.Where() + ` AND f.status = 'failed' AND f.logged_at >= @from AND f.logged_at < @to
       AND s.status = 'failed' AND s.domain <> ''
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT ` + c.addArg(maxDomains) + `
 )
@@ -318,16 +320,16 @@ func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dime
 	if by == store.ByApp || by == store.ByPurpose {
 		hours = `SELECT ` + column + ` AS value, s.opened, s.approved FROM hour_tallies s%s`
 	}
-	return Reading(ctx, db, func(tx Tx) ([]store.ApprovalTally, error) {
-		parts, err := tx.parts(q)
+	return ReadWithResult(ctx, db, func(tx Tx) ([]store.ApprovalTally, error) {
+		parts, err := tx.statsParts(q)
 		if err != nil {
 			return nil, err
 		}
-		subquery, args := tx.union(parts, hours, `SELECT `+column+` AS value, count(*) AS opened, count(v.approved_at) AS approved
+		subquery, args := tx.unionOfParts(parts, hours, `SELECT `+column+` AS value, count(*) AS opened, count(v.approved_at) AS approved
 FROM sends s JOIN verifications v ON v.id = s.verification_id AND NOT v.caller_checks%s AND s.number = 1 AND `+column+` <> '' GROUP BY 1`)
 		query := fmt.Sprintf(`SELECT value, %s FROM %s GROUP BY 1 HAVING sum(opened) > 0 ORDER BY 2 DESC, 1 LIMIT %d`,
-			sums("opened", "approved"), subquery, maxApprovals)
-		return All(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
+			sumColumns("opened", "approved"), subquery, maxApprovals)
+		return QueryAll(tx, func(x *store.ApprovalTally) []any { return []any{&x.Value, &x.Opened, &x.Approved} },
 			query, args)
 	})
 }

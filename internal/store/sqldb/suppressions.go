@@ -15,7 +15,7 @@ import (
 var (
 	suppressionSQL = `SELECT ` + suppressionTable.SelectList() + ` FROM suppressions`
 
-	liftSQL = `
+	liftSuppressionsSQL = `
 UPDATE suppressions SET lifted_at = @now, lifted_by = @by, lifted_why = @why
 WHERE lifted_at IS NULL AND until > @now AND channel = @channel AND address = @address AND (@app = '' OR app = @app)
   RETURNING ` + suppressionTable.SelectList()
@@ -29,7 +29,7 @@ func (q Tx) Suppress(x store.Suppression) (added bool, err error) {
 
 // suppressions returns the suppressions with these IDs, oldest first. Unknown IDs are left out.
 func (q Tx) suppressions(ids []uuid.UUID) ([]store.Suppression, error) {
-	return All(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.in("ids")+` ORDER BY since, id`,
+	return QueryAll(q, suppressionTable.Destinations, suppressionSQL+` WHERE id `+q.Dialect.inList("ids")+` ORDER BY since, id`,
 		Args{"ids": ids})
 }
 
@@ -68,7 +68,7 @@ func (db *DB) Suppress(ctx context.Context, x store.Suppression, lasts time.Dura
 // database's clock.
 func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list []store.Suppression, now time.Time,
 	err error) {
-	now, err = db.readAt(ctx, func(q Tx, now time.Time) error {
+	now, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		var c Conditions
 		if f.Active {
 			c.Add("lifted_at IS NULL AND until > ?", now)
@@ -77,7 +77,7 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 			c.Add("recipient = ?", *f.Recipient)
 		}
 		c.addBefore("since, id", f.Before)
-		list, err = All(q, suppressionTable.Destinations, suppressionSQL+c.Where()+
+		list, err = QueryAll(q, suppressionTable.Destinations, suppressionSQL+c.Where()+
 			fmt.Sprintf(` ORDER BY since DESC, id DESC LIMIT %d`, f.Limit), c.Args)
 		return err
 	})
@@ -92,8 +92,8 @@ func (db *DB) Lift(ctx context.Context, l store.LiftRequest, act *store.AuditEnt
 	if l, act, err = l.Validated(act); err != nil {
 		return nil, err
 	}
-	lifted, err = Writing(ctx, db, func(q Tx) ([]store.Suppression, error) {
-		list, err := All(q, suppressionTable.Destinations, liftSQL,
+	lifted, err = WriteWithResult(ctx, db, func(q Tx) ([]store.Suppression, error) {
+		list, err := QueryAll(q, suppressionTable.Destinations, liftSuppressionsSQL,
 			Args{"by": l.By, "why": l.Why, "channel": l.Channel, "address": l.Address, "app": l.App, "now": q.Now})
 		if err != nil || act == nil {
 			return list, err

@@ -19,7 +19,7 @@ func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bo
 	if !store.ValidTexts(id) {
 		return false, nil
 	}
-	return Writing(ctx, db, func(q Tx) (bool, error) { return q.cancel(id, tell) })
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) { return q.cancel(id, tell) })
 }
 
 func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
@@ -27,7 +27,7 @@ func (q Tx) cancel(id string, tell []store.NewEvent) (bool, error) {
 	if err != nil || !ok {
 		return false, err
 	}
-	return true, q.Tell(id, "", tell...)
+	return true, q.AddAppEvents(id, "", tell...)
 }
 
 const redeemSQL = `
@@ -51,7 +51,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 	if err != nil || !store.ValidTexts(id) {
 		return false, err
 	}
-	return Writing(ctx, db, func(q Tx) (bool, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
 		ok, err := q.cancel(id, tell)
 		if err != nil {
 			return false, err
@@ -63,12 +63,12 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 	})
 }
 
-// newestSQL selects the newest pending verification of a holder, among those whose codes were sent
-// to the recipient lately.
-func (d dialect) newestSQL() string {
+// newestPendingSQL selects the newest pending verification of a holder, among those whose codes
+// were sent to the recipient lately.
+func (d dialect) newestPendingSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
-WHERE v.id ` + d.among(`
+WHERE v.id ` + d.inSubquery(`
     SELECT s.verification_id FROM sends s
     WHERE s.recipient <= @recipient AND (s.recipient, s.logged_at) > (@recipient, (SELECT @now - CAST(@life AS interval)))
       AND (s.app = @app AND s.channel = @channel AND s.purpose = @purpose) IS TRUE`) + `
@@ -83,7 +83,7 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	if err := h.Check(); err != nil {
 		return store.Verification{}, err
 	}
-	found, err := readShared(ctx, db, VerificationFields, db.Dialect.newestSQL(),
+	found, err := readAllShared(ctx, db, VerificationFields, db.Dialect.newestPendingSQL(),
 		Args{"recipient": h.Recipient, "app": h.App, "channel": h.Channel, "purpose": h.Purpose, "holder": h.Holder,
 			"life": gate.ResendWithin})
 	if err != nil {
@@ -95,20 +95,20 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 	return found[0], nil
 }
 
-// TriedOfRecipient returns the verifications of v's recipient, app and channel that have checks and
-// did not expire longer than gate.RowWindow before now, of all classes of callers.
-func (q Tx) TriedOfRecipient(v store.Verification, now time.Time) ([]store.Verification, error) {
-	return All(q, VerificationFields, `
+// VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
+// checks and did not expire longer than gate.RowWindow before now, of all classes of callers.
+func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
+	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.RowWindow)})
 }
 
-// LockedOut returns the state of the bounds on failed checks for v's recipient and the class of
+// Lockout returns the state of the bounds on failed checks for v's recipient and the class of
 // caller that opened v.
-func (db *DB) LockedOut(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
-	_, err = db.readAt(ctx, func(q Tx, now time.Time) error {
-		list, err := q.TriedOfRecipient(v, now)
+func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
+	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
+		list, err := q.VerificationsWithChecks(v, now)
 		out = gate.LockoutOf(list, v.Class, now)
 		return err
 	})

@@ -18,7 +18,7 @@ func (s *DB) Begin(ctx context.Context, intent store.Intent) (store.Begun, error
 	if err != nil {
 		return store.Begun{}, err
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (store.Begun, error) { return begin(q, in) })
 }
 
 // begin decides an intent and writes its rows if it is admitted. If the ID of its send has a row
@@ -57,16 +57,16 @@ func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Past, err = q.CountedInBucket(bucket, gate.MaxRowAge(in)); err != nil {
 		return has, err
 	}
-	if has.Rejections, err = q.Rejected(bucket, in.Rejections.Window); err != nil {
+	if has.Rejections, err = q.RejectedSends(bucket, in.Rejections.Window); err != nil {
 		return has, err
 	}
 	if has.Candidates, err = candidates(q, in); err != nil {
 		return has, err
 	}
-	if has.Tried, err = q.TriedOfRecipient(in.Verification, q.Now); err != nil {
+	if has.Tried, err = q.VerificationsWithChecks(in.Verification, q.Now); err != nil {
 		return has, err
 	}
-	suppressions, err := sqldb.All(q, sqldb.OneColumn[uuid.UUID], `
+	suppressions, err := sqldb.QueryAll(q, sqldb.OneColumn[uuid.UUID], `
 SELECT id FROM suppressions
 WHERE lifted_at IS NULL AND address = @address AND channel = @channel AND until > @now AND app IN ('', @app)
 ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channel": s.Channel, "app": s.App})
@@ -88,7 +88,7 @@ func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 		}
 		return []store.Verification{v}, err
 	case in.HolderToJoin() != "":
-		return sqldb.All(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
+		return sqldb.QueryAll(q, sqldb.VerificationFields, heldSQL, sqldb.Args{
 			"recipient": s.Recipient, "after": q.Now.Add(-gate.ResendWithin), "app": s.App, "channel": s.Channel,
 			"purpose": s.Purpose,
 		})
@@ -134,7 +134,7 @@ func (s *DB) RecordRefusals(ctx context.Context, refusals []store.Row) error {
 		for i := range list {
 			list[i].SetRefusedAt(q.Now)
 			insert, args := sqldb.RefusalTable.Insert(store.InRefusal, &list[i])
-			if _, err := q.Change(insert+sqldb.AddRefusalSQL, args); err != nil {
+			if _, err := q.Change(insert+sqldb.MergeRefusalSQL, args); err != nil {
 				return err
 			}
 		}

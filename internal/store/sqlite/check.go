@@ -22,12 +22,12 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 	if !store.ValidTexts(c.ID, c.Network) {
 		return store.Checked{}, fault.NotFound
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (d store.Checked, err error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.Checked, err error) {
 		v, err := q.Verification(c.ID)
 		if err != nil {
 			return d, err
 		}
-		tried, err := q.TriedOfRecipient(v, q.Now)
+		tried, err := q.VerificationsWithChecks(v, q.Now)
 		if err != nil {
 			return d, err
 		}
@@ -41,6 +41,6 @@ func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.Checked, er
 		if err != nil {
 			return d, err
 		}
-		return d, q.Tell(c.ID, "", d.Event)
+		return d, q.AddAppEvents(c.ID, "", d.Event)
 	})
 }

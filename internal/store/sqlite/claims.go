@@ -31,7 +31,7 @@ WHERE k.created_at <= excluded.created_at - @life
 
 // Claim implements sqldb.PerDatabase.
 func (s *DB) Claim(ctx context.Context, c store.Claim) (store.Claimed, error) {
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (out store.Claimed, err error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.Claimed, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
 			"forgotten": store.ClaimsForgotten,

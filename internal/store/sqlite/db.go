@@ -93,8 +93,8 @@ func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 	return store.Unavailable(sqliteCause(f(s.tx(ctx, s.readers))))
 }
 
-// ReadStep implements sqldb.Engine.
-func (s *DB) ReadStep(ctx context.Context, x *sqldb.Step) error {
+// ReadShared implements sqldb.Engine.
+func (s *DB) ReadShared(ctx context.Context, x *sqldb.Step) error {
 	return s.Engine.Read(ctx, func(q sqldb.Tx) error {
 		_, err := q.Run(x.Statement, x.Args, x.Each)
 		return err

@@ -25,7 +25,7 @@ func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.Held) 
 // Finish implements sqldb.PerDatabase.
 func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	o := outcome.Sanitized()
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(`DELETE FROM outbox WHERE id = @id AND attempt = @attempt`,
 			sqldb.Args{"id": o.ID, "attempt": o.Attempt})
 		if err != nil || !held {
@@ -87,7 +87,7 @@ func (s *DB) Postpone(ctx context.Context, postponement store.Postponement) (boo
 	p := postponement.Sanitized()
 	args := sqldb.Args{"id": p.ID, "attempt": p.Attempt, "after": p.After, "reason": p.Reason, "provider": p.Provider,
 		"code": p.ProviderCode}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		held, err := q.Change(
 			`UPDATE outbox SET queued = 1, due_at = @now + @after WHERE id = @id AND attempt = @attempt`, args)
 		if err != nil || !held {
@@ -116,8 +116,8 @@ func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duratio
 	if err != nil || !due {
 		return nil, err
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
-		work, err := sqldb.All(q, sqldb.FlightFields, `
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
+		work, err := sqldb.QueryAll(q, sqldb.FlightFields, `
 SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
@@ -148,8 +148,8 @@ func (s *DB) RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]
 	if err != nil || !due {
 		return nil, err
 	}
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) ([]store.Refund, error) {
-		refunds, err := sqldb.All(q, sqldb.RefundFields, `
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) ([]store.Refund, error) {
+		refunds, err := sqldb.QueryAll(q, sqldb.RefundFields, `
 SELECT r.id, r.attempt, s.app, s.channel, s.purpose, s.recipient FROM refunds r CROSS JOIN sends s ON s.id = r.id
 WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{"lease": lease, "limit": limit})
 		for i := 0; i < len(refunds) && err == nil; i++ {
@@ -162,7 +162,7 @@ WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{
 // AppEventEnded implements sqldb.PerDatabase.
 func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
-	return sqldb.Writing(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`
 UPDATE app_events SET state = @state, answer = @answer, due_at = CASE WHEN @state = 'pending' THEN @now + @after END,
   ended_at = CASE WHEN @state <> 'pending' THEN @now END

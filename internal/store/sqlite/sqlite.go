@@ -101,14 +101,14 @@ func openPool(path, pragmas string, connections int) (*sql.DB, error) {
 	return OpenPool(dsn, connections)
 }
 
-// Look implements sqldb.Engine.
-func (s *DB) Look(ctx context.Context, l gate.Look) (gate.History, error) {
-	return s.ReadHistory(ctx, l)
+// ReadHistory implements sqldb.Engine.
+func (s *DB) ReadHistory(ctx context.Context, l gate.Look) (gate.History, error) {
+	return s.ReadHistoryUnshared(ctx, l)
 }
 
 // Verification implements sqldb.Engine.
 func (s *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	return s.VerificationAlone(ctx, id)
+	return s.VerificationUnshared(ctx, id)
 }
 
 // Close implements sqldb.Engine. It first waits until all queued writes have their answers.
@@ -218,9 +218,9 @@ func (s *DB) Pools() (all []store.Pool) {
 // BeforeErase implements sqldb.Engine.
 func (s *DB) BeforeErase(sqldb.Tx, recipient.Hash) error { return nil }
 
-// RemoveTraces implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
+// PurgeDeleted implements sqldb.Engine. Freed space is overwritten (secure_delete); so this only
 // copies the write-ahead log into the database file and empties it, unless a reader still needs it.
-func (s *DB) RemoveTraces(ctx context.Context) error {
+func (s *DB) PurgeDeleted(ctx context.Context) error {
 	_, err := s.writer.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
 	return store.Unavailable(sqliteCause(err))
 }

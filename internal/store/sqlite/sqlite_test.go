@@ -181,7 +181,7 @@ func TestSQLiteSharesCommits(t *testing.T) {
 			leave, seen, used := make(chan struct{}), []int{}, map[any]bool{}
 			insert := func(q sqldb.Tx) error {
 				used[q.Conn.(liteConn).q] = true
-				rows, err := sqldb.All(q, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil)
+				rows, err := sqldb.QueryAll(q, sqldb.OneColumn[int], `SELECT count(*) FROM write_probe`, nil)
 				seen = append(seen, rows...)
 				return errors.Join(err, q.ExecAll(nil, `INSERT INTO write_probe (filling) VALUES (x'00')`))
 			}
@@ -237,7 +237,7 @@ func TestSQLitePlans(t *testing.T) {
 			"outbox_due"},
 		"refunds": {
 			`SELECT r.id FROM refunds r CROSS JOIN sends s ON s.id = r.id WHERE r.since <= 5 ORDER BY r.since, r.id LIMIT 3`, "refunds_since"},
-		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SentOfSQL, "sends_recipient"},
+		"newest":    {`SELECT id FROM sends s WHERE ` + sqldb.SendsOfVerificationSQL, "sends_recipient"},
 		"failed":    {filter(store.Filter{Status: store.Failed, Before: &store.Mark{}}), "sqlite_autoindex_failures_1"},
 		"refused":   {filter(store.Filter{Status: store.Refused, Before: &store.Mark{}}), "refusals_logged"},
 		"rule":      {filter(store.Filter{BlockedBy: "x"}), "refusals_blocked_by"},
@@ -247,7 +247,7 @@ func TestSQLitePlans(t *testing.T) {
 		"page":      {filter(store.Filter{Before: &store.Mark{}}), "sends_logged"},
 		"recipient": {filter(store.Filter{Recipient: &who, Before: &store.Mark{}}), "sends_recipient"},
 		"reference": {filter(store.Filter{Reference: "x", Before: &store.Mark{}}), "sends_reference"},
-		"expired":   {sqldb.SQLite.ExpiredSQL(), "verifications_expires"},
+		"expired":   {sqldb.SQLite.ExpiredVerificationsSQL(), "verifications_expires"},
 		"counting": {
 			`SELECT id FROM sends s WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = 1 ORDER BY s.logged_at, s.id LIMIT 9`, "sends_logged"},
 	} {

@@ -234,7 +234,7 @@ func secondFactors(t *testing.T, f *Fixture) {
 	no := func(did bool, err error) { t.Helper(); OK(t, err); Equal(t, "done", did, false) }
 	Is(t, Err(f.SecondFactor(t.Context(), "mei")), fault.NotFound)
 	Is(t, Err(f.SecondFactor(t.Context(), "\x00")), fault.NotFound)
-	no(f.TakeStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
+	no(f.TakeTOTPStep(t.Context(), "mei", 1, []byte("sealed"), []byte("sealed")))
 	no(f.PutRecoveryCodes(t.Context(), "mei", codes(1), f.Act()))
 	no(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, f.Act()))
 	no(f.DropSecondFactor(t.Context(), "mei", f.Act()))
@@ -251,11 +251,11 @@ func secondFactors(t *testing.T, f *Fixture) {
 	Equal(t, "found", Must(f.Replica.SecondFactor(t.Context(), "mei"))(t), mei)
 
 	// A step is taken once, none before it is, and none of another secret.
-	no(f.TakeStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
-	no(f.TakeStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
-	yes(f.TakeStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))
-	no(f.Replica.TakeStep(t.Context(), "mei", 42, []byte("sealed anew"), mei.Sealed))
-	no(f.Replica.TakeStep(t.Context(), "mei", 41, []byte("sealed anew"), mei.Sealed))
+	no(f.TakeTOTPStep(t.Context(), "mei", 41, mei.Sealed, mei.Sealed))
+	no(f.TakeTOTPStep(t.Context(), "mei", 42, []byte("another"), mei.Sealed))
+	yes(f.TakeTOTPStep(t.Context(), "mei", 42, mei.Sealed, []byte("sealed anew")))
+	no(f.Replica.TakeTOTPStep(t.Context(), "mei", 42, []byte("sealed anew"), mei.Sealed))
+	no(f.Replica.TakeTOTPStep(t.Context(), "mei", 41, []byte("sealed anew"), mei.Sealed))
 	mei.Step, mei.Sealed = 42, []byte("sealed anew")
 
 	yes(f.TakeRecoveryCode(t.Context(), "mei", [32]byte{2}, f.Act()))
@@ -283,7 +283,7 @@ func secondFactorsAtOnce(t *testing.T, f *Fixture) {
 		acts[i] = f.Act()
 	}
 	Equal(t, "steps", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
-		return db.TakeStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
+		return db.TakeTOTPStep(t.Context(), "mei", 7, []byte("s"), []byte("s"))
 	}), 1)
 	Equal(t, "codes", f.atOnce(t, 8, func(db *sqldb.DB, i int) (bool, error) {
 		return db.TakeRecoveryCode(t.Context(), "mei", [32]byte{1}, acts[i])

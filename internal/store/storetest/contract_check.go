@@ -140,7 +140,7 @@ func tryOnce(t *testing.T, f *Fixture, id string) bool {
 
 func (f *Fixture) checkLockedOut(t *testing.T, v store.Verification, want time.Duration) {
 	t.Helper()
-	got := Must(f.LockedOut(t.Context(), v))(t)
+	got := Must(f.Lockout(t.Context(), v))(t)
 	Equal(t, "locked out for", got.Wait, want)
 	Equal(t, "class", got.Class, v.Class)
 }

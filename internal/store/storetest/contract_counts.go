@@ -170,7 +170,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 		2*time.Minute + time.Second: 2,
 		59 * time.Second:            0} {
 		var all []store.CountedSend
-		OK(t, f.AllRejected(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
+		OK(t, f.AllRejectedSends(t.Context(), within, func(c store.CountedSend) error { all = append(all, c); return nil }))
 		Equal(t, "all", len(all), n)
 		if n == 3 {
 			Equal(t, "the first", all[0], store.CountedSend{
@@ -180,7 +180,7 @@ func readMailServerRejections(t *testing.T, f *Fixture) {
 			})
 		}
 	}
-	Is(t, f.AllRejected(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }),
+	Is(t, f.AllRejectedSends(t.Context(), time.Hour, func(store.CountedSend) error { return fault.NotFound }),
 		fault.NotFound)
 }
 

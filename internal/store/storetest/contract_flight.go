@@ -124,7 +124,7 @@ func callersCode(t *testing.T, f *Fixture) {
 		return codes
 	}
 	sealed := func() (n int) {
-		OK(t, f.EachSealed(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
+		OK(t, f.EachSealedPage(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
 			if table.Name == "outbox" {
 				n += len(rows)
 			}
@@ -246,7 +246,7 @@ func refundsAreLeased(t *testing.T, f *Fixture) {
 		due(0)
 		f.Pass(time.Microsecond)
 		due(1)
-		OK(t, f.Refunded(t.Context(), Held(id, attempt)))
+		OK(t, f.ConfirmRefund(t.Context(), Held(id, attempt)))
 	}
 	f.Pass(time.Hour)
 	due(0)

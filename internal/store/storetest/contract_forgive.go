@@ -51,7 +51,7 @@ func forgives(t *testing.T, f *Fixture) {
 	Equal(t, "rejected", len(failed), 0)
 	none := func(c store.CountedSend) error { t.Errorf("%v still counts", c); return nil }
 	OK(t, f.CountedSends(t.Context(), store.DatabaseClock, 24*time.Hour, none))
-	OK(t, f.AllRejected(t.Context(), 24*time.Hour, none))
+	OK(t, f.AllRejectedSends(t.Context(), 24*time.Hour, none))
 	row := f.Row(t, sent.Send.ID)
 	Equal(t, "the send can be read", []any{row.Status, row.Counts, row.Forgiven, row.To},
 		[]any{store.Sent, false, true, "a•••@example.com"})
@@ -267,7 +267,7 @@ func expires(t *testing.T, f *Fixture) {
 	f.Pass(time.Second)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	f.End(t, flying, Sent)
-	OK(t, f.Refunded(t.Context(), Held(refunded, 1)))
+	OK(t, f.ConfirmRefund(t.Context(), Held(refunded, 1)))
 	f.expireAndCheck(t, time.Hour, 10, 2)
 	Equal(t, "left", len(f.All(t)), 0)
 }

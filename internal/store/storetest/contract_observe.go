@@ -19,7 +19,7 @@ func waiting(t *testing.T, f *Fixture) {
 	check := func(mails, texts bool) {
 		t.Helper()
 		for ch, want := range map[recipient.Channel]bool{recipient.Email: mails, recipient.SMS: texts} {
-			Equal(t, string(ch), Must(f.AnyWaits(t.Context(), ch))(t), want)
+			Equal(t, string(ch), Must(f.AnySendWaits(t.Context(), ch))(t), want)
 		}
 	}
 	check(false, false)
@@ -80,7 +80,7 @@ func observed(t *testing.T, f *Fixture) {
 	var got []string
 	db := sqldb.WithObserver(f.DB,
 		noting{func(ctx context.Context, kind string, name func() string, took time.Duration) {
-			if !slices.Contains(sqldb.Kinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
+			if !slices.Contains(sqldb.CallKinds, kind) || took <= 0 || ctx.Value(kindKey{}) != kind {
 				t.Errorf("%s took %v, in the context of %v", kind, took, ctx.Value(kindKey{}))
 			}
 			got = append(got, kind+" "+name())

@@ -101,7 +101,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			Equal(t, string(state), IDs(Must(f.Sends(t.Context(), filter))(t)), want)
 		}
 	}
-	got, now := must2(f.CodesOf(t.Context(), codes))(t)
+	got, now := must2(f.VerificationsByID(t.Context(), codes))(t)
 	Equal(t, "codes, clock", []any{len(got), now}, []any{6, f.Now})
 }
 
@@ -188,7 +188,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 
 	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
 	Equal(t, "recipients that there are not",
-		len(Must(f.Latest(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
+		len(Must(f.LatestRows(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.Intent(1, func(in *store.Intent) {

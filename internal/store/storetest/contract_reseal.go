@@ -21,7 +21,7 @@ func reseals(t *testing.T, f *Fixture) {
 	}
 	OK(t, f.Erase(t.Context(), recipient.Hash{15: 4}, time.Hour, f.Act()))
 	pages := func() (text string) {
-		OK(t, f.EachSealed(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
+		OK(t, f.EachSealedPage(t.Context(), 2, func(table store.SealedTable, rows []store.SealedRow) error {
 			for _, r := range rows {
 				text += fmt.Sprintf("%s %s ", r.Key, r.Sealed[:5])
 			}
