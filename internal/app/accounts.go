@@ -65,7 +65,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if wish.Do == "list" {
 		return listAccounts(ctx, cfg, db, out)
 	}
-	act, err := auth.NewCommandEntry()
+	act, err := auth.NewCommandAuditEntry()
 	if err != nil {
 		return err
 	}

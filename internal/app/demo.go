@@ -44,7 +44,7 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 	for _, cfg := range []*config.Config{&played, &served} {
 		var err error
 		if *cfg, err = config.Load(environ,
-			func(string) ([]byte, error) { return []byte(demo.Config), nil }); err != nil {
+			func(string) ([]byte, error) { return []byte(demo.ConfigYAML), nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 // fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and
 // database are the real ones, on a clock of their own; mail servers and carriers are played.
 func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err error) {
-	clock := demo.NewClock(until.Add(-demo.Week).UTC().Truncate(time.Second))
+	clock := demo.NewClock(until.Add(-demo.WeekLength).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	mails := demo.NewMailServer(clock)
@@ -74,6 +74,6 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	if err != nil {
 		return err
 	}
-	return demo.Fill(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db,
+	return demo.PlayWeek(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db,
 		Flush: a.core.Refusals.Flush, Clock: clock, MailServer: mails})
 }

@@ -33,7 +33,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	seen := map[string]int{}
-	from := time.Now().Add(-demo.Week - time.Minute)
+	from := time.Now().Add(-demo.WeekLength - time.Minute)
 	filter := store.Filter{From: from, Limit: store.MaxPageRows}
 	for {
 		rows, err := a.db.Sends(t.Context(), filter)

@@ -68,12 +68,12 @@ const reasonDatabaseSlow = "database_slow"
 
 // Status returns what the console's pages say of the service's parts: the reasons of /readyz, and
 // what waits.
-func (a *App) Status(ctx context.Context) console.Status {
-	s := console.Status{Reasons: a.health.Reasons(ctx)}
+func (a *App) Status(ctx context.Context) console.ServiceStatus {
+	s := console.ServiceStatus{Reasons: a.health.Reasons(ctx)}
 	add := func(kind string) {
 		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
 		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
-		s.Parts = append(s.Parts, console.Part{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
+		s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
 	add(databasePart)
@@ -82,7 +82,7 @@ func (a *App) Status(ctx context.Context) console.Status {
 	}
 	servers := func(kind string, all []delivery.Health) {
 		for _, h := range all {
-			s.Parts = append(s.Parts, console.Part{Kind: kind, Name: h.Server, Up: h.Up, Since: h.Since, Why: h.Why})
+			s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Name: h.Server, Up: h.Up, Since: h.Since, Why: h.Why})
 		}
 	}
 	servers("mail", a.servers.Health())

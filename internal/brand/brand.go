@@ -1,6 +1,5 @@
-// Package brand has an app's logo, home page and colours for our page and its mails. The colours
-// are made from one accent, such that text in them is legible on light and dark surfaces, whatever
-// the accent is.
+// Package brand has an app's logo, home page and colours for our page and its mails. It makes the
+// colours from one accent, so that text is legible on light and dark backgrounds, whatever the accent.
 package brand
 
 import (
@@ -11,12 +10,12 @@ import (
 	"strconv"
 )
 
-// Brand is how an app shows itself; the zero value is none. New computes its colours, once for all
+// Brand is the look of an app; the zero value is no brand. New computes its colours, once for all
 // messages and pages.
 type Brand struct {
-	Logo        string // https URL of an image
-	Home        string // https URL
-	Light, Dark Tone   // for pages in light and in dark colours; empty without an accent
+	Logo        string  // https URL of an image
+	Home        string  // https URL
+	Light, Dark Palette // for pages in light and in dark colours; empty without an accent
 }
 
 // New returns a brand with these parts, any of which may be empty. An accent is #rrggbb; another
@@ -24,51 +23,51 @@ type Brand struct {
 func New(logo, accent, home string) Brand {
 	b := Brand{Logo: logo, Home: home}
 	if chosen, err := parseColour(accent); err == nil {
-		b.Light, b.Dark = chosen.toneOn(lightSurface), chosen.toneOn(darkSurface)
+		b.Light, b.Dark = chosen.paletteOn(lightScheme), chosen.paletteOn(darkScheme)
 	}
 	return b
 }
 
-// Tone is the colours of one scheme, light or dark, as #rrggbb.
-type Tone struct {
+// Palette is the colours of one scheme, light or dark, as #rrggbb.
+type Palette struct {
 	Accent string // of links, buttons and the code
 	On     string // of text on the accent
 	Wash   string // of a surface with a hint of it
 }
 
-// surface is the backgrounds of a scheme, as in web/static/tokens.css and
+// scheme has the backgrounds of a light or dark scheme, as in web/static/tokens.css and
 // templates/mail/layout.html.
-type surface struct{ paper, card, on, towards colour }
+type scheme struct{ paper, card, on, towards colour }
 
 var (
-	lightSurface = surface{paper: rgb(0xf6f5f2), card: rgb(0xffffff), on: rgb(0xffffff), towards: rgb(0x000000)}
-	darkSurface  = surface{paper: rgb(0x131417), card: rgb(0x1b1d21), on: rgb(0x131417), towards: rgb(0xffffff)}
+	lightScheme = scheme{paper: colourFromRGB(0xf6f5f2), card: colourFromRGB(0xffffff), on: colourFromRGB(0xffffff), towards: colourFromRGB(0x000000)}
+	darkScheme  = scheme{paper: colourFromRGB(0x131417), card: colourFromRGB(0x1b1d21), on: colourFromRGB(0x131417), towards: colourFromRGB(0xffffff)}
 )
 
-// legible is the least contrast of text (WCAG 2.2, criterion 1.4.3).
-const legible = 4.5
+// minContrast is the least contrast of text (WCAG 2.2, criterion 1.4.3).
+const minContrast = 4.5
 
-// toneOn returns the accent, darkened or lightened until it is legible on each background of the
+// paletteOn returns the accent, darkened or lightened until it is legible on each background of the
 // scheme.
-func (c colour) toneOn(s surface) Tone {
+func (c colour) paletteOn(s scheme) Palette {
 	const steps, washed = 50, 0.1
 	for step := range steps + 1 {
 		shade := c.mix(s.towards, float64(step)/steps)
 		wash := s.card.mix(shade, washed)
-		if step == steps || contrast(shade, s.paper) >= legible && contrast(shade, s.card) >= legible &&
-			contrast(shade, wash) >= legible &&
-			contrast(s.on, shade) >= legible {
-			return Tone{Accent: shade.String(), On: s.on.String(), Wash: wash.String()}
+		if step == steps || contrast(shade, s.paper) >= minContrast && contrast(shade, s.card) >= minContrast &&
+			contrast(shade, wash) >= minContrast &&
+			contrast(s.on, shade) >= minContrast {
+			return Palette{Accent: shade.String(), On: s.on.String(), Wash: wash.String()}
 		}
 	}
-	return Tone{}
+	return Palette{}
 }
 
 // StyleSheet returns a style sheet that sets the page's colours to the brand's; "" without an
 // accent.
 func (b Brand) StyleSheet() string {
 	l, d := b.Light, b.Dark
-	if l == (Tone{}) {
+	if l == (Palette{}) {
 		return ""
 	}
 	return fmt.Sprintf(
@@ -82,9 +81,9 @@ func (b Brand) StyleVersion() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// CheckAccent returns the problem with an accent, as a text for the configuration's errors; "" for
+// AccentProblem returns the problem with an accent, as a text for the configuration's errors; "" for
 // #rrggbb.
-func CheckAccent(text string) string {
+func AccentProblem(text string) string {
 	if _, err := parseColour(text); err != nil {
 		return err.Error()
 	}
@@ -99,11 +98,11 @@ func parseColour(text string) (c colour, err error) {
 	if len(text) != 7 || text[0] != '#' || err != nil {
 		return c, fmt.Errorf("must be a colour such as \"#1f5fd1\", in quotes")
 	}
-	return rgb(n), nil
+	return colourFromRGB(n), nil
 }
 
-// rgb returns a colour by its hexadecimal number.
-func rgb(n uint64) (c colour) {
+// colourFromRGB returns a colour by its hexadecimal number.
+func colourFromRGB(n uint64) (c colour) {
 	for i := range c {
 		c[i] = float64(n>>(16-8*i)&0xff) / 255
 	}

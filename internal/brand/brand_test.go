@@ -10,16 +10,16 @@ func TestColoursCanBeRead(t *testing.T) {
 			for b := 0; b < 256; b += 51 {
 				accent := colour{float64(r) / 255, float64(g) / 255, float64(b) / 255}.String()
 				brand := New("", accent, "")
-				for tone, s := range map[Tone]surface{brand.Light: lightSurface, brand.Dark: darkSurface} {
+				for tone, s := range map[Palette]scheme{brand.Light: lightScheme, brand.Dark: darkScheme} {
 					shade, _ := parseColour(tone.Accent)
 					wash, _ := parseColour(tone.Wash)
 					on, _ := parseColour(tone.On)
 					for _, under := range []colour{s.paper, s.card, wash} {
-						if c := contrast(shade, under); c < legible-0.05 { // of colours that were rounded
+						if c := contrast(shade, under); c < minContrast-0.05 { // of colours that were rounded
 							t.Fatalf("%s: %s on %s has %.2f", accent, shade, under, c)
 						}
 					}
-					if c := contrast(on, shade); c < legible-0.05 {
+					if c := contrast(on, shade); c < minContrast-0.05 {
 						t.Fatalf("%s: %s on %s has %.2f", accent, on, shade, c)
 					}
 				}
@@ -29,19 +29,19 @@ func TestColoursCanBeRead(t *testing.T) {
 	if got := New("", "#1f5fd1", "").Light.Accent; got != "#1f5fd1" {
 		t.Errorf("an accent that can be read became %s", got)
 	}
-	if got := New("", "", "").Light; got != (Tone{}) || (Brand{}).StyleSheet() != "" {
+	if got := New("", "", "").Light; got != (Palette{}) || (Brand{}).StyleSheet() != "" {
 		t.Errorf("without an accent there is %v", got)
 	}
 }
 
 func TestCheckAccent(t *testing.T) {
 	for _, good := range []string{"#1f5fd1", "#FFFFFF"} {
-		if problem := CheckAccent(good); problem != "" {
+		if problem := AccentProblem(good); problem != "" {
 			t.Errorf("%s: %s", good, problem)
 		}
 	}
 	for _, bad := range []string{"", "#", "red", "#fff", "#12345g", "1f5fd1#", "#1f5fd1;", "#+1f5fd"} {
-		if CheckAccent(bad) == "" {
+		if AccentProblem(bad) == "" {
 			t.Errorf("%q passes", bad)
 		}
 	}

@@ -138,7 +138,7 @@ var checksByName = map[string]func(text string) string{
 	},
 	"country_or_default": func(text string) string { return problemIf(text != defaultName, checkCountry(text)) },
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
-	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.CheckAccent, "logo": checkLogo,
+	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.AccentProblem, "logo": checkLogo,
 	"home": checkHomeLink,
 	// No prefix that is watched shows more than a calling code and three digits.
 	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,

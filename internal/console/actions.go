@@ -20,15 +20,15 @@ import (
 	"sendcode/internal/verification"
 )
 
-// sendAction is something that can be done from a send's page. do returns what to show: the full
-// recipient, or nothing.
+// sendAction is an action on a send's page. do returns the full recipient if the action reveals it,
+// else "".
 type sendAction struct {
-	Name string // the word of the table of roles, of the record and of the texts
-	Path string // behind the send's address
-	Sure bool   // it can't be undone: a box has to be ticked as well
+	Name string // in the roles, the audit log and the keys of texts
+	Path string // its last part, after the send's address
+	Sure bool   // it can't be undone, so the form has a box to tick
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
-	ours bool   // it needs a code of ours: a caller's is not kept
+	ours bool   // it needs a code that was made here: a caller's code is not kept
 	do   func(a *Console, c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error)
 }
 
@@ -41,7 +41,7 @@ var sendActions = []sendAction{
 	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
 }
 
-// actionError says why an action was not done: as a text of the page, and as a problem for scripts.
+// actionError says why an action was not done. Pages show its text; scripts get a problem.
 type actionError struct {
 	status int
 	key    string // of the texts
@@ -63,7 +63,7 @@ func (a *Console) reveal(c echo.Context, s store.SendDetails, act store.AuditEnt
 }
 
 func (a *Console) cancel(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	done, err := a.Desk.CancelFor(c.Request().Context(), *s.Verification, act)
+	done, err := a.Desk.Cancel(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
@@ -71,14 +71,14 @@ func (a *Console) cancel(c echo.Context, s store.SendDetails, act store.AuditEnt
 }
 
 func (a *Console) resend(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	answer, err := a.Desk.ResendFor(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
-	return "", checkAdmitted(answer, err, "action.problem.limited", frame.Words(c))
+	answer, err := a.Desk.Resend(c.Request().Context(), *s.Verification, server.ClientIP(c), act)
+	return "", actionErrorOf(answer, err, "action.problem.limited", frame.Words(c))
 }
 
-// checkAdmitted returns an *actionError if an administrator's send was refused: by a rule (limited
+// actionErrorOf returns an *actionError if an administrator's send was refused: by a rule (limited
 // is the key of that text), or because the recipient's codes are locked out. Otherwise it returns
 // err.
-func checkAdmitted(answer verification.Answer, err error, limited string, w texts.Words) error {
+func actionErrorOf(answer verification.Answer, err error, limited string, w texts.Words) error {
 	var locked *verification.TooManyChecksError
 	switch {
 	case errors.As(err, &locked):
@@ -126,12 +126,12 @@ func (a *Console) performAction(c echo.Context, d sendAction, s store.SendDetail
 // actionForm handles a form on a send's page: it redirects back when the action is done, else shows
 // the page with the problem.
 func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
-	return frame.Form(func(c echo.Context, form url.Values) error {
+	return frame.FormHandler(func(c echo.Context, form url.Values) error {
 		s, err := a.readStory(c.Request().Context(), c.Param("id"))
 		if err != nil {
 			return err
 		}
-		n := note{Action: d.Name, Reason: form.Get("reason")}
+		n := actionResult{Action: d.Name, Reason: form.Get("reason")}
 		if d.Sure && form.Get("sure") != "yes" {
 			n.Problem = frame.Words(c).Get("action.problem.sure")
 			return a.showSend(c, http.StatusUnprocessableEntity, s, n)
@@ -145,7 +145,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 			return err
 		}
 		if shown != "" {
-			return a.showSend(c, http.StatusOK, s, note{Action: d.Name, FullRecipient: shown})
+			return a.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
 		}
 		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
 	})
@@ -229,13 +229,13 @@ func (a *Console) recipientActionJSON(name string,
 	}
 }
 
-// note is what a send's page says about something that was done, or was not.
-type note struct {
+// actionResult is what a send's page says about the result of an action.
+type actionResult struct {
 	Action        string
 	Done          string // in words
 	Problem       string
-	FullRecipient string // unmasked, after the action that shows it
-	Reason        string // as typed, when it was not done
+	FullRecipient string // after the action reveal
+	Reason        string // as typed; empty if the action was done
 }
 
 // actionsFor returns the actions that a send's page offers an account.

@@ -75,14 +75,14 @@ func everyPageFits(t *testing.T, browser chromium) {
 // parts of the service, or all of them, are slow, away or suspended; so does the page that is shown
 // while the database is away.
 func fitsWhileBroken(t *testing.T, browser chromium) {
-	var status atomic.Pointer[Status]
-	r := newRig(t, func(c *Config) { c.Status = func(context.Context) Status { return *status.Load() } })
+	var status atomic.Pointer[ServiceStatus]
+	r := newRig(t, func(c *Config) { c.Status = func(context.Context) ServiceStatus { return *status.Load() } })
 	row := busy(r)
 	w := openWindow(r, browser)
 	s := partlyBroken()
 	status.Store(&s)
 	w.logIn()
-	for name, s := range map[string]Status{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
+	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
 		status.Store(&s)
 		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
 			"refused": explain.SendAddress(row.ID)} {

@@ -42,7 +42,7 @@ type database interface {
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
 }
 
-// Config is what a console works with.
+// Config has the settings and dependencies of a console.
 type Config struct {
 	DB       database
 	Auth     auth.Config
@@ -50,19 +50,19 @@ type Config struct {
 	Policies policies.Desk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
-	// of the service, for the line on each page; must answer soon
-	Status   func(context.Context) Status
+	// for the line on each page; must return soon
+	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
-	// names of the mail providers with a topic of Amazon SNS
+	// names of the mail providers that report by a topic of Amazon SNS
 	Topics []string
-	// how far back the database reaches, and what is due to be deleted
+	// the age of the oldest rows, and the number of rows that are due to be deleted
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 
-// Status and Part are what the line on each page says of the service and its parts.
+// ServiceStatus and Part are what the line on each page says of the service and its parts.
 type (
-	Status = frame.Status
-	Part   = frame.Part
+	ServiceStatus = frame.ServiceStatus
+	ServicePart   = frame.ServicePart
 )
 
 // Console has the pages and the JSON API. Safe for concurrent use.
@@ -82,15 +82,15 @@ func New(c Config) *Console {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	l := frame.New(c.Logger, func(ctx context.Context) Status {
+	l := frame.New(c.Logger, func(ctx context.Context) ServiceStatus {
 		s := c.Status(ctx)
 		s.Now = c.Now()
 		return s
 	})
 	a := &Console{
-		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxStreams),
-		beat: tailBeat, life: tailLife,
-		exports: make(chan struct{}, maxExports),
+		Config: c, layout: l, auth: auth.New(c.Auth, l, c.Logger, c.Now), streams: make(chan struct{}, maxConcurrentStreams),
+		beat: tailHeartbeat, life: maxTailAge,
+		exports: make(chan struct{}, maxConcurrentExports),
 	}
 	a.stopping, a.stop = context.WithCancel(context.Background())
 	return a
@@ -106,14 +106,14 @@ func (a *Console) routes() []auth.Route {
 	all := []auth.Route{
 		{Method: get, Path: "/admin", Handler: a.listPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/sends/:id", Handler: a.sendPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/search", Handler: frame.Form(a.searchPage), Action: auth.ActionRead},
+		{Method: post, Path: "/admin/search", Handler: frame.FormHandler(a.searchPage), Action: auth.ActionRead},
 		{Method: get, Path: "/admin/overview", Handler: a.overviewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/policies", Handler: policies.New(a.Policies, a.layout).Show,
 			Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview", Handler: a.previewPage, Action: auth.ActionRead},
 		{Method: get, Path: "/admin/preview/html", Handler: a.previewHTML, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/preview", Handler: frame.Form(a.sendPreview), Action: auth.ActionPreview},
-		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.NoPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/preview", Handler: frame.FormHandler(a.sendPreview), Action: auth.ActionPreview},
+		{Method: echo.RouteNotFound, Path: "/admin/*", Handler: a.layout.ShowNotFound, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends", Handler: a.listJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/sends/:id", Handler: a.sendJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/stats", Handler: a.statsJSON, Action: auth.ActionRead},
@@ -140,7 +140,7 @@ func (a *Console) routes() []auth.Route {
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
 	lists := &records.Records{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics}
-	a.auth.Add(e, append(a.routes(), lists.Routes()...))
+	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)
 }

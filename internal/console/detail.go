@@ -27,19 +27,19 @@ type sendView struct {
 	Verdict explain.Verdict
 	Send    row
 	Code    string // state of the verification, in words; empty without one
-	Support string // what the person reads out to support
-	Trial   string // rules in mode observe that would have refused it
-	Line    []explain.Entry
+	Support string // the support reference
+	Trial   string // names of the rules in mode observe that would have refused it
+	Line    []explain.TimelineEntry
 	Quota   quotaView
-	Note    note
+	Note    actionResult
 	Actions []sendAction
-	Action  sendAction // the one that is chosen, which has the form; zero: none is
+	Action  sendAction // the chosen one, whose form is shown; zero: none
 }
 
 // quotaView shows what a recipient's rules say now.
 type quotaView struct {
 	Rows   []web.Pips
-	As     texts.Sentence // as of when
+	As     texts.Sentence // the sentence on the time of the quota
 	Reason string         // why there are no rows
 }
 
@@ -48,12 +48,12 @@ func (a *Console) sendPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	n := note{Action: c.QueryParam("done")}
+	n := actionResult{Action: c.QueryParam("done")}
 	n.Done = frame.Words(c).Get("action." + n.Action + ".done") // none for an unknown action
 	return a.showSend(c, http.StatusOK, s, n)
 }
 
-func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n note) error {
+func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n actionResult) error {
 	w := frame.Words(c)
 	verdict, quota, err := a.verdictAndQuota(c.Request().Context(), s, w)
 	if err != nil {
@@ -85,20 +85,20 @@ func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n no
 func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w texts.Words) (explain.Verdict,
 	quotaView, error) {
 	now, away := a.quotaOf(ctx, s.Send)
-	if away != nil && !errors.Is(away, errSeveral) {
+	if away != nil && !errors.Is(away, errSeveralRecipients) {
 		server.LogFailure(ctx, a.Logger, away)
 	}
 	known, err := a.readFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
-// errSeveral says that a row names no recipient whose rules could be asked.
-var errSeveral = errors.New("console: the row stands for several recipients")
+// errSeveralRecipients says that a row stands for several recipients, so it has no quota.
+var errSeveralRecipients = errors.New("console: the row stands for several recipients")
 
 // quotaOf peeks what the recipient's rules say now about one more send like this one.
 func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Decision, error) {
 	if s.Recipients > 0 {
-		return quota.Decision{}, errSeveral
+		return quota.Decision{}, errSeveralRecipients
 	}
 	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
 }
@@ -106,7 +106,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Dec
 func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
 	var bad *fault.InvalidError
 	switch {
-	case errors.Is(err, errSeveral):
+	case errors.Is(err, errSeveralRecipients):
 		return quotaView{Reason: w.Get("quota.several")}
 	case errors.As(err, &bad):
 		return quotaView{Reason: w.Get("quota.gone")}
@@ -117,8 +117,8 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readFacts reads what the verdict on a row depends on, beside its story. now is the quota of the
-// row's recipient, if away is nil.
+// readFacts reads what the verdict on a row depends on beside its story. now is the quota of the
+// row's recipient; it is unknown if away is not nil.
 func (a *Console) readFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.Facts,
 	err error) {
 	if away == nil {
@@ -178,9 +178,9 @@ func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*sto
 	return &rows[0], nil
 }
 
-// codeBeforeRefusal returns the verification of the newest send before a refusal that may have gone
-// out; nil if there is none, or if the refusal itself names a verification, as a browser's does and
-// a back end's does not.
+// codeBeforeRefusal returns the verification of the newest send that may have gone out before a
+// refusal. It returns nil if there is none, or if the refusal names a verification of its own, as a
+// browser's may.
 func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

@@ -21,9 +21,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// exportColumns are the columns of an export: all rows of a list as a table for a spreadsheet.
-// There is nothing that a list does not show, and no verification ID, since a reader who knows the
-// ID of a valid code could act as the code's holder.
+// exportColumns are the columns of an export, which has all rows of a list as a table for a
+// spreadsheet. It has no verification IDs, since a reader with the ID of a valid code could act as
+// the code's holder.
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
@@ -31,17 +31,17 @@ var exportColumns = []string{
 	"outcome", "outcome_at",
 }
 
-// Bounds of exports: of one, in rows, and of those at once in a process.
+// Bounds of exports in a process.
 const (
-	maxExport  = 1_000_000
-	maxExports = 2
+	maxExportRows        = 1_000_000
+	maxConcurrentExports = 2
 )
 
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// pageParameters are parameters that an export rejects, since it has all rows.
-var pageParameters = []string{"cursor", "newer", "limit"}
+// rejectedByExports are parameters that an export rejects, since it has all rows.
+var rejectedByExports = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
@@ -50,7 +50,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", pageParameters...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", rejectedByExports...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -65,7 +65,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 			Detail: "Other exports are under way; try again when they have ended."}
 	}
 	q.filter.Limit = frame.MaxLimit
-	// before anything is answered: a database that is away is a 503
+	// read before the response begins, so that a database that is away gets a 503
 	rows, err := a.sends(c.Request().Context(), q.filter)
 	if err != nil {
 		return err
@@ -166,13 +166,13 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		if err := w.Error(); err != nil {
 			return n, err
 		}
-		if len(rows) < f.Limit || n >= maxExport {
+		if len(rows) < f.Limit || n >= maxExportRows {
 			return n, nil
 		}
-		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil { // the server's is for a whole answer
+		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		f.Before = new(markOf(rows[len(rows)-1].Send))
+		f.Before = new(positionOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
@@ -182,7 +182,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 // exportAddress returns the address that exports a list's rows.
 func exportAddress(given url.Values) string {
 	all := maps.Clone(given)
-	for _, name := range pageParameters {
+	for _, name := range rejectedByExports {
 		all.Del(name)
 	}
 	if len(all) == 0 {
@@ -192,7 +192,7 @@ func exportAddress(given url.Values) string {
 }
 
 // exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
-func (c codes) exportRow(s store.SendOrRefusal) []string {
+func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country
 	cells := make([]string, len(exportColumns))
@@ -204,21 +204,22 @@ func (c codes) exportRow(s store.SendOrRefusal) []string {
 	return cells
 }
 
-// dividers are the characters, beside commas, at which a spreadsheet may end a cell or a line.
-const dividers = ";\t|\r\n"
+// cellDividers are the characters at which a spreadsheet may end a cell or a line. The comma is not
+// among them: the CSV writer quotes it.
+const cellDividers = ";\t|\r\n"
 
-// withoutFormula returns a cell that spreadsheets do not take for a formula: a quote mark is put
-// before what begins like one. Invalid UTF-8 is replaced.
+// withoutFormula returns a cell that no spreadsheet evaluates: each part that begins like a formula
+// gets a quote mark before it. Invalid UTF-8 is replaced.
 func withoutFormula(cell string) string {
 	cell = strings.ToValidUTF8(cell, "\ufffd")
 	var out strings.Builder
 	for rest := cell; rest != ""; {
 		part := rest
-		if end := strings.IndexAny(rest, dividers); end >= 0 {
+		if end := strings.IndexAny(rest, cellDividers); end >= 0 {
 			part = rest[:end+1]
 		}
 		first := len(rest) == len(cell)
-		if startsFormula(part) && (first || !strings.Contains(dividers, part)) {
+		if startsFormula(part) && (first || !strings.Contains(cellDividers, part)) {
 			out.WriteByte('\'')
 		}
 		out.WriteString(part)
@@ -227,8 +228,8 @@ func withoutFormula(cell string) string {
 	return out.String()
 }
 
-// startsFormula reports whether a text may be taken for a formula, also behind white space or
-// invisible characters, or in full-width letters.
+// startsFormula reports whether a spreadsheet may take a text for a formula: it begins with a
+// formula's sign, perhaps full-width or after white space, or with an invisible character.
 func startsFormula(s string) bool {
 	begins := strings.TrimLeft(s, " \u00a0\u3000\"")
 	unseen := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }

@@ -67,7 +67,7 @@ func TestExport(t *testing.T) {
 	holds(t, rows[1], map[string]string{"id": s.ID.String(), "retry_after": "", "reference": "'" + s.Reference,
 		"outcome": "waiting", "outcome_at": ""})
 	holds(t, rows[2], map[string]string{"reference": "two\nlines, \"quoted\""})
-	cursor := frame.WriteCursor(store.Cursor{At: consoletest.Start})
+	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for _, query := range []string{"?limit=5", "?cursor=" + cursor, "?newer=" + cursor, "?status=lost"} {
 		want(t, b.Get("/v1/admin/sends.csv"+query), http.StatusUnprocessableEntity)
 	}
@@ -219,7 +219,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 
 func TestExportsAreBounded(t *testing.T) {
 	r := newRig(t)
-	for range maxExports {
+	for range maxConcurrentExports {
 		r.console.exports <- struct{}{}
 	}
 	b := r.LoggedIn()
@@ -268,7 +268,7 @@ func FuzzCell(f *testing.F) {
 		if strings.ContainsAny(string([]rune(strings.TrimLeft(got, " \u00a0\u3000") + "x")[0]), "=+-@\t\r\x00＝＋－＠") {
 			t.Errorf("%q is still a formula: %q", cell, got)
 		}
-		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(dividers, r) }) {
+		for part := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(cellDividers, r) }) {
 			if strings.IndexAny(strings.TrimLeft(part, " \u00a0\u3000\""), "=+-@\x00＝＋－＠") == 0 {
 				t.Errorf("%q has a formula where lines are divided at something else: %q", cell, line)
 			}

@@ -137,7 +137,7 @@ func TestACallersCodeIsNotSentAgain(t *testing.T) {
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
 	for _, s := range statuses {
-		if texts.ForConsole("").Get("status."+string(s)) == "" || signs[s] == "" {
+		if texts.ForConsole("").Get("status."+string(s)) == "" || statusSigns[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}

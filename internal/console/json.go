@@ -38,7 +38,7 @@ func (a *Console) searchJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &body); err != nil {
 		return err
 	}
-	h, err := a.Desk.Hash(body.Channel, body.To)
+	h, err := a.Desk.HashRecipient(body.Channel, body.To)
 	if err != nil {
 		return err
 	}
@@ -56,13 +56,13 @@ func (a *Console) answerList(c echo.Context, q query) error {
 	if err != nil {
 		return err
 	}
-	list.JSON = func(s store.SendOrRefusal, _ time.Time) frame.Object { return codes.rowJSON(s) }
+	list.JSON = func(s store.SendOrRefusal, _ time.Time) frame.JSONObject { return codes.rowJSON(s) }
 	return list.WriteJSON(c, page)
 }
 
-// rowJSON returns a row of the database for scripts, without what became of its code.
-func rowJSON(s store.SendOrRefusal) frame.Object {
-	row := frame.Object{
+// rowJSON returns a row of the database for scripts, without the outcome of its code.
+func rowJSON(s store.SendOrRefusal) frame.JSONObject {
+	row := frame.JSONObject{
 		"id": s.ID, "verification_id": frame.OrNull(s.VerificationID), "at": frame.Timestamp(s.LoggedAt),
 		"channel": s.Channel, "to": s.To,
 		"recipient": s.Recipient, "purpose": s.Purpose, "app": s.App, "status": s.Status,
@@ -96,17 +96,17 @@ func (a *Console) sendJSON(c echo.Context) error {
 	}
 	v := explain.Judge(s, known, frame.Words(c))
 	story := codes.rowJSON(s.Send)
-	maps.Copy(story, frame.Object{
+	maps.Copy(story, frame.JSONObject{
 		"number": s.Send.Number, "in_doubt": s.Send.InDoubt, "counts": s.Send.Counts,
 		"locale":  frame.OrNull(s.Send.Locale),
 		"country": frame.OrNull(s.Send.Country), "network": frame.OrNull(s.Send.IP),
 		"request_id": frame.OrNull(s.Send.RequestID), "finished_at": frame.Timestamp(s.Send.FinishedAt),
 		"verification": nil, "observed": append([]string{}, s.Send.Observed...),
-		"related": frame.Objects(s.Related, codes.rowJSON), "quota": nil,
-		"suppressions": frame.Objects(s.Suppressions,
-			func(x store.Suppression) frame.Object { return records.SuppressionJSON(x, s.Now) }),
-		"events":  frame.Objects(s.Events, providerEventJSON),
-		"verdict": frame.Object{"what": v.What.String(), "next": v.Next.String()},
+		"related": frame.JSONObjects(s.Related, codes.rowJSON), "quota": nil,
+		"suppressions": frame.JSONObjects(s.Suppressions,
+			func(x store.Suppression) frame.JSONObject { return records.SuppressionJSON(x, s.Now) }),
+		"events":  frame.JSONObjects(s.Events, providerEventJSON),
+		"verdict": frame.JSONObject{"what": v.What.String(), "next": v.Next.String()},
 	})
 	if s.Verification != nil {
 		story["verification"] = verificationJSON(*s.Verification, s.Now)
@@ -117,36 +117,36 @@ func (a *Console) sendJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, story)
 }
 
-func verificationJSON(v store.Verification, now time.Time) frame.Object {
-	return frame.Object{
+func verificationJSON(v store.Verification, now time.Time) frame.JSONObject {
+	return frame.JSONObject{
 		"id": v.ID, "status": verification.StateOf(v, now), "created_at": frame.Timestamp(v.CreatedAt),
 		"expires_at": frame.Timestamp(v.ExpiresAt), "attempts": v.Attempts, "max_attempts": v.MaxAttempts,
 		"sends":         v.Sends,
 		"caller_checks": v.CallerChecks, "approved_at": frame.Timestamp(v.ApprovedAt),
 		"canceled_at": frame.Timestamp(v.CanceledAt), "method": frame.OrNull(string(v.Method)),
-		"checks": frame.Objects(v.Checks, func(x store.Check) frame.Object {
-			return frame.Object{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
+		"checks": frame.JSONObjects(v.Checks, func(x store.Check) frame.JSONObject {
+			return frame.JSONObject{"at": frame.Timestamp(x.At), "network": frame.OrNull(x.Network)}
 		}),
 	}
 }
 
 // quotaJSON returns the quota object of the admin API, in which all members are always there.
-func quotaJSON(d quota.Decision) frame.Object {
-	q := frame.Object{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
+func quotaJSON(d quota.Decision) frame.JSONObject {
+	q := frame.JSONObject{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
 		"blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
 		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.FreeAt(d, worst))
 	}
-	q["rules"] = frame.Objects(d.Public().Rules, func(s quota.State) frame.Object {
-		return frame.Object{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),
+	q["rules"] = frame.JSONObjects(d.Public().Rules, func(s quota.State) frame.JSONObject {
+		return frame.JSONObject{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),
 			"remaining":   s.Remaining(),
 			"reset_after": quota.Seconds(s.ResetAfter)}
 	})
 	return q
 }
 
-func providerEventJSON(e store.ProviderEvent) frame.Object {
-	return frame.Object{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
+func providerEventJSON(e store.ProviderEvent) frame.JSONObject {
+	return frame.JSONObject{"kind": e.Kind, "at": frame.Timestamp(e.At), "heard_at": frame.Timestamp(e.HeardAt),
 		"provider": e.Provider,
 		"detail":   frame.OrNull(e.Detail)}
 }

@@ -23,9 +23,9 @@ import (
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
 func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 	return frame.List[store.Filter, store.SendOrRefusal]{
-		Name: "sends", Path: "/admin", Mark: func(r store.SendOrRefusal) store.Cursor { return markOf(r.Send) },
-		Place: func(f *store.Filter) frame.Place {
-			return frame.Place{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return positionOf(r.Send) },
+		Place: func(f *store.Filter) frame.PageFields {
+			return frame.PageFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
 			rows, err := a.sends(ctx, f)
@@ -35,9 +35,9 @@ func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 }
 
 // page is one page of that list.
-type page = frame.Result[store.Filter, store.SendOrRefusal]
+type page = frame.ListPage[store.Filter, store.SendOrRefusal]
 
-func markOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
+func positionOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
@@ -45,30 +45,29 @@ type listView struct {
 	page
 	Filter  filterView
 	Search  searchView
-	Shared  texts.Sentence   // why these rows stand together, where they only share a support reference
+	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
 	Person  *recipientHeader // when the list is one recipient's
 	Rows    []row
 	Count   string // of the rows
 	Nothing string // why there are no rows
-	// on a recipient: on their newest row, or why they have none; nil: on another page, or with
-	// other filters
+	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
 	Verdict *explain.Verdict
 	Export  string              // address of all rows as a file; empty: not for this account
 	Stream  string              // address of the stream of changes; empty: none fits the filters
-	Again   string              // address of a page with the same rows as they are later
+	Again   string              // address of a page with the present state of the same rows
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
 }
 
-// searchView is the search field after a search that found no question in it.
+// searchView is the search field with the text that could not be searched for.
 type searchView struct {
 	Typed   string
 	Problem string
 }
 
-// recipientHeader is the recipient whose rows these are.
+// recipientHeader is the part of a recipient's page above the rows.
 type recipientHeader struct {
 	FilterText texts.Sentence // "Only <the recipient>"
-	Known      bool           // the database has rows of them
+	Known      bool           // the database has rows of the recipient
 	Quota      quotaView
 	Newest     uuid.UUID // the row that the verdict is on; nil UUID: there is no verdict, or no row
 }
@@ -79,7 +78,7 @@ func (a *Console) listPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	// so that the address says the same to others
+	// so that the address means the same for readers in other zones
 	if zone := frame.Words(c).Zone(); zone != time.UTC && q.hasLocalTimes(raw) {
 		return c.Redirect(http.StatusSeeOther, listAddress(q.given, "", ""))
 	}
@@ -101,7 +100,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	}
 	w := frame.Words(c)
 	v := listView{Page: frame.NewPage(c, "list.title", "sends"), page: found, Search: s, Filter: filterView{q.given, w},
-		Choices: a.choices()}
+		Choices: a.filterSuggestions()}
 	if v.Rows, err = a.rowsWithState(ctx, found.Rows, w); err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Count = w.Plural("list.count.more", len(found.Rows))
 	}
 	if len(found.Rows) == 0 {
-		if v.Nothing = w.Get(emptyTextKey(q)); emptyTextKey(q) == noRecipient {
+		if v.Nothing = w.Get(emptyTextKey(q)); emptyTextKey(q) == emptyRecipientListKey {
 			v.Verdict, err = a.verdictWithoutRows(ctx, q.hints, w)
 		}
 		if err != nil {
@@ -118,7 +117,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		}
 	}
 	if q.filter.Recipient != nil {
-		if err := a.addPerson(c, &v); err != nil {
+		if err := a.addRecipientHeader(c, &v); err != nil {
 			return err
 		}
 	}
@@ -126,7 +125,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
 	if status == http.StatusOK {
-		v.addStream(q, a.Now())
+		v.addStreamAddresses(q, a.Now())
 	}
 	if auth.ActorOf(c).May(auth.ActionExport) && len(found.Rows) > 0 {
 		v.Export = exportAddress(q.given)
@@ -134,11 +133,11 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 	return a.layout.Show(c, status, "list", v)
 }
 
-// choices returns what the settings offer for fields of the filter. Rows may have other values, of
-// earlier settings.
-func (a *Console) choices() map[string][]string {
+// filterSuggestions returns suggestions for fields of the filter, from the settings. Rows may have
+// other values, of earlier settings.
+func (a *Console) filterSuggestions() map[string][]string {
 	all := map[string][]string{"carriers": a.Carriers}
-	all["apps"], all["purposes"] = a.Desk.Previewable()
+	all["apps"], all["purposes"] = a.Desk.AppsAndPurposes()
 	rules := []string{verification.LockoutRuleName}
 	for _, p := range a.Policies.Policies() {
 		for _, r := range p.Rules {
@@ -151,24 +150,24 @@ func (a *Console) choices() map[string][]string {
 	return all
 }
 
-// addStream adds the addresses by which the page changes while it is open. Again begins at the
+// addStreamAddresses adds the addresses by which the page changes while it is open. Again begins at the
 // newest row that is shown, so that rows that come later move none off the page; a recipient's page
 // is read as it is, since its verdict is on the newest row.
-func (v *listView) addStream(q query, now time.Time) {
+func (v *listView) addStreamAddresses(q query, now time.Time) {
 	newest := store.Cursor{At: now}
 	v.Again = v.AddressWith("", "")
 	if len(v.Rows) > 0 {
-		newest = markOf(v.Rows[0].Send)
+		newest = positionOf(v.Rows[0].Send)
 		if q.filter.Recipient == nil {
-			v.Again = v.AddressWith("cursor", frame.WriteCursor(store.Cursor{At: newest.At, ID: uuid.Max}))
+			v.Again = v.AddressWith("cursor", frame.EncodeCursor(store.Cursor{At: newest.At, ID: uuid.Max}))
 		}
 	}
 	v.Stream = streamAddress(q, newest)
 }
 
-// addPerson adds the recipient that the rows are about, the verdict on the newest row, and what the
+// addRecipientHeader adds the recipient that the rows are about, the verdict on the newest row, and what the
 // rules say now. Forgotten recipients share one hash, so they get no verdict.
-func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
+func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
 	v.Person = &recipientHeader{FilterText: v.W.Tell("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
@@ -193,8 +192,8 @@ func (a *Console) addPerson(c echo.Context, v *listView) (err error) {
 	return err
 }
 
-// noRecipient is the key of the text for an empty list of one recipient, without other filters.
-const noRecipient = "norows.what"
+// emptyRecipientListKey is the key of the text for an empty list of one recipient, without other filters.
+const emptyRecipientListKey = "norows.what"
 
 // emptyTextKey returns the key of the text that says why a list is empty.
 func emptyTextKey(q query) string {
@@ -208,7 +207,7 @@ func emptyTextKey(q query) string {
 	case others == 0:
 		return "list.nothing"
 	case others == 1 && q.filter.Recipient != nil:
-		return noRecipient
+		return emptyRecipientListKey
 	}
 	return "list.none"
 }
@@ -216,7 +215,7 @@ func emptyTextKey(q query) string {
 // listAddress returns the address of the list's first page with one parameter changed, or removed
 // if the value is empty.
 func listAddress(given url.Values, name, value string) string {
-	return frame.Address("/admin", given, name, value)
+	return frame.ListAddress("/admin", given, name, value)
 }
 
 // readStory reads one row of the database with everything that belongs to it. Errors:
@@ -233,21 +232,21 @@ func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, 
 	return s, err
 }
 
-// Bounds of the rows that led to a refusal without a verification.
+// Bounds of recentSends.
 const (
-	leadRows = 5
-	leadTime = 24 * time.Hour
+	maxRecentSends    = 5
+	recentSendsPeriod = 24 * time.Hour
 )
 
-// recentSends returns a row and at most leadRows rows of the leadTime before it, oldest first:
+// recentSends returns a row and at most maxRecentSends rows of the recentSendsPeriod before it, oldest first:
 // those that its recipient's rules most likely counted.
 func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() { // forgotten, as others are
 		return []store.SendOrRefusal{s}, nil
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{
-		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-leadTime),
-		Before: new(markOf(s.Send)), Limit: leadRows,
+		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-recentSendsPeriod),
+		Before: new(positionOf(s.Send)), Limit: maxRecentSends,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err

@@ -41,7 +41,7 @@ func TestListSaysWhyItIsEmpty(t *testing.T) {
 	contains(t, b.Get("/admin?limit=5"), "Nothing has been sent yet")
 	contains(t, b.Get("/admin?status=sent"), "Nothing matches")
 	contains(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "No request for this recipient reached us")
-	contains(t, b.Get("/admin?cursor="+frame.WriteCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
+	contains(t, b.Get("/admin?cursor="+frame.EncodeCursor(store.Cursor{At: consoletest.Start})), "There is nothing older")
 }
 
 // Rows that come in while a reader pages neither repeat a row nor hide one. Paging back shows the
@@ -86,7 +86,7 @@ func TestPaging(t *testing.T) {
 		t.Errorf("the first page: %v, newer %q", rows, linkIn(body, "Newer"))
 	}
 	want(t, b.Get("/admin?newer=x"), http.StatusUnprocessableEntity)
-	cursor := frame.WriteCursor(store.Cursor{At: r.Clock.Now()})
+	cursor := frame.EncodeCursor(store.Cursor{At: r.Clock.Now()})
 	want(t, b.Get("/admin?newer="+cursor+"&cursor="+cursor), http.StatusUnprocessableEntity)
 }
 
@@ -126,12 +126,12 @@ func TestFilters(t *testing.T) {
 
 func TestBadFiltersAreNamed(t *testing.T) {
 	b, long := newRig(t).LoggedIn(), strings.Repeat("x", 65)
-	cursor := frame.WriteCursor(store.Cursor{At: consoletest.Start})
+	cursor := frame.EncodeCursor(store.Cursor{At: consoletest.Start})
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=201": "limit", "limit=1.5": "limit", "cursor=x": "cursor",
 		"cursor=" + cursor + "A":            "cursor",
 		"cursor=" + strings.Repeat("_", 34): "cursor", "cursor=%00": "cursor", "cursor=" + respelt(cursor): "cursor",
-		"cursor=" + frame.WriteCursor(store.Cursor{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
+		"cursor=" + frame.EncodeCursor(store.Cursor{At: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)}): "cursor",
 		"status=SENT": "status", "status=%00": "status", "channel=fax": "channel", "outcome=sent": "outcome",
 		"network=home":                "network",
 		"recipient=ana%40example.com": "recipient", "recipient=" + strings.Repeat("A", 32): "recipient",
@@ -159,11 +159,11 @@ func TestBadFiltersAreNamed(t *testing.T) {
 func respelt(cursor string) string { return cursor[:len(cursor)-1] + "B" }
 
 func FuzzCursor(f *testing.F) {
-	f.Add(frame.WriteCursor(store.Cursor{At: consoletest.Start}))
+	f.Add(frame.EncodeCursor(store.Cursor{At: consoletest.Start}))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		if m, ok := frame.ReadCursor(text); ok && frame.WriteCursor(m) != text {
-			t.Errorf("%q and %q are one place", text, frame.WriteCursor(m))
+		if m, ok := frame.DecodeCursor(text); ok && frame.EncodeCursor(m) != text {
+			t.Errorf("%q and %q are one place", text, frame.EncodeCursor(m))
 		}
 	})
 }

@@ -26,16 +26,16 @@ import (
 type overviewView struct {
 	frame.Page
 	statistics.Statistics
-	Last       []frame.Option
+	Last       []frame.FieldOption
 	Figures    []figureView
 	Sends      statistics.Chart
 	Became     statistics.Table // of the sends
 	Measures   []statistics.Chart
 	Measured   statistics.Table
-	Prefixes   string          // how many rest now; empty: none
-	By         store.Dimension // what codes are told apart by
+	Prefixes   string          // how many are paused now; empty: none
+	By         store.Dimension // by what the table of codes is grouped
 	Codes      []store.ApprovalTally
-	Storage    []string // how far the database reaches, and how far the background has come with what is old
+	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
 
 	query  store.StatsQuery
@@ -45,12 +45,12 @@ type overviewView struct {
 type figureView struct {
 	Name, Value, Before string
 	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
-	Better, Worse       bool         // what the change is; neither for one that is no good or bad news
-	Note                string       // in place of what was before
+	Better, Worse       bool         // whether the change is good or bad news; neither: it is no news
+	Note                string       // in place of Before
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
 
-type countView struct {
+type nameAndCount struct {
 	Name string
 	N    int
 }
@@ -75,7 +75,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
-	v.Last = frame.Options(w, "filter.last", "filter.last", v.values.Get("last"), spans...)[1:]
+	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpans...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
 	if s := a.Status(ctx); s.Counted {
 		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
@@ -91,7 +91,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if len(paused) > 0 {
 		v.Prefixes = w.Plural("overview.prefixes", len(paused))
 	}
-	d := statistics.Drawing{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
+	d := statistics.ChartBuilder{Stretches: v.Stretches, Each: v.query.Each, W: w, Rows: v.rowsAddressBetween}
 	v.Sends, v.Became = d.SendsChart()
 	v.Measures, v.Measured = d.MeasureCharts()
 	by := []store.Dimension{v.By}
@@ -122,7 +122,7 @@ func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
 func (v overviewView) GroupedByAddress(d store.Dimension) string {
-	return frame.Address("/admin/overview", v.values, "by", string(d)) + "#codes-title"
+	return frame.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
 // RowsAddress returns the address of the list for the page's time with these parameters, given as
@@ -161,17 +161,17 @@ func (v overviewView) GroupName(value string) string {
 	return cmp.Or(v.W.Country(value), value)
 }
 
-// Percent returns which part of all something is, to one decimal place.
+// Percent returns n as a percentage of all, to one decimal place.
 func (v overviewView) Percent(n, all int) string {
 	return strconv.FormatFloat(100*float64(n)/float64(max(1, all)), 'f', 1, 64)
 }
 
 // HighestFirst returns counts, the highest first.
-func (v overviewView) HighestFirst(by map[string]int) (all []countView) {
+func (v overviewView) HighestFirst(by map[string]int) (all []nameAndCount) {
 	for name, n := range by {
-		all = append(all, countView{name, n})
+		all = append(all, nameAndCount{name, n})
 	}
-	slices.SortFunc(all, func(a, b countView) int { return cmp.Or(b.N-a.N, strings.Compare(a.Name, b.Name)) })
+	slices.SortFunc(all, func(a, b nameAndCount) int { return cmp.Or(b.N-a.N, strings.Compare(a.Name, b.Name)) })
 	return all
 }
 
@@ -207,7 +207,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	var rise float64
 	if now.Rate != nil && before.Rate != nil {
 		rise = *now.Rate - *before.Rate
-		points = signed(100*rise, 1) + " " + w.Get("overview.points")
+		points = formatSigned(100*rise, 1) + " " + w.Get("overview.points")
 	}
 	add("overview.rate", statistics.FormatRate(now.Rate), statistics.FormatRate(before.Rate), points, rise, "")
 	took := func(key string, now, before *int64) {
@@ -223,16 +223,17 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 	return all
 }
 
-// percentChange returns by how much of before now is more or less; "" if before is zero.
+// percentChange returns the change from before to now in percent, with its sign; "" if before is
+// zero.
 func percentChange(now, before float64) string {
 	if before == 0 {
 		return ""
 	}
-	return signed(100*(now-before)/before, 0) + " %"
+	return formatSigned(100*(now-before)/before, 0) + " %"
 }
 
-// signed writes a difference with its sign, or as ±0.
-func signed(d float64, decimals int) string {
+// formatSigned writes a difference with its sign, or as ±0.
+func formatSigned(d float64, decimals int) string {
 	text := strconv.FormatFloat(math.Abs(d), 'f', decimals, 64)
 	switch {
 	case strings.Trim(text, "0.") == "":

@@ -56,11 +56,11 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 }
 
 // partlyBroken is a service of which each part but one is slow, away or suspended.
-func partlyBroken() Status {
+func partlyBroken() ServiceStatus {
 	since := consoletest.Start.Add(-time.Minute)
-	return Status{
+	return ServiceStatus{
 		Reasons: []server.Reason{{Part: "redis", Word: "redis_away", Since: since}},
-		Parts: []Part{
+		Parts: []ServicePart{
 			{Kind: "database", Up: true, Slow: true}, {Kind: "redis"},
 			{Kind: "mail", Name: "mx2.example:587", Up: true},
 			{Kind: "mail", Name: "mx1.example:587", Since: since.Add(-30 * time.Second),
@@ -72,9 +72,9 @@ func partlyBroken() Status {
 }
 
 // allBroken is a service of which no part works, and whose servers have long names and reasons.
-func allBroken() Status {
+func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
-	s := Status{Parts: []Part{{Kind: "database"}, {Kind: "redis"}}}
+	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
 	for _, r := range []server.Reason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
 		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"},
 		{Part: "sms", Word: "carriers_suspended"}} {
@@ -82,7 +82,7 @@ func allBroken() Status {
 		s.Reasons = append(s.Reasons, r)
 	}
 	const why = "rcpt: temporary: 451 4.7.0 See_https://postmaster.example/" + "a-long-address-without-a-space-in-it/"
-	for _, p := range []Part{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
+	for _, p := range []ServicePart{{Kind: "mail", Name: "email-smtp.ap-southeast-2.amazonaws.example:2587"},
 		{Kind: "mail", Name: "mx." + longDomain + ":587"},
 		{Kind: "sms", Name: "a-carrier-with-a-long-name-of-its-own"}} {
 		p.Since, p.Why = since, why+why
@@ -115,7 +115,7 @@ func everyPage(r *rig) map[string]string {
 	r.Must(err)
 	_, mistyped := r.recipient("w.zhang@qq.co")
 	pages := map[string]string{}
-	for _, s := range frame.Sections {
+	for _, s := range frame.MenuSections {
 		pages[s.Name] = s.Path
 	}
 	maps.Copy(pages, map[string]string{
@@ -133,7 +133,7 @@ func everyPage(r *rig) map[string]string {
 // a script or a text of its own.
 func TestPages(t *testing.T) {
 	r := newRig(t, func(c *Config) {
-		c.Status = func(context.Context) Status { return partlyBroken() }
+		c.Status = func(context.Context) ServiceStatus { return partlyBroken() }
 	})
 	pages := everyPage(r)
 	delete(pages, "overview") // TestOverviewDrawsTheNumbers

@@ -119,7 +119,7 @@ func TestOneReplayAtATime(t *testing.T) {
 		status int
 		said   string
 	}{
-		nil: {200, "nothing went out"}, support.ErrTooMuch: {422, "more sends of that time"},
+		nil: {200, "nothing went out"}, support.ErrTooManySends: {422, "more sends of that time"},
 		fault.Unavailable: {503, "took too long"},
 	} {
 		h := held{begun: make(chan struct{}), end: make(chan struct{}), err: err}

@@ -17,12 +17,12 @@ import (
 	"sendcode/internal/support"
 )
 
-// The page may hold frames of its own site; a mail in one has no scripts, no origin and nothing
-// from the net.
+// The values of Content-Security-Policy. The page may hold frames of its own site. A mail in a frame
+// runs no scripts, has no origin and loads nothing from the network.
 const (
-	previewPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
+	previewCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
 		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
-	samplePolicy = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
+	sampleCSP = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors 'self'"
 )
 
@@ -31,16 +31,16 @@ type previewView struct {
 	frame.Page
 	Apps, Purposes []string
 	App, Purpose   string
-	Samples        []support.Sample
+	Samples        []support.SampleMessage
 	May            bool // the reader may have one sent
 	Problem        string
-	Trial          support.Trial // as typed
+	Typed          support.PreviewRequest
 }
 
 // appAndPurpose returns the app and the purpose that a request names, else "default" or the first
 // one, and the lists of all.
 func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, purposes []string) {
-	apps, purposes = a.Desk.Previewable()
+	apps, purposes = a.Desk.AppsAndPurposes()
 	first := func(list []string, preferred string) string {
 		if len(list) == 0 || slices.Contains(list, preferred) {
 			return preferred
@@ -52,21 +52,21 @@ func (a *Console) appAndPurpose(values url.Values) (app, purpose string, apps, p
 }
 
 func (a *Console) previewPage(c echo.Context) error {
-	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.Trial{}, "")
+	return a.showPreview(c, http.StatusOK, c.QueryParams(), support.PreviewRequest{}, "")
 }
 
-func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.Trial,
+func (a *Console) showPreview(c echo.Context, status int, values url.Values, typed support.PreviewRequest,
 	problem string) error {
 	v := previewView{
 		Page: frame.NewPage(c, "preview.title", "preview"), May: auth.ActorOf(c).May(auth.ActionPreview),
-		Problem: problem, Trial: typed,
+		Problem: problem, Typed: typed,
 	}
 	v.App, v.Purpose, v.Apps, v.Purposes = a.appAndPurpose(values)
 	var err error
-	if v.Samples, err = a.Desk.Samples(v.App, v.Purpose); err != nil {
+	if v.Samples, err = a.Desk.SampleMessages(v.App, v.Purpose); err != nil {
 		return err
 	}
-	c.Response().Header().Set("Content-Security-Policy", previewPolicy)
+	c.Response().Header().Set("Content-Security-Policy", previewCSP)
 	return a.layout.Show(c, status, "preview", v)
 }
 
@@ -80,21 +80,21 @@ func (v previewView) Locales() (list []string) {
 	return list
 }
 
-// Texts reports whether text messages can be sent.
-func (v previewView) Texts() bool {
-	return slices.ContainsFunc(v.Samples, func(s support.Sample) bool { return s.Channel == recipient.SMS })
+// HasTextMessages reports whether text messages can be sent.
+func (v previewView) HasTextMessages() bool {
+	return slices.ContainsFunc(v.Samples, func(s support.SampleMessage) bool { return s.Channel == recipient.SMS })
 }
 
 // previewHTML answers with one mail's HTML, for its frame.
 func (a *Console) previewHTML(c echo.Context) error {
 	app, purpose, _, _ := a.appAndPurpose(c.QueryParams())
-	samples, err := a.Desk.Samples(app, purpose)
+	samples, err := a.Desk.SampleMessages(app, purpose)
 	if err != nil {
 		return err
 	}
 	for _, s := range samples {
 		if s.HTML != "" && s.Locale == c.QueryParam("locale") {
-			c.Response().Header().Set("Content-Security-Policy", samplePolicy)
+			c.Response().Header().Set("Content-Security-Policy", sampleCSP)
 			return c.HTML(http.StatusOK, s.HTML)
 		}
 	}
@@ -108,14 +108,14 @@ func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 		return err
 	}
 	act.Reason = "preview"
-	trial := support.Trial{
+	trial := support.PreviewRequest{
 		App: form.Get("app"), Purpose: form.Get("purpose"),
 		Channel: cmp.Or(form.Get("channel"), string(recipient.Email)),
 		To:      strings.TrimSpace(form.Get("to")),
 		Locale:  form.Get("locale"), From: server.ClientIP(c),
 	}
-	answer, err := a.Desk.SendTrial(c.Request().Context(), trial, act)
-	err = checkAdmitted(answer, err, "preview.problem.limited", frame.Words(c))
+	answer, err := a.Desk.SendPreview(c.Request().Context(), trial, act)
+	err = actionErrorOf(answer, err, "preview.problem.limited", frame.Words(c))
 	if status, problem := a.formProblem(c, err); problem != "" {
 		return a.showPreview(c, status, form, trial, problem)
 	}

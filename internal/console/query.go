@@ -21,8 +21,8 @@ import (
 // query is the parsed query of the list's URL: filters, a cursor and a limit.
 type query struct {
 	filter store.Filter
-	given  url.Values // what was asked, empty parameters left out
-	hints  hints      // of a search that found nothing
+	given  url.Values  // the parameters, without empty ones
+	hints  searchHints // of a search that found nothing
 }
 
 // The values of the filters status, outcome, channel and last.
@@ -31,8 +31,8 @@ var (
 		store.Unknown, store.Proven, store.Refused}
 	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
 		store.CodeCanceled, store.CodeOfCaller}
-	channels = []recipient.Channel{recipient.Email, recipient.SMS}
-	spans    = []string{"1h", "24h", "7d", "30d"}
+	channels  = []recipient.Channel{recipient.Email, recipient.SMS}
+	timeSpans = []string{"1h", "24h", "7d", "30d"}
 )
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone; given has them with
@@ -42,28 +42,28 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	f.Limit = frame.DefaultLimit
 	var last string
 	known := frame.Parameters{
-		"recipient": frame.Recipient(&f.Recipient), "status": frame.OneOf(&f.Status, statuses...),
-		"channel": frame.OneOf(&f.Channel, channels...), "purpose": frame.ShortText(&f.Purpose),
-		"app":        frame.ShortText(&f.App),
-		"blocked_by": frame.ShortText(&f.BlockedBy), "reference": frame.ShortText(&f.Reference),
-		"carrier": frame.ShortText(&f.Provider),
-		"country": country(&f.Country), "domain": domain(&f.Domain), "network": network(&f.Network),
-		"request": frame.ShortText(&f.Request),
-		"outcome": frame.OneOf(&f.Outcome, outcomes...), "support": supportReference(&f.Support),
-		"from": frame.Time(&f.From, zone), "to": frame.Time(&f.To, zone), "last": frame.OneOf(&last, spans...),
-		"cursor": frame.Cursor(&f.Before), "newer": frame.Cursor(&f.After), "limit": frame.Limit(&f.Limit),
+		"recipient": frame.RecipientParameter(&f.Recipient), "status": frame.OneOfParameter(&f.Status, statuses...),
+		"channel": frame.OneOfParameter(&f.Channel, channels...), "purpose": frame.ShortTextParameter(&f.Purpose),
+		"app":        frame.ShortTextParameter(&f.App),
+		"blocked_by": frame.ShortTextParameter(&f.BlockedBy), "reference": frame.ShortTextParameter(&f.Reference),
+		"carrier": frame.ShortTextParameter(&f.Provider),
+		"country": countryParameter(&f.Country), "domain": domainParameter(&f.Domain), "network": networkParameter(&f.Network),
+		"request": frame.ShortTextParameter(&f.Request),
+		"outcome": frame.OneOfParameter(&f.Outcome, outcomes...), "support": supportReferenceParameter(&f.Support),
+		"from": frame.TimeParameter(&f.From, zone), "to": frame.TimeParameter(&f.To, zone), "last": frame.OneOfParameter(&last, timeSpans...),
+		"cursor": frame.CursorParameter(&f.Before), "newer": frame.CursorParameter(&f.After), "limit": frame.LimitParameter(&f.Limit),
 	}
 	if q.given, err = known.Parse(raw); err != nil {
 		return q, err
 	}
-	setTimeOfRequest(&q)
+	setTimesByRequestID(&q)
 	if (f.Outcome != "" || f.Network+f.Request != "") && !q.given.Has("from") && last == "" && f.Recipient == nil &&
 		f.Reference+f.Support == "" {
-		last = "24h" // no index has them: a time bounds how many rows are looked at
+		last = "24h" // no index has these filters: the time bounds how many rows are read
 		q.given.Set("last", last)
 	}
 	if last != "" && f.From.IsZero() {
-		f.From = now.Add(-frame.Spans[last])
+		f.From = now.Add(-frame.TimeSpans[last])
 	}
 	for name, value := range map[string]string{
 		"from": f.From.Format(time.RFC3339Nano), "to": f.To.Format(time.RFC3339Nano),
@@ -82,16 +82,16 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	return q, nil
 }
 
-// How far from the time in its ID a request's sends may be logged: clocks differ.
+// How long before and after the time in a request's ID its sends are searched, since clocks differ.
 const (
-	beforeRequest = time.Minute
-	afterRequest  = 2 * time.Minute
+	searchedBeforeRequest = time.Minute
+	searchedAfterRequest  = 2 * time.Minute
 )
 
-// setTimeOfRequest sets the times of a query for a request whose ID has its time, a UUID of version
-// 7 as package requestid makes it, if the query names none.
-func setTimeOfRequest(q *query) {
-	from, to, ok := timeOfRequest(q.filter.Request)
+// setTimesByRequestID sets the times of a query that names a request and no times, if the request's
+// ID contains a time: it is a UUID of version 7, as package requestid makes them.
+func setTimesByRequestID(q *query) {
+	from, to, ok := timesByRequestID(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
 		return
 	}
@@ -100,26 +100,26 @@ func setTimeOfRequest(q *query) {
 	q.given.Set("to", "")
 }
 
-// timeOfRequest returns between which times a request's sends are logged, if its ID has its time.
-func timeOfRequest(request string) (from, to time.Time, ok bool) {
+// timesByRequestID returns the times between which a request's sends are logged; false if its ID
+// contains no time.
+func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	id, err := uuid.Parse(request)
 	if err != nil || id.Version() != 7 {
 		return from, to, false
 	}
 	at := time.Unix(id.Time().UnixTime()).UTC()
-	return at.Add(-beforeRequest), at.Add(afterRequest), true
+	return at.Add(-searchedBeforeRequest), at.Add(searchedAfterRequest), true
 }
 
-// sends returns the rows that a filter selects. A client with a wrong clock, or a stranger, may
-// choose a request ID of another time: without rows of the ID's time, those of the last 24 h are
-// searched.
+// sends returns the rows that a filter selects. A client chooses the ID of its request, so the time
+// in it may be wrong: if there are no rows of that time, sends searches the last 24 h.
 func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := a.DB.Sends(ctx, f)
-	from, to, ok := timeOfRequest(f.Request)
+	from, to, ok := timesByRequestID(f.Request)
 	if err != nil || len(rows) > 0 || !ok || !f.From.Equal(from) || !f.To.Equal(to) {
 		return rows, err
 	}
-	f.From, f.To = a.Now().Add(-frame.Spans["24h"]), time.Time{}
+	f.From, f.To = a.Now().Add(-frame.TimeSpans["24h"]), time.Time{}
 	return a.DB.Sends(ctx, f)
 }
 
@@ -143,8 +143,8 @@ func (q query) hasLocalTimes(raw string) bool {
 	})
 }
 
-// network parses a network, or an address, of which it takes the network.
-func network(to *string) frame.ParseFunc {
+// networkParameter parses a network, or an address, of which it takes the network.
+func networkParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {
 			*to = buckets.NetworkPrefix(address)
@@ -159,7 +159,7 @@ func network(to *string) frame.ParseFunc {
 	}
 }
 
-func country(to *string) frame.ParseFunc {
+func countryParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if *to = strings.ToUpper(strings.TrimSpace(value)); !recipient.KnownCountry(*to) {
 			return "A country is that of a phone number, two letters as in DE, or 001 for numbers of none."
@@ -168,7 +168,7 @@ func country(to *string) frame.ParseFunc {
 	}
 }
 
-func domain(to *string) frame.ParseFunc {
+func domainParameter(to *string) frame.ParseFunc {
 	return func(value string) (problem string) {
 		var err error
 		if *to, err = recipient.MaskedDomain(value); err != nil {
@@ -178,7 +178,7 @@ func domain(to *string) frame.ParseFunc {
 	}
 }
 
-func supportReference(to *string) frame.ParseFunc {
+func supportReferenceParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if *to = value; !store.IsSupportReference(value) {
 			return "A support reference is written as S-7K3M-Q2XP."
@@ -187,24 +187,24 @@ func supportReference(to *string) frame.ParseFunc {
 	}
 }
 
-// filterView is the form above the list as it was last sent: what was given, by name.
+// filterView is the form above the list, with the parameters of the page's address.
 type filterView struct {
 	url.Values
 	w texts.Words
 }
 
-// Options returns the choices of the field last, status, outcome or channel.
-func (v filterView) Options(field string) []frame.Option {
+// Options returns the choices of a field: last, status, outcome or channel.
+func (v filterView) Options(field string) []frame.FieldOption {
 	title, chosen := "filter."+field, v.Get(field)
 	switch field {
 	case "status":
-		return frame.Options(v.w, title, "status", store.Status(chosen), statuses...)
+		return frame.FieldOptions(v.w, title, "status", store.Status(chosen), statuses...)
 	case "outcome":
-		return frame.Options(v.w, title, "outcome.code", store.CodeState(chosen), outcomes...)
+		return frame.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), outcomes...)
 	case "channel":
-		return frame.Options(v.w, title, "channel", recipient.Channel(chosen), channels...)
+		return frame.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channels...)
 	}
-	return frame.Options(v.w, title, title, chosen, spans...)
+	return frame.FieldOptions(v.w, title, title, chosen, timeSpans...)
 }
 
 // DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,
@@ -217,8 +217,8 @@ func (v filterView) DateTimeLocal(name string) string {
 	return at.In(v.w.Zone()).Format("2006-01-02T15:04:05")
 }
 
-// MoreFilled reports whether a field of the second row is filled in.
-func (v filterView) MoreFilled() bool {
+// SecondRowFilled reports whether a field of the second row is filled in.
+func (v filterView) SecondRowFilled() bool {
 	return slices.ContainsFunc([]string{"purpose", "app", "blocked_by", "reference", "carrier", "country", "domain",
 		"network", "request",
 		"from", "to"}, v.Has)
@@ -226,6 +226,6 @@ func (v filterView) MoreFilled() bool {
 
 // Filtered reports whether any filter is set.
 func (v filterView) Filtered() bool {
-	return v.MoreFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome",
+	return v.SecondRowFilled() || slices.ContainsFunc([]string{"recipient", "support", "last", "status", "outcome",
 		"channel"}, v.Has)
 }

@@ -40,9 +40,9 @@ func (r row) ToText() string {
 	return r.To
 }
 
-// Tag returns what tells recipients apart whose masks are alike; "" for forgotten recipients, and
-// for a row of several.
-func (r row) Tag() string {
+// RecipientTag returns a short text by which recipients with equal masks differ; "" for a forgotten
+// recipient, and for a row of several.
+func (r row) RecipientTag() string {
 	if r.Recipients > 0 {
 		return ""
 	}
@@ -52,8 +52,8 @@ func (r row) Tag() string {
 // RequestedLocale returns the language that was asked for; "" if any would do.
 func (r row) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
 
-// signs stand beside the words, so that a list can be read at speed without its colours.
-var signs = map[store.Status]string{
+// statusSigns stand beside the words, so that a list can be read at speed without its colours.
+var statusSigns = map[store.Status]string{
 	store.Sent: "✓", store.Delivered: "✓", store.Undelivered: "✕", store.Failed: "✕", store.Refused: "‖",
 	store.Unknown: "?", store.Proven: "✓",
 	store.Queued: "…", store.Sending: "→",
@@ -61,13 +61,13 @@ var signs = map[store.Status]string{
 
 // State returns the status as a label.
 func (r row) State() explain.Label {
-	return explain.Label{Sign: signs[r.Status], Word: r.W.Or("status", string(r.Status)),
+	return explain.Label{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
 		Tone: explain.ToneOf(r.Status)}
 }
 
-// Told returns what the row says of its send; the page's script compares it with what the stream
-// tells.
-func (r row) Told() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
+// ChangeKey returns a text that differs whenever the row's status or counts differ. The page's
+// script compares it with that of the stream's row.
+func (r row) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
 // count", "minute · 42 s left · ×3".
@@ -83,7 +83,7 @@ func (r row) Why() string {
 	add(refused, r.W.Get("why.wait", "wait", r.W.Wait(r.RetryAfter)))
 	add(refused && r.Count > 1, "×"+strconv.Itoa(r.Count))
 	add(!refused, explain.FailureText(r.Send, r.W))
-	// an accepted one is not worth its room
+	// the code of an accepted message says nothing more
 	add(!refused && r.Status != store.Sent && r.Status != store.Delivered, r.ProviderCode)
 	add(r.Status == store.Queued && r.Attempt > 0, r.W.Get("why.again"))
 	add(r.Status == store.Failed && !r.Counts, r.W.Get("why.given_back"))
@@ -93,20 +93,20 @@ func (r row) Why() string {
 	return strings.Join(parts, " · ")
 }
 
-// Bounds of asking for the quotas of one page. It is shown without quotas that come later.
+// Bounds of reading the quotas of one page. A page is shown without the quotas that come later.
 const (
-	quotasAtOnce = 4
-	quotasTime   = 500 * time.Millisecond
+	maxConcurrentQuotas = 4
+	quotasTimeout       = 500 * time.Millisecond
 )
 
-// codes are the codes of some sends, by the verification's ID, as they are now.
-type codes struct {
+// currentCodes are the verifications of some sends, by ID, as the database has them now.
+type currentCodes struct {
 	by  map[string]store.Verification
 	now time.Time
 }
 
 // codesOf reads the codes of up to 1,000 sends.
-func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (codes, error) {
+func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (currentCodes, error) {
 	var ids []string
 	for _, s := range sends {
 		if s.Number > 0 {
@@ -115,24 +115,24 @@ func (a *Console) codesOf(ctx context.Context, sends []store.SendOrRefusal) (cod
 	}
 	slices.Sort(ids)
 	all, now, err := a.DB.VerificationsByID(ctx, slices.Compact(ids))
-	c := codes{by: map[string]store.Verification{}, now: now}
+	c := currentCodes{by: map[string]store.Verification{}, now: now}
 	for _, v := range all {
 		c.by[v.ID] = v
 	}
 	return c, err
 }
 
-// of returns the code of a send; false for refusals, and for a code that is not known any more.
-func (c codes) of(s store.SendOrRefusal) (store.Verification, bool) {
+// ofSend returns the code of a send; false for refusals, and for a code that is not known any more.
+func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	v, found := c.by[s.VerificationID]
 	return v, found && s.Number > 0
 }
 
 // rowJSON is rowJSON with what became of the code.
-func (c codes) rowJSON(s store.SendOrRefusal) frame.Object {
+func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
-	if v, found := c.of(s); found {
+	if v, found := c.ofSend(s); found {
 		row["outcome"], row["outcome_at"] = explain.CodeStateOf(v, c.now),
 			frame.Timestamp(explain.CodeEndedAt(v, c.now))
 	}
@@ -153,10 +153,10 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 		if q := quotas[targetOf(s)]; q != nil {
 			r.Quota = *q
 		}
-		if v, found := codes.of(s); found {
+		if v, found := codes.ofSend(s); found {
 			state := explain.CodeStateOf(v, codes.now)
 			waits := state == store.CodeWaiting
-			// nobody had it to enter
+			// a code that was not delivered could not be entered, so its row does not call it waiting or expired
 			if over := waits || state == store.CodeExpired; !over || !explain.NotDelivered(s) && s.To != store.ErasedMask {
 				r.Code = codeLabel(state, w)
 				if waits {
@@ -173,22 +173,22 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 // which they stand.
 func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	l := map[store.CodeState]explain.Label{
-		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Still},
+		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
 		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
-		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Still},
+		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Neutral},
 	}[state]
 	l.Word = w.Get("outcome.code." + string(state))
 	return l
 }
 
-// quotasOf returns what to draw of each recipient's quota. A recipient whose quota did not come in
-// time has an empty list; rows of forgotten or several recipients have none.
+// quotasOf returns the pips of each recipient's quota. The list of a recipient is empty if the quota
+// did not come in time. Forgotten recipients, and rows of several, have no list.
 func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
-	ctx, cancel := context.WithTimeout(ctx, quotasTime)
+	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()
 	by := map[support.Target]*[]web.Pips{}
 	var all errgroup.Group
-	all.SetLimit(quotasAtOnce)
+	all.SetLimit(maxConcurrentQuotas)
 	for _, s := range sends {
 		p := targetOf(s)
 		if by[p] != nil || s.Recipient.IsZero() || s.Recipients > 0 {
@@ -208,7 +208,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w t
 	return by
 }
 
-// quotaPips returns what to draw for each of a recipient's rules.
+// quotaPips returns the pips of each of a recipient's rules.
 func quotaPips(d quota.Decision, w texts.Words) (all []web.Pips) {
 	for _, s := range d.Public().Rules {
 		p := web.PipsOf(s)

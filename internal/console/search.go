@@ -25,9 +25,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// searchPage redirects a search to an address that has no recipient in the clear: a send's page, or
-// the list by the recipient's hash, by a support reference, by the caller's reference or by the ID
-// of its request.
+// searchPage redirects a search to the page of a send, or to the list by the recipient's hash, a
+// support reference, the caller's reference or the ID of a request. No address contains a full
+// recipient.
 func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	typed := strings.TrimSpace(form.Get("q"))
 	to, err := a.supportReferenceAddress(c.Request().Context(), typed)
@@ -47,8 +47,8 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	return c.Redirect(http.StatusSeeOther, to)
 }
 
-// searchedCookie holds the masked recipient of the last search, so that a page without rows can
-// show how it was understood.
+// searchedCookie holds the masked recipient of the last search. A page without rows shows it, so
+// that the reader sees how the search was understood.
 const searchedCookie = "sendcode_searched"
 
 // setSearchedCookie stores a typed recipient, masked, for the next page. Other texts are not
@@ -68,7 +68,7 @@ func setSearchedCookie(c echo.Context, typed string) {
 // takeSearchedCookie returns the masked recipient of the last search and deletes the cookie; "" if
 // there is none.
 func takeSearchedCookie(c echo.Context) string {
-	masked := frame.Cookie(c, searchedCookie)
+	masked := frame.CookieValue(c, searchedCookie)
 	if masked != "" {
 		c.SetCookie(&http.Cookie{Name: searchedCookie, Path: "/admin", MaxAge: -1})
 	}
@@ -107,21 +107,21 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
 		rows, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
-		return a.orRequest(ctx, typed, explain.SendAddress(id), rows, err)
+		return a.orRequestAddress(ctx, typed, explain.SendAddress(id), rows, err)
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
 		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-		return a.orRequest(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
+		return a.orRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
-		if problem := frame.ShortText(new(string))(typed); problem != "" {
+		if problem := frame.ShortTextParameter(new(string))(typed); problem != "" {
 			return "", fault.Invalid("q", "invalid", problem)
 		}
 		rows, err := a.DB.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
-		return a.orRequest(ctx, typed, listAddress(nil, "reference", typed), rows, err)
+		return a.orRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
-	h, err := a.Desk.Hash(string(ch), to)
+	h, err := a.Desk.HashRecipient(string(ch), to)
 	if err != nil {
 		return "", err
 	}
@@ -137,13 +137,12 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	return hints.addTo(list), err
 }
 
-// requestPatience bounds the search for a request's ID, which no index has.
-const requestPatience = 2 * time.Second
+// requestSearchTimeout bounds the search for a request's ID, which no index has.
+const requestSearchTimeout = 2 * time.Second
 
-// orRequest returns the address where the rows found are listed. If there are none, and the text
-// typed is the ID of a request that made sends, of the last 24 h unless the ID has its time, it
-// returns the address of these.
-func (a *Console) orRequest(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
+// orRequestAddress returns the given address if rows were found there. If none were, and the typed
+// text is the ID of a request that made sends, it returns the address of those sends.
+func (a *Console) orRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
 	}
@@ -151,7 +150,7 @@ func (a *Console) orRequest(ctx context.Context, typed, address string, found []
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestPatience)
+	ctx, cancel := context.WithTimeout(ctx, requestSearchTimeout)
 	defer cancel()
 	// a database that is away, or takes too long, finds no request
 	switch rows, _ := a.sends(ctx, q.filter); len(rows) {
@@ -170,7 +169,7 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
 	}
-	number, digits := cleanNumber(typed), 0
+	number, digits := cleanPhoneNumber(typed), 0
 	for _, r := range number {
 		switch {
 		case unicode.IsDigit(r):
@@ -182,9 +181,9 @@ func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	return recipient.SMS, number, digits >= 5
 }
 
-// cleanNumber removes what comes along when a number is copied: a link's scheme and invisible
-// characters. Typographic dashes, brackets and spaces become plain ones.
-func cleanNumber(typed string) string {
+// cleanPhoneNumber removes a link's scheme and invisible characters, which copied numbers may have,
+// and makes typographic dashes, brackets and spaces plain.
+func cleanPhoneNumber(typed string) string {
 	if scheme := "tel:"; len(typed) >= len(scheme) && strings.EqualFold(typed[:len(scheme)], scheme) {
 		typed = typed[len(scheme):]
 	}
@@ -205,30 +204,29 @@ func cleanNumber(typed string) string {
 	}, typed))
 }
 
-// hints are what a search adds to the list's URL for a recipient without rows, since the search
-// alone sees the full recipient: why its requests are refused, and the hashes of similarly spelled
-// recipients with recent requests. The list makes its verdict of them.
-type hints struct {
-	unserved string // why requests for it are turned away; empty: they are not
-	near     []recipient.Hash
+// searchHints explain why a recipient has no rows. A search adds them to the list's URL, since only the
+// search sees the full recipient, and the list makes its verdict of them.
+type searchHints struct {
+	unserved string           // why the recipient is not served; empty: it is served
+	near     []recipient.Hash // similarly spelled recipients with recent sends
 }
 
 const (
-	hintUnserved = "unserved"
-	hintNear     = "near"
-	maxNear      = 3
-	nearTime     = 48 * time.Hour // longer than a search looks back, so that its address can be handed to a colleague
+	unservedParameter = "unserved"
+	similarParameter  = "near"
+	maxSimilar        = 3
+	similarPeriod     = 48 * time.Hour // longer than the search looks back, so that a colleague can open its address later
 )
 
 // hintsOf returns the hints for a recipient without rows: why it is not served or, if it is,
 // similarly spelled recipients.
-func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h hints, err error) {
+func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) (h searchHints, err error) {
 	var bad *fault.InvalidError
 	if errors.As(a.Desk.Codes.ValidateRecipient(string(ch), to), &bad) {
 		h.unserved = bad.Reason
 		return h, nil
 	}
-	rows, err := a.Desk.SimilarRecipients(ctx, string(ch), to, maxNear)
+	rows, err := a.Desk.SimilarRecipients(ctx, string(ch), to, maxSimilar)
 	for _, row := range rows {
 		h.near = append(h.near, row.Recipient)
 	}
@@ -236,40 +234,40 @@ func (a *Console) hintsOf(ctx context.Context, ch recipient.Channel, to string) 
 }
 
 // addTo returns the list's URL with the hints added to its query.
-func (h hints) addTo(listURL string) string {
+func (h searchHints) addTo(listURL string) string {
 	if h.unserved != "" {
-		listURL += "&" + hintUnserved + "=" + url.QueryEscape(h.unserved)
+		listURL += "&" + unservedParameter + "=" + url.QueryEscape(h.unserved)
 	}
 	var near []string
 	for _, hash := range h.near {
 		near = append(near, hash.String())
 	}
 	if len(near) > 0 {
-		listURL += "&" + hintNear + "=" + strings.Join(near, ".")
+		listURL += "&" + similarParameter + "=" + strings.Join(near, ".")
 	}
 	return listURL
 }
 
 // splitHints returns the hints of a raw query and the query without them. Without a recipient there
 // are no hints: the query stays as it is, and its parser rejects their parameters.
-func splitHints(raw string) (h hints, rest string) {
+func splitHints(raw string) (h searchHints, rest string) {
 	values, err := url.ParseQuery(raw)
-	if err != nil || !values.Has("recipient") || !values.Has(hintUnserved) && !values.Has(hintNear) {
+	if err != nil || !values.Has("recipient") || !values.Has(unservedParameter) && !values.Has(similarParameter) {
 		return h, raw
 	}
-	for hash := range strings.SplitSeq(values.Get(hintNear), ".") {
-		if parsed, err := recipient.ParseHash(hash); err == nil && len(h.near) < maxNear {
+	for hash := range strings.SplitSeq(values.Get(similarParameter), ".") {
+		if parsed, err := recipient.ParseHash(hash); err == nil && len(h.near) < maxSimilar {
 			h.near = append(h.near, parsed)
 		}
 	}
-	h.unserved = values.Get(hintUnserved)
-	values.Del(hintNear)
-	values.Del(hintUnserved)
+	h.unserved = values.Get(unservedParameter)
+	values.Del(similarParameter)
+	values.Del(unservedParameter)
 	return h, values.Encode()
 }
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
-func (a *Console) verdictWithoutRows(ctx context.Context, h hints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.DB.LatestRows(ctx, h.near, nearTime)
+func (a *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
+	rows, err := a.DB.LatestRows(ctx, h.near, similarPeriod)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

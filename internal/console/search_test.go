@@ -238,7 +238,7 @@ func TestVerdictsWithoutRows(t *testing.T) {
 	r := newRig(t)
 	row := r.sent("ana@gmial.com")
 	var out strings.Builder
-	for _, h := range []hints{
+	for _, h := range []searchHints{
 		{}, {near: []recipient.Hash{row.Recipient}}, {near: []recipient.Hash{{1}}},
 		{unserved: "country_not_served", near: []recipient.Hash{row.Recipient}},
 		{unserved: "voip"}, {unserved: "disposable"}, {unserved: "not_configured"}, {unserved: "of a later version"},

@@ -16,9 +16,9 @@ import (
 
 // Bounds of statistics: they count rows, so a longer time would take too long.
 const (
-	defaultStats = 24 * time.Hour
-	maxStats     = 31 * 24 * time.Hour
-	hourlyUpTo   = 3 * 24 * time.Hour
+	defaultStatsPeriod = 24 * time.Hour
+	maxStatsPeriod     = 31 * 24 * time.Hour
+	maxHourlyPeriod    = 3 * 24 * time.Hour
 )
 
 func (a *Console) statsJSON(c echo.Context) error {
@@ -69,15 +69,15 @@ func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, er
 		f.To = a.Now()
 	}
 	if f.From.IsZero() {
-		f.From = f.To.Add(-defaultStats)
+		f.From = f.To.Add(-defaultStatsPeriod)
 	}
 	each := time.Hour
 	switch length := f.To.Sub(f.From); {
 	case length <= 0:
 		return store.StatsQuery{}, fault.Invalid("to", "invalid", "The end must be after the beginning.")
-	case length > maxStats:
+	case length > maxStatsPeriod:
 		return store.StatsQuery{}, fault.Invalid("from", "invalid", "Statistics are of 31 days at most.")
-	case length > hourlyUpTo:
+	case length > maxHourlyPeriod:
 		each = 24 * time.Hour
 	}
 	return store.StatsQuery{App: f.App, Channel: f.Channel, Purpose: f.Purpose, From: f.From, To: f.To, Each: each,

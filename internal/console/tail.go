@@ -24,38 +24,38 @@ import (
 
 // Bounds of the streams.
 const (
-	maxStreams = 64               // of one process
-	tailTick   = time.Second      // between two queries of a stream
-	tailBeat   = 15 * time.Second // between two signs of life, at which the session is checked too
-	tailLife   = 15 * time.Minute // of one stream; a browser then reconnects
-	writeWait  = 10 * time.Second // of one write: a client that reads nothing for so long is disconnected
+	maxConcurrentStreams = 64               // of one process
+	tailPollInterval     = time.Second      // between two queries of a stream
+	tailHeartbeat        = 15 * time.Second // between two comment lines that keep the connection open; the session is checked then too
+	maxTailAge           = 15 * time.Minute // of one stream; a browser then reconnects
+	writeTimeout         = 10 * time.Second // a client that reads nothing for so long is disconnected
 )
 
 // Why a stream ends.
 const (
-	endStopping    = "stopping"    // this process stops
-	endRenew       = "renew"       // it has reached its maximum age, or its session has ended
-	endUnavailable = "unavailable" // the database does not answer
+	endReasonStopping    = "stopping"    // this process stops
+	endReasonRenew       = "renew"       // it has reached its maximum age, or its session has ended
+	endReasonUnavailable = "unavailable" // the database does not answer
 )
 
-// listParameters are parameters that a stream rejects: it begins now, has no end, and knows only
-// what is in a row.
-var listParameters = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
+// rejectedByStreams are the parameters that a stream rejects, since it begins now, has no end, and
+// filters only by what a row contains.
+var rejectedByStreams = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
-// parseTail parses the filters of a stream and the place where it continues.
-func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Cursor, err error) {
+// parseStreamQuery parses the filters of a stream and the place where it continues.
+func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.Cursor, err error) {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
 		return f, nil, err
 	}
 	if err := q.rejectParameters("A tail takes filters only: it begins now and has no end.",
-		listParameters...); err != nil {
+		rejectedByStreams...); err != nil {
 		return f, nil, err
 	}
 	f = q.filter
 	from, f.After = f.After, nil
 	if last := c.Request().Header.Get("Last-Event-ID"); last != "" {
-		m, ok := frame.ReadCursor(last)
+		m, ok := frame.DecodeCursor(last)
 		if !ok {
 			return f, nil, fault.Invalid("Last-Event-ID", "invalid", "It is passed back as the stream gave it.")
 		}
@@ -64,9 +64,9 @@ func (a *Console) parseTail(c echo.Context) (f store.Filter, from *store.Cursor,
 	return f, from, nil
 }
 
-// streamAddress returns the address of the stream that tells what changes in a list: rows after
-// newest, and changes of those shortly before it. It returns "" if there is no such stream: the
-// list is not the first page, has an end, or filters by what is not in a row.
+// streamAddress returns the address of the stream of a list's new rows, after newest, and of changes
+// to the rows shortly before it. It returns "" if the list is not the first page, ends at a time, or
+// has a filter that streams reject.
 func streamAddress(q query, newest store.Cursor) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
@@ -74,21 +74,21 @@ func streamAddress(q query, newest store.Cursor) string {
 	}
 	given := url.Values{}
 	for name, values := range q.given {
-		if !slices.Contains(listParameters, name) {
+		if !slices.Contains(rejectedByStreams, name) {
 			given[name] = values
 		}
 	}
-	return frame.Address("/v1/admin/tail", given, "newer", frame.WriteCursor(newest))
+	return frame.ListAddress("/v1/admin/tail", given, "newer", frame.EncodeCursor(newest))
 }
 
 // tailStream streams rows until the client leaves, its session ends or the process stops. Errors: a
 // 503 problem if too many streams are open or the process stops, and the store's.
 func (a *Console) tailStream(c echo.Context) error {
-	f, from, err := a.parseTail(c)
+	f, from, err := a.parseStreamQuery(c)
 	if err != nil {
 		return err
 	}
-	e := &events{c: c, rc: http.NewResponseController(c.Response())}
+	e := &eventWriter{c: c, rc: http.NewResponseController(c.Response())}
 	if from != nil {
 		e.mark = *from
 	}
@@ -111,15 +111,15 @@ func (a *Console) tailStream(c echo.Context) error {
 		return err
 	}
 	e.writeHeader()
-	if e.write("retry: 2000\n\n") == nil && e.sendRows(past, gap) == nil {
-		a.follow(t, e)
+	if e.write("retry: 2000\n\n") == nil && e.writeRows(past, gap) == nil {
+		a.followTail(t, e)
 	}
 	return nil
 }
 
-// follow writes what a stream finds until it ends.
-func (a *Console) follow(t *tail, e *events) {
-	ticks, beats, end := time.NewTicker(tailTick), time.NewTicker(a.beat), time.NewTimer(a.life)
+// followTail polls and writes rows until the stream ends.
+func (a *Console) followTail(t *tail, e *eventWriter) {
+	ticks, beats, end := time.NewTicker(tailPollInterval), time.NewTicker(a.beat), time.NewTimer(a.life)
 	defer ticks.Stop()
 	defer beats.Stop()
 	defer end.Stop()
@@ -129,30 +129,30 @@ func (a *Console) follow(t *tail, e *events) {
 		case <-e.c.Request().Context().Done():
 			return
 		case <-a.stopping.Done():
-			e.sendGoodbye(endStopping)
+			e.writeEnd(endReasonStopping)
 			return
 		case <-end.C:
-			e.sendGoodbye(endRenew)
+			e.writeEnd(endReasonRenew)
 			return
 		case <-beats.C:
 			if !a.auth.StillAdmitted(e.c) {
-				e.sendGoodbye(endRenew)
+				e.writeEnd(endReasonRenew)
 				return
 			}
 			err = e.write(": \n\n")
 		case <-ticks.C:
-			rows, gap, failed := t.look(e.c.Request().Context(), a.Now())
+			rows, gap, failed := t.poll(e.c.Request().Context(), a.Now())
 			if failed != nil {
-				e.sendGoodbye(endUnavailable)
+				e.writeEnd(endReasonUnavailable)
 				return
 			}
-			err = e.sendRows(rows, gap)
+			err = e.writeRows(rows, gap)
 		}
 	}
 }
 
-// events writes one stream.
-type events struct {
+// eventWriter writes one stream.
+type eventWriter struct {
 	c    echo.Context
 	rc   *http.ResponseController
 	mark store.Cursor // the newest row that was written
@@ -160,7 +160,7 @@ type events struct {
 
 // writeHeader writes a stream's header. No proxy may store or buffer the stream (X-Accel-Buffering
 // is nginx's).
-func (e *events) writeHeader() {
+func (e *eventWriter) writeHeader() {
 	h := e.c.Response().Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
@@ -168,12 +168,12 @@ func (e *events) writeHeader() {
 	e.c.Response().WriteHeader(http.StatusOK)
 }
 
-func (e *events) sendGoodbye(why string) {
+func (e *eventWriter) writeEnd(why string) {
 	_ = e.write("event: end\ndata: {\"reason\":\"" + why + "\"}\n\n")
 }
 
-// sendRows writes rows, and before them, with gap, that others were left out.
-func (e *events) sendRows(rows []store.SendOrRefusal, gap bool) error {
+// writeRows writes rows, after an event that says that rows before them were left out, if gap.
+func (e *eventWriter) writeRows(rows []store.SendOrRefusal, gap bool) error {
 	var out strings.Builder
 	if gap {
 		out.WriteString("event: gap\ndata: {}\n\n")
@@ -184,9 +184,9 @@ func (e *events) sendRows(rows []store.SendOrRefusal, gap bool) error {
 			return err
 		}
 		if store.CompareLogged(row, store.SendOrRefusal{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
-			e.mark = markOf(row.Send)
+			e.mark = positionOf(row.Send)
 		}
-		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.WriteCursor(e.mark), text)
+		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.EncodeCursor(e.mark), text)
 	}
 	if out.Len() == 0 {
 		return nil
@@ -195,8 +195,8 @@ func (e *events) sendRows(rows []store.SendOrRefusal, gap bool) error {
 }
 
 // write sets a deadline of its own, since the server's is for a whole response.
-func (e *events) write(text string) error {
-	if err := e.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
+func (e *eventWriter) write(text string) error {
+	if err := e.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
 	if _, err := e.c.Response().Write([]byte(text)); err != nil {

@@ -111,7 +111,7 @@ func TestTailStreams(t *testing.T) {
 	})
 	opened := make(chan func() sse, 1)
 	go func() {
-		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.WriteCursor(markOf(old))))
+		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.EncodeCursor(positionOf(old))))
 		h := resp.Header
 		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
 			h.Get("X-Accel-Buffering") != "no" ||
@@ -200,7 +200,7 @@ func TestTailEnds(t *testing.T) {
 // let in.
 func TestTailIsBounded(t *testing.T) {
 	_, console, base := served(t)
-	for range maxStreams {
+	for range maxConcurrentStreams {
 		console.streams <- struct{}{}
 	}
 	_, resp := listen(t, base, "/v1/admin/tail")
@@ -211,13 +211,13 @@ func TestTailIsBounded(t *testing.T) {
 	_, another := listen(t, base, "/v1/admin/tail")
 	servertest.Same(t, "one too many again", another.StatusCode, http.StatusServiceUnavailable)
 	_ = resp.Body.Close()
-	servertest.Await(t, "room for the next stream", func() bool { return len(console.streams) == maxStreams-1 })
+	servertest.Await(t, "room for the next stream", func() bool { return len(console.streams) == maxConcurrentStreams-1 })
 }
 
 func TestTailRefuses(t *testing.T) {
 	_, b := loggedIn(t)
 	for _, query := range []string{
-		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.WriteCursor(store.Cursor{At: consoletest.Start}),
+		"limit=5", "from=2026-01-01T00:00:00Z", "cursor=" + frame.EncodeCursor(store.Cursor{At: consoletest.Start}),
 		"last=1h", "status=lost",
 		"newer=x", "outcome=entered", "network=198.51.100.0/24",
 	} {
@@ -263,12 +263,12 @@ func TestTailEndsWithTheSession(t *testing.T) {
 // those that filter by what is not in a row, name none.
 func TestListNamesItsStream(t *testing.T) {
 	r, b := loggedIn(t)
-	newest := url.QueryEscape(frame.WriteCursor(markOf(r.sent("ana@example.com"))))
+	newest := url.QueryEscape(frame.EncodeCursor(positionOf(r.sent("ana@example.com"))))
 	for query, stream := range map[string]string{
 		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent",
 		"?domain=example.org": "domain=example.org&amp;newer=",
 		"?outcome=waiting":    "", "?network=203.0.113.0/24": "", "?to=2030-01-01T00:00:00Z": "",
-		"?cursor=" + frame.WriteCursor(store.Cursor{At: consoletest.Start}): "",
+		"?cursor=" + frame.EncodeCursor(store.Cursor{At: consoletest.Start}): "",
 	} {
 		rec := want(t, b.Get("/admin"+query), http.StatusOK)
 		if stream == "" {

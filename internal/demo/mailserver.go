@@ -23,16 +23,16 @@ type MailServer struct {
 	mu    sync.Mutex
 	rng   *rand.Rand
 	codes map[string]string
-	pace  pace
+	pace  serverPace
 }
 
-// pace is how the mail server works at an hour of the week.
-type pace int
+// serverPace is how the mail server works at an hour of the week.
+type serverPace int
 
 const (
-	usual pace = iota
-	slow
-	breaksOff // the connection ends after the whole mail was handed over
+	usualPace serverPace = iota
+	slowPace
+	breakOffPace // the connection ends after the whole mail was handed over
 )
 
 // NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
@@ -43,36 +43,36 @@ func NewMailServer(c *clock) *MailServer {
 
 // Addresses that play a part of their own.
 const (
-	noMailbox   = "gone.example" // its server knows no mailbox
-	fullMailbox = "full.example"
-	mailServer  = "smtp.relay.example"
+	noMailboxDomain   = "gone.example" // its server knows no mailbox
+	fullMailboxDomain = "full.example"
+	relayHost         = "smtp.relay.example"
 )
 
-var codeIn = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
+var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
 // Send implements outbox.Sender: it takes a mail, or refuses it.
 func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(120, 900)
-	if p.pace == slow {
+	if p.pace == slowPace {
 		took = p.randomDuration(4000, 9000)
 	}
 	p.clock.advance(took)
-	receipt := delivery.Result{Provider: mailServer, Code: "250 2.0.0", Took: took}
+	receipt := delivery.Result{Provider: relayHost, Code: "250 2.0.0", Took: took}
 	refused := func(status int, code string) (delivery.Result, error) {
 		return receipt, &delivery.Error{Class: delivery.Rejected, Stage: "rcpt", Status: status, Code: code}
 	}
 	switch {
-	case strings.HasSuffix(mail.To, noMailbox):
+	case strings.HasSuffix(mail.To, noMailboxDomain):
 		return refused(550, "5.1.1")
-	case strings.HasSuffix(mail.To, fullMailbox):
+	case strings.HasSuffix(mail.To, fullMailboxDomain):
 		return refused(552, "5.2.2")
-	case p.pace == breaksOff:
+	case p.pace == breakOffPace:
 		return receipt, &delivery.Error{Class: delivery.Unknown, Stage: "data"}
 	}
 	mail, err := mail.WithTexts()
-	if found := codeIn.FindStringSubmatch(mail.Text); found != nil {
+	if found := codePattern.FindStringSubmatch(mail.Text); found != nil {
 		p.codes[mail.To] = found[1]
 	}
 	return receipt, err
@@ -106,7 +106,7 @@ func (p *MailServer) lastCode(to string) string {
 	return p.codes[to]
 }
 
-func (p *MailServer) setPace(now pace) {
+func (p *MailServer) setPace(now serverPace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace = now

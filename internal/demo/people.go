@@ -18,28 +18,28 @@ type Recipient struct {
 }
 
 var (
-	names = strings.Fields(
+	personNames = strings.Fields(
 		"ana ben chen dora emil fatima goran hanna ines jonas kaya li.wei maria.diaz noor olga.novak paul qiu rosa.berg sven " +
 			"tomas uma vera wei yara zoe")
-	domains = strings.Fields("mail mail mail mail mail mail post post post inbox inbox inbox campus campus firm")
-	locales = strings.Fields("en en en-GB zh-CN zh-CN de")
-	phones  = map[string]string{"CN": "+8613812%06d", "DE": "+4915123%06d", "FR": "+336123%05d", "GB": "+447400%06d",
+	mailDomains  = strings.Fields("mail mail mail mail mail mail post post post inbox inbox inbox campus campus firm")
+	locales      = strings.Fields("en en en-GB zh-CN zh-CN de")
+	phoneFormats = map[string]string{"CN": "+8613812%06d", "DE": "+4915123%06d", "FR": "+336123%05d", "GB": "+447400%06d",
 		"US": "+1201555%04d"}
 )
 
-// Invent makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if
+// InventRecipient makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if
 // none is given. n is at most 9,999.
-func Invent(rng *rand.Rand, n int, countries ...string) Recipient {
+func InventRecipient(rng *rand.Rand, n int, countries ...string) Recipient {
 	r := Recipient{Channel: recipient.Email, Locale: locales[rng.IntN(len(locales))]}
 	if len(countries) > 0 {
-		r.Channel, r.To = recipient.SMS, fmt.Sprintf(phones[countries[rng.IntN(len(countries))]], n)
+		r.Channel, r.To = recipient.SMS, fmt.Sprintf(phoneFormats[countries[rng.IntN(len(countries))]], n)
 		return r
 	}
-	r.To = fmt.Sprintf("%s.%d@%s.example", names[rng.IntN(len(names))], n, domains[rng.IntN(len(domains))])
+	r.To = fmt.Sprintf("%s.%d@%s.example", personNames[rng.IntN(len(personNames))], n, mailDomains[rng.IntN(len(mailDomains))])
 	return r
 }
 
-// person is a recipient with the app and the client by which it asks for codes, and with habits.
+// person is a recipient with the app and the client that ask for its codes, and with habits.
 type person struct {
 	Recipient
 	verification.Caller
@@ -50,12 +50,12 @@ type person struct {
 func newPeople(rng *rand.Rand, n int) (all []person) {
 	oneIn := func(n int) bool { return rng.IntN(n) == 0 }
 	for i := range n {
-		p := visitor(Invent(rng, i), "shop", randomIP(rng))
+		p := newVisitor(InventRecipient(rng, i), "shop", randomIP(rng))
 		switch {
 		case rng.IntN(10) < 3:
-			p.Recipient = Invent(rng, 1000+i, "CN", "DE", "FR", "GB", "US")
+			p.Recipient = InventRecipient(rng, 1000+i, "CN", "DE", "FR", "GB", "US")
 		case oneIn(15):
-			p.To = fmt.Sprintf("leo.%d@%s", i, []string{noMailbox, fullMailbox}[i%2])
+			p.To = fmt.Sprintf("leo.%d@%s", i, []string{noMailboxDomain, fullMailboxDomain}[i%2])
 		}
 		if oneIn(4) {
 			p.App = "bank"
@@ -69,8 +69,8 @@ func newPeople(rng *rand.Rand, n int) (all []person) {
 	return all
 }
 
-// visitor is a person who asks from a page of an app.
-func visitor(r Recipient, app string, ip netip.Addr) person {
+// newVisitor returns a person who asks from a page of an app.
+func newVisitor(r Recipient, app string, ip netip.Addr) person {
 	return person{Recipient: r, Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}}
 }
 
@@ -81,4 +81,4 @@ func randomIP(rng *rand.Rand) netip.Addr {
 	return netip.AddrFrom4([4]byte{n[0], n[1], n[2], byte(1 + rng.IntN(254))})
 }
 
-var attacker = netip.AddrFrom4([4]byte{192, 0, 2, 77})
+var attackerIP = netip.AddrFrom4([4]byte{192, 0, 2, 77})

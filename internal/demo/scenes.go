@@ -20,7 +20,7 @@ func (w *week) randomSeconds(from, to int) time.Duration {
 func (w *week) signIn(who person, purpose string) step {
 	mistypes, wait, arrives := who.clumsy && w.rng.IntN(2) == 0, w.randomSeconds(9, 110), w.rng.IntN(30) > 0
 	return func(ctx context.Context) error {
-		answer, err := w.ask(ctx, who, purpose, "")
+		answer, err := w.requestCode(ctx, who, purpose, "")
 		if err != nil || !answer.Admitted {
 			return err
 		}
@@ -33,9 +33,9 @@ func (w *week) signIn(who person, purpose string) step {
 			return nil
 		}
 		if mistypes {
-			w.scheduleAfter(wait/2, w.enter(who, id, mistype(code)))
+			w.scheduleAfter(wait/2, w.enterCode(who, id, mistype(code)))
 		}
-		w.scheduleAfter(wait, w.enter(who, id, code))
+		w.scheduleAfter(wait, w.enterCode(who, id, code))
 		return nil
 	}
 }
@@ -63,14 +63,14 @@ func mistype(code string) string {
 
 // People with a scene of their own. The last one asks an administrator for no more mail.
 var (
-	theo = Recipient{recipient.Email, "theo@post.example", "en"}
-	nina = Recipient{recipient.Email, "nina@inbox.example", "en"}
-	ines = Recipient{recipient.Email, "ines@campus.example", "es"}
+	impatientPerson  = Recipient{recipient.Email, "theo@post.example", "en"}
+	guessedPerson    = Recipient{recipient.Email, "nina@inbox.example", "en"}
+	suppressedPerson = Recipient{recipient.Email, "ines@campus.example", "es"}
 )
 
 // scheduleImpatient adds the requests of one person, one after the other for ten minutes.
 func (w *week) scheduleImpatient(from time.Time) {
-	who := visitor(theo, "shop", randomIP(w.rng))
+	who := newVisitor(impatientPerson, "shop", randomIP(w.rng))
 	for n := range 50 {
 		w.schedule(from.Add(time.Duration(n)*12*time.Second), w.signIn(who, "login"))
 	}
@@ -79,12 +79,12 @@ func (w *week) scheduleImpatient(from time.Time) {
 // scheduleGuesser adds a person who tries codes of another person's address until no more are
 // looked at.
 func (w *week) scheduleGuesser(from time.Time) {
-	who := visitor(nina, "bank", attacker)
+	who := newVisitor(guessedPerson, "bank", attackerIP)
 	for i := range 6 {
 		w.schedule(from.Add(time.Duration(i)*11*time.Minute), func(ctx context.Context) error {
-			answer, err := w.ask(ctx, who, "login", "")
+			answer, err := w.requestCode(ctx, who, "login", "")
 			for n := 0; n < 5 && err == nil && answer.Admitted; n++ {
-				w.scheduleAfter(time.Duration(3+4*n)*time.Second, w.enter(who, answer.View.ID, "000000"))
+				w.scheduleAfter(time.Duration(3+4*n)*time.Second, w.enterCode(who, answer.View.ID, "000000"))
 			}
 			return err
 		})
@@ -94,8 +94,8 @@ func (w *week) scheduleGuesser(from time.Time) {
 // scheduleAttack adds one IP address that asks for a code for one invented mailbox after the other.
 func (w *week) scheduleAttack(from time.Time) {
 	for i := range 170 {
-		to := fmt.Sprintf("user%03d@%s", i, []string{noMailbox, "mail.example"}[i%2])
-		who := visitor(Recipient{recipient.Email, to, "en"}, "shop", attacker)
+		to := fmt.Sprintf("user%03d@%s", i, []string{noMailboxDomain, "mail.example"}[i%2])
+		who := newVisitor(Recipient{recipient.Email, to, "en"}, "shop", attackerIP)
 		who.neverEnters = true
 		w.schedule(from.Add(time.Duration(i)*3*time.Second), w.signIn(who, "signup"))
 	}
@@ -105,7 +105,7 @@ func (w *week) scheduleAttack(from time.Time) {
 // administrator's action; after it; and one on a second address, for which the mail server breaks
 // off.
 func (w *week) scheduleSuppressed(from time.Time) {
-	who := visitor(ines, "shop", randomIP(w.rng))
+	who := newVisitor(suppressedPerson, "shop", randomIP(w.rng))
 	w.schedule(from, w.signIn(who, "login"))
 	w.schedule(from.Add(45*time.Minute), w.signIn(who, "login"))
 	who.To = "ines@inbox.example"
@@ -117,7 +117,7 @@ func (w *week) scheduleSuppressed(from time.Time) {
 func (w *week) scheduleAdministrators() {
 	w.scheduleAction(w.timeOn(2, 19*time.Hour), "quota.reset", "called support, ticket 4711",
 		func(ctx context.Context, entry store.AuditEntry) error {
-			person, err := w.Desk.ParseTarget("shop", string(theo.Channel), theo.To, "login", entry.Reason)
+			person, err := w.Desk.ParseTarget("shop", string(impatientPerson.Channel), impatientPerson.To, "login", entry.Reason)
 			if err != nil {
 				return err
 			}
@@ -126,7 +126,7 @@ func (w *week) scheduleAdministrators() {
 	w.scheduleAction(w.timeOn(5, 9*time.Hour+30*time.Minute), "suppression.add", "asked for no more mail, ticket 4725",
 		func(ctx context.Context, entry store.AuditEntry) error {
 			_, err := w.Desk.Suppress(ctx,
-				support.SuppressRequest{Channel: string(ines.Channel), To: ines.To, Reason: entry.Reason}, entry)
+				support.SuppressRequest{Channel: string(suppressedPerson.Channel), To: suppressedPerson.To, Reason: entry.Reason}, entry)
 			return err
 		})
 }

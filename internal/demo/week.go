@@ -28,7 +28,7 @@ type Parts struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
 	Receipts   receipts
-	Flush      func(ctx context.Context) // writes refusals that were gathered
+	Flush      func(ctx context.Context) // writes the refusals that wait in memory
 	Clock      *clock                    // stands where the week begins
 	MailServer *MailServer
 }
@@ -38,11 +38,11 @@ type receipts interface {
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
 }
 
-// Week is the time that is played.
-const Week = 7 * 24 * time.Hour
+// WeekLength is the time that is played.
+const WeekLength = 7 * 24 * time.Hour
 
-// Config is the file of settings that the week is played with: apps and purposes by name.
-const Config = `apps:
+// ConfigYAML is the file of settings that the week is played with: apps and purposes by name.
+const ConfigYAML = `apps:
   - {name: shop, title: The Shop, brand: {accent: "#0f766e"}}
   - {name: bank, title: Example Bank}
 purposes:
@@ -52,17 +52,17 @@ purposes:
 page: {app: shop}
 `
 
-// Fill plays the week that begins at the clock's time.
-func Fill(ctx context.Context, p Parts) error {
+// PlayWeek plays the week that begins at the clock's time.
+func PlayWeek(ctx context.Context, p Parts) error {
 	w := &week{Parts: p, rng: newRand(2), begin: p.Clock.Now()}
-	w.people = newPeople(w.rng, people)
+	w.people = newPeople(w.rng, peopleCount)
 	w.plan()
 	return w.play(ctx)
 }
 
 const (
-	people   = 420
-	sessions = 900
+	peopleCount = 420
+	signInCount = 900
 )
 
 type week struct {
@@ -70,23 +70,23 @@ type week struct {
 	rng    *rand.Rand
 	begin  time.Time
 	people []person
-	steps  []scheduled // by their instants; of one instant in the order of being added
+	steps  []scheduledStep // by time; at the same time in the order in which they were added
 	ids    store.IDs
 }
 
-// step is something that happens.
+// step is one event of the week.
 type step func(ctx context.Context) error
 
-type scheduled struct {
+type scheduledStep struct {
 	at time.Time
 	do step
 }
 
 // schedule adds a step at an instant; what would happen after the week is left out.
 func (w *week) schedule(at time.Time, do step) {
-	if at.Before(w.begin.Add(Week)) {
-		w.steps = append(w.steps, scheduled{at, do})
-		slices.SortStableFunc(w.steps, func(a, b scheduled) int { return a.at.Compare(b.at) })
+	if at.Before(w.begin.Add(WeekLength)) {
+		w.steps = append(w.steps, scheduledStep{at, do})
+		slices.SortStableFunc(w.steps, func(a, b scheduledStep) int { return a.at.Compare(b.at) })
 	}
 }
 
@@ -99,14 +99,14 @@ func (w *week) timeOn(day int, clock time.Duration) time.Time {
 	return midnight.AddDate(0, 0, day).Add(clock)
 }
 
-// plan puts everything on the calendar that does not follow from something before it.
+// plan schedules every step that does not follow from an earlier one.
 func (w *week) plan() {
-	for range sessions {
+	for range signInCount {
 		who := w.people[w.rng.IntN(len(w.people))]
 		w.schedule(w.randomTime(), w.signIn(who, w.randomPurpose(who)))
 	}
-	w.schedulePace(w.timeOn(3, 14*time.Hour), 50*time.Minute, slow)
-	w.schedulePace(w.timeOn(5, 10*time.Hour), time.Hour, breaksOff)
+	w.schedulePace(w.timeOn(3, 14*time.Hour), 50*time.Minute, slowPace)
+	w.schedulePace(w.timeOn(5, 10*time.Hour), time.Hour, breakOffPace)
 	w.scheduleImpatient(w.timeOn(2, 18*time.Hour+10*time.Minute))
 	w.scheduleGuesser(w.timeOn(4, 20*time.Hour))
 	w.scheduleAttack(w.timeOn(6, 2*time.Hour))
@@ -118,7 +118,7 @@ func (w *week) plan() {
 func (w *week) randomTime() time.Time {
 	weights := [24]int{3, 2, 1, 1, 1, 2, 5, 9, 13, 15, 15, 14, 15, 14, 13, 13, 14, 16, 19, 22, 23, 19, 12, 6}
 	for {
-		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(Week))))
+		at := w.begin.Add(time.Duration(w.rng.Int64N(int64(WeekLength))))
 		if w.rng.IntN(24) < weights[at.Hour()] {
 			return at
 		}
@@ -134,9 +134,9 @@ func (w *week) randomPurpose(who person) string {
 	return "payment"
 }
 
-func (w *week) schedulePace(from time.Time, lasts time.Duration, now pace) {
+func (w *week) schedulePace(from time.Time, lasts time.Duration, now serverPace) {
 	w.schedule(from, func(context.Context) error { w.MailServer.setPace(now); return nil })
-	w.schedule(from.Add(lasts), func(context.Context) error { w.MailServer.setPace(usual); return nil })
+	w.schedule(from.Add(lasts), func(context.Context) error { w.MailServer.setPace(usualPace); return nil })
 }
 
 func (w *week) play(ctx context.Context) error {
@@ -153,13 +153,13 @@ func (w *week) play(ctx context.Context) error {
 			flushed = w.Clock.Now()
 		}
 	}
-	w.Clock.advanceTo(w.begin.Add(Week))
+	w.Clock.advanceTo(w.begin.Add(WeekLength))
 	w.Flush(ctx)
 	return ctx.Err()
 }
 
-// ask asks for a code.
-func (w *week) ask(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
+// requestCode asks for a code.
+func (w *week) requestCode(ctx context.Context, who person, purpose, resend string) (verification.Answer, error) {
 	answer, err := w.Codes.Send(ctx, verification.Request{
 		Caller: who.Caller, Channel: string(who.Channel), To: who.To, Purpose: purpose, Locale: who.Locale,
 		Resend: resend,
@@ -167,16 +167,15 @@ func (w *week) ask(ctx context.Context, who person, purpose, resend string) (ver
 	return answer, ignoreLockout(err)
 }
 
-// enter returns a step: a person types a code.
-func (w *week) enter(who person, id, typed string) step {
+// enterCode returns a step: a person types a code.
+func (w *week) enterCode(who person, id, typed string) step {
 	return func(ctx context.Context) error {
 		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
 		return ignoreLockout(err)
 	}
 }
 
-// ignoreLockout returns err, but nil for a lockout: what a person is told as a refusal is no
-// failure of the week.
+// ignoreLockout returns err, but nil for a lockout, which is a refusal and no failure of the week.
 func ignoreLockout(err error) error {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
 		return nil

@@ -23,10 +23,10 @@ func TestTheSameWeek(t *testing.T) {
 	if !slices.Equal(times, again) || !slices.Equal(who, whoAgain) {
 		t.Error("two plans differ")
 	}
-	if len(times) < sessions || !slices.IsSortedFunc(times, time.Time.Compare) {
+	if len(times) < signInCount || !slices.IsSortedFunc(times, time.Time.Compare) {
 		t.Errorf("%d steps, in order: %v", len(times), slices.IsSortedFunc(times, time.Time.Compare))
 	}
-	if first, last := times[0], times[len(times)-1]; first.Before(begin) || !last.Before(begin.Add(Week)) {
+	if first, last := times[0], times[len(times)-1]; first.Before(begin) || !last.Before(begin.Add(WeekLength)) {
 		t.Errorf("from %s to %s", first, last)
 	}
 }

@@ -22,7 +22,7 @@ func TestLinksOfDocuments(t *testing.T) {
 		for _, l := range markdown.Links(name, text) {
 			found[name+" → "+l.Target] = true
 		}
-		for _, problem := range markdown.Dead(name, text, func(target string) (string, error) {
+		for _, problem := range markdown.DeadLinks(name, text, func(target string) (string, error) {
 			file := filepath.Join(root, target)
 			if info, err := os.Stat(file); err != nil || info.IsDir() {
 				return "", err

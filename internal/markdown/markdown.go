@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	fenced  = regexp.MustCompile("(?ms)^```.*?^```")
-	link    = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:]*)(?: "[^"]*")?\)|src="([^":]+)"`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fencedBlock    = regexp.MustCompile("(?ms)^```.*?^```")
+	linkPattern    = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:]*)(?: "[^"]*")?\)|src="([^":]+)"`)
+	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	// notInAnchor is what an anchor of a heading leaves out.
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
@@ -27,7 +27,7 @@ type Link struct {
 
 // Links returns the relative links of the document with this name, its path from the root.
 func Links(name, text string) (links []Link) {
-	for _, m := range link.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {
+	for _, m := range linkPattern.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
 		target, anchor, _ := strings.Cut(m[2]+m[3], "#")
 		if target = path.Join(path.Dir(name), target); strings.HasPrefix(m[2], "#") {
 			target = name
@@ -37,9 +37,9 @@ func Links(name, text string) (links []Link) {
 	return links
 }
 
-// Dead describes each link of a document to a file that read has not, or to a heading that the file
-// has not.
-func Dead(name, text string, read func(target string) (string, error)) (problems []string) {
+// DeadLinks describes each link of a document to a missing file or heading. read returns a file's
+// text.
+func DeadLinks(name, text string, read func(target string) (string, error)) (problems []string) {
 	for _, l := range Links(name, text) {
 		to, err := read(l.Target)
 		switch {
@@ -52,10 +52,10 @@ func Dead(name, text string, read func(target string) (string, error)) (problems
 	return problems
 }
 
-// hasHeading says whether a heading has the anchor, by the rules of forges: lower case, no
+// hasHeading reports whether a heading has the anchor, by the rules of code hosts: lower case, no
 // punctuation, dashes for spaces.
 func hasHeading(text, anchor string) bool {
-	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+	for _, m := range headingPattern.FindAllStringSubmatch(text, -1) {
 		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
 			return true
 		}

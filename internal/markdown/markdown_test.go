@@ -28,7 +28,7 @@ func TestDead(t *testing.T) {
 		"[two\nlines](a.md#b)":      {"docs/b.md: [two\nlines](a.md#b) has no such heading"},
 	} {
 		files["docs/b.md"] = text
-		if got := Dead("docs/b.md", text, read); !slices.Equal(got, want) {
+		if got := DeadLinks("docs/b.md", text, read); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -11,35 +11,35 @@ import (
 
 // Bounds of the claims about a person.
 const (
-	maxName   = 200 // bytes
-	maxValues = 1000
+	maxNameLength  = 200 // bytes
+	maxClaimValues = 1000
 )
 
-// email is the name claim that counts only beside a true email_verified: without that, anybody may
-// claim an address.
-const email = "email"
+// emailClaim is a name claim that counts only if email_verified is true, since a person may enter any
+// address at the provider.
+const emailClaim = "email"
 
 // personFromClaims returns the name and the groups of a person in the ID token's claims. The name
 // must be printable, without spaces. Error: *Error.
 func (p *Provider) personFromClaims(id *oidc.IDToken) (Person, error) {
 	var claims map[string]json.RawMessage
 	if id.Claims(&claims) != nil {
-		return Person{}, untrusted("claims")
+		return Person{}, untrustedError("claims")
 	}
 	name, ok := textClaim(claims[p.settings.NameClaim])
 	if !ok {
 		return Person{}, &Error{Kind: Nameless, Why: "claim"}
 	}
-	if p.settings.NameClaim == email && !isTrue(claims["email_verified"]) {
+	if p.settings.NameClaim == emailClaim && !isTrue(claims["email_verified"]) {
 		return Person{}, &Error{Kind: Nameless, Why: "unverified"}
 	}
 	return Person{Name: name, Values: textClaims(claims[p.settings.RoleClaim])}, nil
 }
 
-// textClaim returns a claim's text; false if it is no printable text of at most maxName bytes
+// textClaim returns a claim's text; false if it is no printable text of at most maxNameLength bytes
 // without spaces.
 func textClaim(raw json.RawMessage) (s string, ok bool) {
-	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxName || !utf8.ValidString(s) {
+	if raw == nil || json.Unmarshal(raw, &s) != nil || s == "" || len(s) > maxNameLength || !utf8.ValidString(s) {
 		return "", false
 	}
 	return s, !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) })
@@ -54,9 +54,9 @@ func textClaims(raw json.RawMessage) (all []string) {
 	if raw == nil || json.Unmarshal(raw, &list) != nil {
 		list = []json.RawMessage{raw}
 	}
-	for _, one := range list[:min(len(list), maxValues)] {
+	for _, one := range list[:min(len(list), maxClaimValues)] {
 		var s string
-		if one != nil && json.Unmarshal(one, &s) == nil && s != "" && len(s) <= maxName {
+		if one != nil && json.Unmarshal(one, &s) == nil && s != "" && len(s) <= maxNameLength {
 			all = append(all, s)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 
 // Bounds of a provider's responses, which are small documents.
 const (
-	patience  = 8 * time.Second
-	maxAnswer = 1 << 20
+	requestTimeout  = 8 * time.Second
+	maxResponseSize = 1 << 20
 )
 
 // newClient makes an HTTP client that follows no redirects, since they could leak the client's
@@ -25,7 +25,7 @@ const (
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
-		Timeout: patience, Transport: boundedTransport{transport},
+		Timeout: requestTimeout, Transport: boundedTransport{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -36,7 +36,7 @@ type boundedTransport struct{ http.RoundTripper }
 func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, maxAnswer)
+		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponseSize)
 	}
 	return resp, err
 }
@@ -45,7 +45,7 @@ func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // provider. If the provider fails, it returns old metadata. Error: *Error if there is none, or if
 // ctx ends while it waits for another call.
 func (p *Provider) discover(ctx context.Context) (*metadata, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience) // the waiting included
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout) // the waiting included
 	defer cancel()
 	select {
 	case p.turn <- struct{}{}:
@@ -54,7 +54,7 @@ func (p *Provider) discover(ctx context.Context) (*metadata, error) {
 		return nil, &Error{Kind: Unavailable, Why: "discovery"}
 	}
 	before := p.known
-	if before != nil && p.now().Sub(before.at) < discoveredFor {
+	if before != nil && p.now().Sub(before.at) < metadataLife {
 		return before, nil
 	}
 	f, err := p.fetchMetadata(ctx)
@@ -82,7 +82,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	provider, err := oidc.NewProvider(ctx, p.settings.Issuer)
 	if _, other := errors.AsType[*oidc.IssuerMismatchError](err); other {
-		return nil, untrusted("other_issuer")
+		return nil, untrustedError("other_issuer")
 	}
 	if err != nil {
 		return nil, &Error{Kind: Unavailable, Why: "discovery"}
@@ -93,15 +93,15 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 		TellsIss bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 	if provider.Claims(&more) != nil {
-		return nil, untrusted("discovery")
+		return nil, untrustedError("discovery")
 	}
 	endpoint := provider.Endpoint()
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
 		if !isProtected(address) {
-			return nil, untrusted("address")
+			return nil, untrustedError("address")
 		}
 	}
-	// Unless it says otherwise a provider takes the secret in a header (Discovery 1.0, section 3).
+	// By default a provider takes the secret in a header (Discovery 1.0, section 3).
 	// Trying both would use up the code.
 	endpoint.AuthStyle = oauth2.AuthStyleInHeader
 	if p.settings.ClientSecret == "" || len(more.Methods) > 0 && !slices.Contains(more.Methods, "client_secret_basic") {

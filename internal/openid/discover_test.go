@@ -24,7 +24,7 @@ func TestProvidersInTrouble(t *testing.T) {
 	for what, c := range map[string]struct {
 		at   string
 		do   http.HandlerFunc
-		kind Kind
+		kind ErrorKind
 		why  string
 	}{
 		"down":                 {discovery, down, Unavailable, "discovery"},
@@ -121,12 +121,12 @@ func TestRotationAndDiscovery(t *testing.T) {
 	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 1)
 	server.Rotate()
 	logsIn("after a rotation")
-	now = now.Add(discoveredFor)
+	now = now.Add(metadataLife)
 	server.Do(func() { server.Now = func() time.Time { return now } })
 	logsIn("an hour later")
 	servertest.Same(t, "discoveries", server.Seen("/.well-known/openid-configuration"), 2)
 	servertest.Same(t, "fetches of the keys", server.Seen("/keys"), 2)
-	now = now.Add(discoveredFor)
+	now = now.Add(metadataLife)
 	server.At("/.well-known/openid-configuration", http.NotFound)
 	logsIn("without its document")
 }

@@ -8,30 +8,30 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Kind classifies an Error for the message to the person.
-type Kind string
+// ErrorKind classifies an Error for the message to the person.
+type ErrorKind string
 
 // The kinds.
 const (
-	Unavailable Kind = "unavailable" // the provider can't be asked now
-	Refused     Kind = "refused"     // the provider did not log the person in
-	Untrusted   Kind = "untrusted"   // the answer or the token must not be believed, for this attempt at least
-	Nameless    Kind = "nameless"    // the provider vouches for the person, and not for the claim that names them
+	Unavailable ErrorKind = "unavailable" // the provider can't be asked now
+	Refused     ErrorKind = "refused"     // the provider did not log the person in
+	Untrusted   ErrorKind = "untrusted"   // the answer or the token must not be believed, for this attempt at least
+	Nameless    ErrorKind = "nameless"    // the provider has no claim that names the person, or does not vouch for it
 )
 
 // Error says why a login failed. It has no text of the provider.
 type Error struct {
-	Kind Kind
+	Kind ErrorKind
 	Why  string // machine word, for log lines; may be empty
 }
 
 func (e *Error) Error() string { return "openid: " + string(e.Kind) + ": " + e.Why }
 
-func untrusted(why string) error { return &Error{Kind: Untrusted, Why: why} }
+func untrustedError(why string) error { return &Error{Kind: Untrusted, Why: why} }
 
-// refusals are the errors of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6 that
-// a log line may name.
-var refusals = []string{
+// loggableErrors are the error codes of RFC 6749 section 4.1.2.1 and OpenID Connect Core section 3.1.2.6
+// that a log line may contain.
+var loggableErrors = []string{
 	"access_denied", "login_required", "invalid_request", "invalid_scope", "unauthorized_client", "server_error",
 	"temporarily_unavailable",
 }
@@ -45,17 +45,17 @@ func exchangeError(err error) error {
 	}
 	switch answer.ErrorCode {
 	case "invalid_grant", "invalid_client", "invalid_request", "unauthorized_client":
-		return untrusted(answer.ErrorCode)
+		return untrustedError(answer.ErrorCode)
 	}
-	return untrusted("token")
+	return untrustedError("token")
 }
 
 func verifyError(err error) error {
 	if _, late := errors.AsType[*oidc.TokenExpiredError](err); late {
-		return untrusted("expired")
+		return untrustedError("expired")
 	}
-	if strings.Contains(err.Error(), "fetching keys") { // the library has no other word for it
+	if strings.Contains(err.Error(), "fetching keys") { // the library has no type for this error
 		return &Error{Kind: Unavailable, Why: "keys"}
 	}
-	return untrusted("id_token")
+	return untrustedError("id_token")
 }

@@ -52,9 +52,9 @@ type metadata struct {
 	tellsIss bool // an answer without the issuer is not this provider's (RFC 9207)
 }
 
-// discoveredFor is how long the metadata are cached. Keys are fetched again whenever a token names
+// metadataLife is how long the metadata are cached. Keys are fetched again whenever a token names
 // an unknown one.
-const discoveredFor = time.Hour
+const metadataLife = time.Hour
 
 // New makes a Provider. It connects only at the first login, so the process starts even if the
 // provider is unavailable.
@@ -62,9 +62,9 @@ func New(s Settings, now func() time.Time) *Provider {
 	return &Provider{settings: s, client: newClient(), now: now, turn: make(chan struct{}, 1)}
 }
 
-// Attempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it
+// LoginAttempt has the secrets of one login attempt. Keep it secret, bound to one browser, and use it
 // once.
-type Attempt struct {
+type LoginAttempt struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
 	Verifier string `json:"v"` // of PKCE (RFC 7636)
@@ -77,18 +77,18 @@ type Person struct {
 }
 
 // Begin starts an attempt and returns the URL to which to send the browser. Error: *Error.
-func (p *Provider) Begin(ctx context.Context) (string, Attempt, error) {
+func (p *Provider) Begin(ctx context.Context) (string, LoginAttempt, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
-		return "", Attempt{}, err
+		return "", LoginAttempt{}, err
 	}
-	a := Attempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
+	a := LoginAttempt{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
 	return f.config.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
 }
 
 // Finish checks the answer with which the browser came back, exchanges its code for an ID token,
 // and verifies that. Error: *Error; the login has failed.
-func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Person, error) {
+func (p *Provider) Finish(ctx context.Context, a LoginAttempt, answer url.Values) (Person, error) {
 	f, err := p.discover(ctx)
 	if err != nil {
 		return Person{}, err
@@ -104,7 +104,7 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 	}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
-		return Person{}, untrusted("no_id_token")
+		return Person{}, untrustedError("no_id_token")
 	}
 	id, err := f.verifier.Verify(ctx, raw)
 	if err != nil {
@@ -118,24 +118,24 @@ func (p *Provider) Finish(ctx context.Context, a Attempt, answer url.Values) (Pe
 
 // authorizationCode returns the authorization code of an answer. It first checks that the answer
 // belongs to the attempt, also for an error answer, so that others cannot end the attempt.
-func (f *metadata) authorizationCode(issuer string, a Attempt, answer url.Values) (string, error) {
+func (f *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.Values) (string, error) {
 	if a.State == "" || !givenOnce(answer, "state") ||
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
-		return "", untrusted("state")
+		return "", untrustedError("state")
 	}
 	// Another provider's answer must not be taken to this one (RFC 9207 section 2.4).
 	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !givenOnce(answer, "iss") {
-		return "", untrusted("other_issuer")
+		return "", untrustedError("other_issuer")
 	}
 	if answer.Has("error") {
 		why := answer.Get("error")
-		if !slices.Contains(refusals, why) {
+		if !slices.Contains(loggableErrors, why) {
 			why = "" // a text of the provider
 		}
 		return "", &Error{Kind: Refused, Why: why}
 	}
 	if !givenOnce(answer, "code") || answer.Get("code") == "" {
-		return "", untrusted("no_code")
+		return "", untrustedError("no_code")
 	}
 	return answer.Get("code"), nil
 }
@@ -145,29 +145,29 @@ func givenOnce(answer url.Values, name string) bool { return len(answer[name]) =
 
 // checkIDToken makes the checks of an ID token that the library leaves to its callers (OpenID
 // Connect Core 1.0, section 3.1.3.7).
-func (p *Provider) checkIDToken(id *oidc.IDToken, a Attempt, accessToken string) error {
+func (p *Provider) checkIDToken(id *oidc.IDToken, a LoginAttempt, accessToken string) error {
 	if a.Nonce == "" || subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.Nonce)) != 1 {
-		return untrusted("nonce")
+		return untrustedError("nonce")
 	}
 	var more struct {
 		AuthorizedParty string `json:"azp"`
 	}
 	if id.Claims(&more) != nil {
-		return untrusted("claims")
+		return untrustedError("claims")
 	}
 	others := slices.ContainsFunc(id.Audience, func(s string) bool { return s != p.settings.ClientID })
 	if more.AuthorizedParty != "" && more.AuthorizedParty != p.settings.ClientID ||
 		others && more.AuthorizedParty == "" {
-		return untrusted("other_party")
+		return untrustedError("other_party")
 	}
-	if id.IssuedAt.After(p.now().Add(leeway)) {
-		return untrusted("future")
+	if id.IssuedAt.After(p.now().Add(maxClockLead)) {
+		return untrustedError("future")
 	}
 	if id.AccessTokenHash != "" && id.VerifyAccessToken(accessToken) != nil {
-		return untrusted("access_token")
+		return untrustedError("access_token")
 	}
 	return nil
 }
 
-// leeway is how far the provider's clock may be ahead.
-const leeway = 5 * time.Minute
+// maxClockLead is how far the provider's clock may be ahead.
+const maxClockLead = 5 * time.Minute

@@ -31,7 +31,7 @@ func open(t *testing.T) (*openidtest.Provider, *Provider) {
 	return server, New(settings(server), time.Now)
 }
 
-func begin(t *testing.T, p *Provider) (url.Values, Attempt) {
+func begin(t *testing.T, p *Provider) (url.Values, LoginAttempt) {
 	t.Helper()
 	address, attempt, err := p.Begin(t.Context())
 	if err != nil {
@@ -51,7 +51,7 @@ func login(t *testing.T, p *Provider, changes ...func()) (Person, error) {
 }
 
 // refused wants an Error of the kind and the word.
-func refused(t *testing.T, what string, err error, kind Kind, why string) {
+func refused(t *testing.T, what string, err error, kind ErrorKind, why string) {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != kind || e.Why != why {
@@ -84,7 +84,7 @@ func TestAnswersOfOthers(t *testing.T) {
 	answer, attempt := begin(t, p)
 	for what, c := range map[string]struct {
 		change func(url.Values)
-		kind   Kind
+		kind   ErrorKind
 		why    string
 	}{
 		"another state":      {func(v url.Values) { v.Set("state", "x") }, Untrusted, "state"},
@@ -105,7 +105,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		_, err := p.Finish(t.Context(), attempt, changed)
 		refused(t, what, err, c.kind, c.why)
 	}
-	_, err := p.Finish(t.Context(), Attempt{}, url.Values{"state": {""}, "code": answer["code"], "iss": answer["iss"]})
+	_, err := p.Finish(t.Context(), LoginAttempt{}, url.Values{"state": {""}, "code": answer["code"], "iss": answer["iss"]})
 	refused(t, "no attempt", err, Untrusted, "state")
 	// None of these has used up the code.
 	if _, err := p.Finish(t.Context(), attempt, answer); err != nil {

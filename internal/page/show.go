@@ -71,7 +71,7 @@ func render(k *card, alone bool) ([]byte, error) {
 // StyleSheetURL returns the URL of the style sheet with the brand's colours; "" if the brand has
 // none.
 func (u *Page) StyleSheetURL() string {
-	if u.Brand.Light == (brand.Tone{}) {
+	if u.Brand.Light == (brand.Palette{}) {
 		return ""
 	}
 	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()

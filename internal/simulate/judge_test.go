@@ -107,7 +107,7 @@ func (w *world) ledger() *ledger {
 		resets: map[*person][]administered{}, erase: map[*person][]administered{},
 	}
 	for _, p := range append(slices.Clone(w.people), w.others...) {
-		h, err := w.replicas[0].Desk.Hash(string(p.channel), p.to)
+		h, err := w.replicas[0].Desk.HashRecipient(string(p.channel), p.to)
 		if err != nil {
 			w.Fatal(err)
 		}

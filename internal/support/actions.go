@@ -59,14 +59,14 @@ func (p Target) mailbox() recipient.Hash {
 	return p.Mailbox
 }
 
-// inEntry returns the audit entry with the person in it.
-func (p Target) inEntry(act store.AuditEntry) store.AuditEntry {
+// addToEntry returns the audit entry with the target's fields.
+func (p Target) addToEntry(act store.AuditEntry) store.AuditEntry {
 	act.App, act.Channel, act.Purpose, act.Recipient, act.To = p.App, p.Channel, p.Purpose, p.Recipient, p.To
 	return act
 }
 
-// apps returns the names of the apps to which an action on the person applies.
-func (d *Desk) apps(p Target) []string {
+// appsOf returns the names of the apps to which an action on the target applies.
+func (d *Desk) appsOf(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
 	}
@@ -91,7 +91,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	}
 	var logged []store.Bucket
 	var limited []string
-	for _, app := range d.apps(p) {
+	for _, app := range d.appsOf(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.Shares})
 		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
@@ -104,12 +104,12 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	act = p.inEntry(act)
+	act = p.addToEntry(act)
 	act.Outcome = store.AuditBegun
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
 		return err
 	}
-	for _, app := range d.apps(p) {
+	for _, app := range d.appsOf(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
 	}
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {
@@ -142,22 +142,22 @@ func (d *Desk) Erase(ctx context.Context, p Target, act store.AuditEntry) error 
 	defer cancel()
 	p.App, p.Purpose = "", ""
 	d.Refusals.Flush(ctx) // else they would be written after the erasure
-	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.inEntry(act))
+	return d.Store.Erase(ctx, p.Recipient, d.Policy.Get().RecipientHashRetention(), p.addToEntry(act))
 }
 
 // eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
 const eraseTimeout = 90 * time.Second
 
-// CancelFor cancels a verification for an administrator. It returns false if the verification had
+// Cancel cancels a verification for an administrator. It returns false if the verification had
 // ended before. Error: fault.Unavailable.
-func (d *Desk) CancelFor(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
+func (d *Desk) Cancel(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelBy(ctx, v.ID, targetOf(v).inEntry(act), tell)
+	done, err := d.Store.CancelBy(ctx, v.ID, targetOf(v).addToEntry(act), tell)
 	d.Teller.WakeForEvent(tell)
 	return done, err
 }
@@ -166,25 +166,25 @@ func targetOf(v store.Verification) Target {
 	return Target{App: v.App, Channel: v.Channel, Purpose: v.Purpose, Recipient: v.Recipient, To: v.To}
 }
 
-// ResendFor sends the code of a pending verification again for an administrator, as if the app had
+// Resend sends the code of a pending verification again for an administrator, as if the app had
 // requested it with its secret key. Both gates decide; a refusal is an Answer that is not Admitted.
 // from is the administrator's address, by which rules on addresses and networks count. Errors:
 // *fault.InvalidError if the code has ended or will soon end, and those of
 // verification.Service.Send.
-func (d *Desk) ResendFor(ctx context.Context, v store.Verification, from netip.Addr,
+func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr,
 	act store.AuditEntry) (verification.Answer, error) {
-	now, err := d.loadOpen(ctx, v)
+	now, err := d.loadResendable(ctx, v)
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendFor(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
+	return d.sendRecorded(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
 		Resend: now.ID},
-		targetOf(v).inEntry(act))
+		targetOf(v).addToEntry(act))
 }
 
-// sendFor requests a code for an administrator. It records the request before, and its outcome
+// sendRecorded requests a code for an administrator. It records the request before, and its outcome
 // afterwards.
-func (d *Desk) sendFor(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
+func (d *Desk) sendRecorded(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err
@@ -205,10 +205,10 @@ func (d *Desk) sendFor(ctx context.Context, ask verification.Request, act store.
 	return answer, err
 }
 
-// loadOpen reads a verification again before a resend. If the verification has ended or will soon
+// loadResendable reads a verification again before a resend. If the verification has ended or will soon
 // end, a resend would open a new one, and the code of a caller is not kept; so it returns a
 // *fault.InvalidError.
-func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verification, error) {
+func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {
 		return v, err
@@ -226,12 +226,12 @@ func (d *Desk) loadOpen(ctx context.Context, v store.Verification) (store.Verifi
 // Reveal records the access and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
 func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
-	if err := d.Store.AddAuditEntry(ctx, targetOf(v).inEntry(act)); err != nil {
+	if err := d.Store.AddAuditEntry(ctx, targetOf(v).addToEntry(act)); err != nil {
 		return "", err
 	}
 	r, err := d.Vault.Recipient(v)
 	if err != nil {
-		d.recordEnd(ctx, targetOf(v).inEntry(act), store.AuditFailed, "unreadable")
+		d.recordEnd(ctx, targetOf(v).addToEntry(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",
 			"The full address is not kept any more, or its key has left the ring.")
 	}

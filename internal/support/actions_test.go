@@ -134,7 +134,7 @@ func TestErasedAreForgotten(t *testing.T) {
 func TestCancelAndResendByAnAdministrator(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		resend := func(v store.Verification) (verification.Answer, error) {
-			return r.Svc.Desk.ResendFor(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
+			return r.Svc.Desk.Resend(r.Context(), v, vtest.BackEnd.IP, vtest.AuditEntry("resend"))
 		}
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		for _, admitted := range []bool{false, true} { // the gates decide
@@ -146,7 +146,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.WantMails(2)
 		r.Want("the code again", r.Code(1), r.Code(0))
 		for _, want := range []bool{true, false} {
-			done, err := r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))
+			done, err := r.Svc.Desk.Cancel(r.Context(), v, vtest.AuditEntry("cancel"))
 			r.WantLine("canceled", vtest.Line(want, nil), done, err)
 		}
 		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")

@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// recently is how far back SimilarRecipients looks: a person who misses a code requested it today.
-const recently = 24 * time.Hour
+// similarPeriod is how far back SimilarRecipients looks: a person who misses a code requested it today.
+const similarPeriod = 24 * time.Hour
 
 // SimilarRecipients returns the newest send of the last 24 hours to each address that differs from
 // the given one by one typing error, the newest first, at most limit: a missed message may have
@@ -27,7 +27,7 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 			near = append(near, h)
 		}
 	}
-	rows, err := d.Store.LatestRows(ctx, near, recently)
+	rows, err := d.Store.LatestRows(ctx, near, similarPeriod)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Sample is a message that the templates render for a purpose in one language, with sample data.
-type Sample struct {
+// SampleMessage is a message that the templates render for a purpose in one language, with sample data.
+type SampleMessage struct {
 	Channel  recipient.Channel
 	Locale   string
 	Subject  string // of a mail
@@ -32,16 +32,16 @@ const (
 	sampleReference = "S-7K3M-Q2XP"
 )
 
-// Previewable returns the names of the apps and purposes for which Samples can be called, sorted.
-func (d *Desk) Previewable() (apps, purposes []string) {
+// AppsAndPurposes returns the names of the apps and purposes for which Samples can be called, sorted.
+func (d *Desk) AppsAndPurposes() (apps, purposes []string) {
 	set := d.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))
 }
 
-// Samples returns the messages of a purpose for an app in every language, mails before text
+// SampleMessages returns the messages of a purpose for an app in every language, mails before text
 // messages. Errors: *fault.InvalidError if the app or purpose does not exist; fault.Unavailable if
 // a template fails, which is logged.
-func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
+func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	set := d.Policy.Get()
 	p, err := verification.FindPurpose(set, purpose)
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
 		request.Data.Support, request.Data.Minutes = "", message.RemainingMinutes(p.ForChannel(recipient.SMS).TTL)
-		var texts []Sample
+		var texts []SampleMessage
 		texts, err = d.sampleTexts(request)
 		all = append(all, texts...)
 	}
@@ -70,42 +70,42 @@ func (d *Desk) Samples(app, purpose string) ([]Sample, error) {
 	return all, nil
 }
 
-func (d *Desk) sampleMails(request message.Request) (all []Sample, err error) {
+func (d *Desk) sampleMails(request message.Request) (all []SampleMessage, err error) {
 	for _, request.Locale = range d.Mails.Locales(request.App) {
 		m, err := d.Mails.Render(request)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Sample{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text,
+		all = append(all, SampleMessage{Channel: recipient.Email, Locale: m.Language, Subject: m.Subject, Text: m.Text,
 			HTML: m.HTML})
 	}
 	return all, nil
 }
 
-func (d *Desk) sampleTexts(request message.Request) (all []Sample, err error) {
+func (d *Desk) sampleTexts(request message.Request) (all []SampleMessage, err error) {
 	for _, request.Locale = range d.Texts.Locales(request.App) {
 		m, err := d.Texts.Render(request)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Sample{Channel: recipient.SMS, Locale: m.Language, Text: m.Text, Segments: m.Segments})
+		all = append(all, SampleMessage{Channel: recipient.SMS, Locale: m.Language, Text: m.Text, Segments: m.Segments})
 	}
 	return all, nil
 }
 
-// Trial is an administrator's request for a message as recipients receive it.
-type Trial struct {
+// PreviewRequest is an administrator's request for a message as recipients receive it.
+type PreviewRequest struct {
 	App, Channel, To, Purpose, Locale string
 	From                              netip.Addr // the administrator's address
 }
 
-// trialSession is the session of trials, so that a trial is never a resend of a code that a person
-// requested.
-const trialSession = "sendcode preview"
+// previewSession is the session of previews, so that a preview is never a resend of a code that a
+// person requested.
+const previewSession = "sendcode preview"
 
-// SendTrial sends a new code, as a back end would: both gates decide, and the send is written to
-// the database. It records the trial before. Errors: *fault.InvalidError, fault.Unavailable.
-func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (verification.Answer, error) {
+// SendPreview sends a new code, as a back end would: both gates decide, and the send is written to
+// the database. It records the preview before. Errors: *fault.InvalidError, fault.Unavailable.
+func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.AuditEntry) (verification.Answer, error) {
 	p, err := d.ParseTarget(t.App, t.Channel, t.To, t.Purpose, act.Reason)
 	if err != nil {
 		return verification.Answer{}, err
@@ -113,10 +113,10 @@ func (d *Desk) SendTrial(ctx context.Context, t Trial, act store.AuditEntry) (ve
 	if t.App == "" {
 		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
-	return d.sendFor(ctx, verification.Request{
+	return d.sendRecorded(ctx, verification.Request{
 		Caller: verification.Caller{App: t.App, Kind: verification.BackEnd, IP: t.From}, Channel: t.Channel, To: t.To,
 		Purpose:   t.Purpose,
 		Locale:    t.Locale,
-		Reference: "preview", Session: trialSession,
-	}, p.inEntry(act))
+		Reference: "preview", Session: previewSession,
+	}, p.addToEntry(act))
 }

@@ -16,13 +16,13 @@ const (
 	MaxSuppressionReason = 200
 )
 
-// A plus sign with plusDigits digits, or numberDigits digits without a plus, count as a phone
-// number; ticket numbers are shorter. A local part with fewer than nameLetters characters is not
+// A plus sign with minPlusDigits digits, or minNumberDigits digits without a plus, count as a phone
+// number; ticket numbers are shorter. A local part with fewer than minLocalPart characters is not
 // looked for.
 const (
-	numberDigits = 10
-	plusDigits   = 7
-	nameLetters  = 3
+	minNumberDigits = 10
+	minPlusDigits   = 7
+	minLocalPart    = 3
 )
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not
@@ -35,20 +35,20 @@ func CheckReason(reason, to string) error {
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
 	case utf8.RuneCountInString(reason) > MaxReason:
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
-	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenInLines):
-		return fault.Invalid("reason", "hidden_character", hiddenDetail)
-	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, numberDigits) || containsLocalPart(reason, to):
+	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenCharacter):
+		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
+	case strings.ContainsAny(reason, "@＠") || HasPhoneNumber(reason, minNumberDigits) || containsLocalPart(reason, to):
 		return fault.Invalid("reason", "names_recipient",
 			"Leave names, addresses and numbers out of the reason: it is kept for good. A ticket's number will do.")
 	}
 	return nil
 }
 
-const hiddenDetail = "Leave out characters that control, hide or turn text."
+const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
-// isHiddenInLines reports whether a character of a text of several lines could show the record's
-// reader another text than it has, such as one that turns the rest of the line from right to left.
-func isHiddenInLines(r rune) bool {
+// isHiddenCharacter reports whether a character could make a text of several lines look like another
+// text, such as one that turns the rest of the line from right to left.
+func isHiddenCharacter(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }
 
@@ -66,7 +66,7 @@ func HasPhoneNumber(text string, minDigits int) bool {
 		default:
 			digits, plus = 0, false
 		}
-		if digits >= minDigits || plus && digits >= plusDigits {
+		if digits >= minDigits || plus && digits >= minPlusDigits {
 			return true
 		}
 	}
@@ -77,7 +77,7 @@ func HasPhoneNumber(text string, minDigits int) bool {
 // word.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
-	if !found || utf8.RuneCountInString(local) < nameLetters {
+	if !found || utf8.RuneCountInString(local) < minLocalPart {
 		return false
 	}
 	text, local = strings.ToLower(text), strings.ToLower(local)
@@ -88,11 +88,11 @@ func containsLocalPart(text, address string) bool {
 		}
 		last, _ := utf8.DecodeLastRuneInString(before)
 		next, _ := utf8.DecodeRuneInString(after)
-		if !isWord(last) && !isWord(next) {
+		if !isWordCharacter(last) && !isWordCharacter(next) {
 			return true
 		}
 		rest = after
 	}
 }
 
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWordCharacter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -9,19 +9,18 @@ import (
 	"sendcode/internal/store"
 )
 
-// AcceptAction is the action of AcceptSubscription in the audit log.
-const AcceptAction = "subscription.accept"
+// AcceptSubscriptionAction is the action of AcceptSubscription in the audit log.
+const AcceptSubscriptionAction = "subscription.accept"
 
-// How long an acceptance waits for its subscription, and how many entries are looked through for
-// one.
+// How long an acceptance waits for its subscription, and how many audit entries are searched for it.
 const (
-	acceptedFor  = time.Hour
-	maxAccepting = 200
+	acceptancePeriod   = time.Hour
+	maxSearchedEntries = 200
 )
 
-// AcceptSubscription has the next subscription confirmed that a provider's topic asks for within
-// acceptedFor. The audit log alone keeps that: the entry stands there as begun until the
-// subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// AcceptSubscription lets the next subscription be confirmed that a provider's topic requests within
+// acceptancePeriod. Only the audit log keeps the acceptance, as a begun entry, until the subscription
+// is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err
@@ -35,14 +34,14 @@ func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, 
 // succeed. Errors: those of confirm, fault.Unavailable.
 func (d *Desk) ConfirmSubscription(ctx context.Context, provider string,
 	confirm func(context.Context) error) (accepted bool, err error) {
-	entries, err := d.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptAction, Limit: maxAccepting})
+	entries, err := d.Store.AuditEntries(ctx, store.AuditFilter{What: AcceptSubscriptionAction, Limit: maxSearchedEntries})
 	if err != nil {
 		return false, err
 	}
 	now, ended := d.Now(), map[uuid.UUID]bool{}
 	for _, a := range entries { // the newest first
 		ended[a.Ends] = true
-		if a.Target != provider || a.Outcome != store.AuditBegun || ended[a.ID] || now.Sub(a.At) > acceptedFor {
+		if a.Target != provider || a.Outcome != store.AuditBegun || ended[a.ID] || now.Sub(a.At) > acceptancePeriod {
 			continue
 		}
 		if err := confirm(ctx); err != nil {

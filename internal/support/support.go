@@ -13,7 +13,7 @@
 //	internal/support/support.go, store/sqldb     Store: the method, if the database changes, with the entry in its transaction, as ResetCounters;
 //	                                            store/storetest has its contract
 //	internal/support/actions_test.go            what it changes, what it records, and that it does nothing if it cannot record
-//	internal/console/auth/roles.go              ActionNudge, and the role in allowed; without it everyone is refused
+//	internal/console/auth/roles.go              ActionNudge, and the role in allowedActions; without it everyone is refused
 //	internal/console/actions.go                 a row of sendActions, of which the form follows and, with code: true, the route of scripts; and its function.
 //	                                            Without code, or for a recipient without a send: a route with recipientActionJSON in console.go, as reset has
 //	internal/texts/en.json, zh-Hans.json        action.verification.nudge, and with .title, .what, .button and .done. Without them no page of
@@ -60,9 +60,9 @@ type Store interface {
 	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
 }
 
-// codes are the use cases that administrators share with back ends. Implementation:
+// verifications are the use cases that administrators share with back ends. Implementation:
 // *verification.Service.
-type codes interface {
+type verifications interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
@@ -81,14 +81,14 @@ type refusalFlusher interface {
 	Flush(ctx context.Context)
 }
 
-// Mails renders mails. Implementation: message.Renderer.
-type Mails interface {
+// MailRenderer renders mails. Implementation: message.Renderer.
+type MailRenderer interface {
 	Render(message.Request) (message.Message, error)
 	Locales(app string) []string
 }
 
-// Texts renders text messages. Implementation: message.TextRenderer.
-type Texts interface {
+// TextRenderer renders text messages. Implementation: message.TextRenderer.
+type TextRenderer interface {
 	Render(message.Request) (message.Text, error)
 	Locales(app string) []string
 }
@@ -96,13 +96,13 @@ type Texts interface {
 // Parts are the dependencies of a Desk.
 type Parts struct {
 	Store    Store
-	Codes    codes
+	Codes    verifications
 	Limiter  limiter
 	Refusals refusalFlusher
 	Policy   *policy.InForce
 	Vault    keys.Vault
-	Mails    Mails
-	Texts    Texts // nil: there are no text messages
+	Mails    MailRenderer
+	Texts    TextRenderer // nil: there are no text messages
 	Teller   webhook.EventMaker
 	Now      func() time.Time
 	Logger   *slog.Logger
@@ -119,9 +119,9 @@ func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool)
 	return d.Policy.Get().Paused(ch, purpose)
 }
 
-// Hash returns the hash of a recipient by which the database counts and searches it. Error:
+// HashRecipient returns the hash of a recipient by which the database counts and searches it. Error:
 // *fault.InvalidError.
-func (d *Desk) Hash(channel, to string) (recipient.Hash, error) {
+func (d *Desk) HashRecipient(channel, to string) (recipient.Hash, error) {
 	r, err := verification.ParseRecipient(channel, to, "")
 	if err != nil {
 		return recipient.Hash{}, err

@@ -105,7 +105,7 @@ func checkSuppressionReason(why, to string) error {
 	case utf8.RuneCountInString(why) > MaxSuppressionReason:
 		return fault.Invalid("reason", "too_long", "The reason of a suppression has at most 200 characters.")
 	case !verification.IsPlainText(why, MaxSuppressionReason):
-		return fault.Invalid("reason", "hidden_character", hiddenDetail)
+		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
 	}
 	return CheckReason(why, to)
 }

@@ -52,21 +52,21 @@ type ReplayResult struct {
 	ByRule               map[string]int // refusals by each rule that blocked; one send may be in several
 }
 
-// maxReplayed is the largest number of sends that are replayed, since the history of their
+// maxReplayedSends is the largest number of sends that are replayed, since the history of their
 // recipients is held in memory.
-const maxReplayed = 2_000_000
+const maxReplayedSends = 2_000_000
 
-// ErrTooMuch says that the database holds more sends of that time than maxReplayed.
-var ErrTooMuch = errors.New("more sends than can be replayed")
+// ErrTooManySends says that the database holds more sends of that time than maxReplayedSends.
+var ErrTooManySends = errors.New("more sends than can be replayed")
 
 // Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A
 // send that they would have refused counts for no later one. Requests that were refused are not
-// replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooMuch,
+// replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooManySends,
 // fault.Unavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (ReplayResult, error) {
 	r := replay{
 		ReplayResult: ReplayResult{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
-		since: d.Now().Add(-period), history: map[replayedBucket]*replayedPast{},
+		since: d.Now().Add(-period), history: map[replayedBucket]*replayedHistory{},
 	}
 	err := d.Store.CountedSends(ctx, store.DatabaseClock, period+r.longest, func(c store.CountedSend) error {
 		if !slices.Contains(p.Purposes, c.Purpose) {
@@ -74,7 +74,7 @@ func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period 
 		}
 		return r.tally(c)
 	})
-	if errors.Is(err, ErrTooMuch) {
+	if errors.Is(err, ErrTooManySends) {
 		return ReplayResult{}, err
 	}
 	return r.ReplayResult, err
@@ -86,8 +86,8 @@ type replayedBucket struct {
 	recipient recipient.Hash
 }
 
-// replayedPast is what counts of a bucket, oldest first.
-type replayedPast struct {
+// replayedHistory is what counts of a bucket, oldest first.
+type replayedHistory struct {
 	events  []quota.Event
 	seen    bool // within the period
 	refused bool
@@ -98,20 +98,20 @@ type replay struct {
 	rules   []quota.Rule
 	longest time.Duration
 	since   time.Time
-	history map[replayedBucket]*replayedPast
+	history map[replayedBucket]*replayedHistory
 	read    int
 }
 
 // tally evaluates the rules for the next send and counts the outcome; sends before the period only
-// fill the window. Error: ErrTooMuch.
+// fill the window. Error: ErrTooManySends.
 func (r *replay) tally(c store.CountedSend) error {
-	if r.read++; r.read > maxReplayed {
-		return ErrTooMuch
+	if r.read++; r.read > maxReplayedSends {
+		return ErrTooManySends
 	}
 	b := replayedBucket{c.App, c.Channel, c.Recipient}
 	past, ok := r.history[b]
 	if !ok {
-		past = &replayedPast{}
+		past = &replayedHistory{}
 		r.history[b] = past
 	}
 	now := c.Event.At

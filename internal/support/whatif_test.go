@@ -8,8 +8,8 @@ import (
 )
 
 func TestReplayIsBounded(t *testing.T) {
-	full := replay{read: maxReplayed}
-	if err := full.tally(store.CountedSend{}); !errors.Is(err, ErrTooMuch) {
+	full := replay{read: maxReplayedSends}
+	if err := full.tally(store.CountedSend{}); !errors.Is(err, ErrTooManySends) {
 		t.Error(err)
 	}
 }

@@ -237,7 +237,7 @@ func TestABackEndForStrangers(t *testing.T) {
 // goes by the back end's.
 func TestLockoutsAreOfTheClassThatOpened(t *testing.T) {
 	vtest.InBubbleWith(t, wide, func(r *vtest.Rig) {
-		h, _ := r.Svc.Desk.Hash("email", vtest.Ana)
+		h, _ := r.Svc.Desk.HashRecipient("email", vtest.Ana)
 		told := func() (classes []store.Class) {
 			all, err := r.Svc.Desk.Lockouts(r.Context(), "shop", "email", h)
 			r.NoError(err)

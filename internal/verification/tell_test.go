@@ -118,7 +118,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run: func(r *vtest.Rig) {
 				v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 				for range 2 {
-					r.NoError(vtest.Err(r.Svc.Desk.CancelFor(r.Context(), v, vtest.AuditEntry("cancel"))))
+					r.NoError(vtest.Err(r.Svc.Desk.Cancel(r.Context(), v, vtest.AuditEntry("cancel"))))
 				}
 			}},
 		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"},

@@ -69,7 +69,7 @@ func newIncident(k *kind, seed *rand.Rand, n int) *incident {
 	if k.sms {
 		countries = []string{"DE"}
 	}
-	who := demo.Invent(r, n, countries...)
+	who := demo.InventRecipient(r, n, countries...)
 	i.channel, i.to, i.locale = who.Channel, who.To, who.Locale
 	i.knowsWord("app", i.app)
 	return i

@@ -119,7 +119,7 @@ func followLinks(t *testing.T, folder string) {
 		}
 		text, err := fs.ReadFile(tree, name)
 		followed += len(markdown.Links(name, string(text)))
-		for _, problem := range markdown.Dead(name, string(text), func(target string) (string, error) {
+		for _, problem := range markdown.DeadLinks(name, string(text), func(target string) (string, error) {
 			to, err := fs.ReadFile(tree, target)
 			return string(to), err
 		}) {

@@ -32,7 +32,7 @@ func relink(files map[string][]byte) error {
 	}
 	var problems []error
 	for _, name := range documents {
-		for _, problem := range markdown.Dead(name, string(files[name]), func(target string) (string, error) {
+		for _, problem := range markdown.DeadLinks(name, string(files[name]), func(target string) (string, error) {
 			if content, ok := files[target]; ok {
 				return string(content), nil
 			}

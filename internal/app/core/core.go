@@ -58,13 +58,13 @@ type Database interface {
 // Mails renders mails. Implementation: message.Renderer.
 type Mails interface {
 	outbox.MailRenderer
-	support.Mails
+	support.MailRenderer
 	verification.Languages
 }
 
 // Texts renders text messages. Implementation: message.TextRenderer.
 type Texts interface {
-	support.Texts
+	support.TextRenderer
 	verification.Languages
 }
 

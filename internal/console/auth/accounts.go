@@ -19,8 +19,8 @@ import (
 type accountsView struct {
 	frame.Page
 	Rows     []accountView
-	Roles    []frame.Option
-	Provider string // what the provider is called; empty: there is none
+	Roles    []frame.FieldOption
+	Provider string // the provider's name for people; empty: there is none
 	Typed    Change // in the form that was refused
 	Problem  string
 	Done     string
@@ -30,7 +30,7 @@ type accountsView struct {
 type accountView struct {
 	Name   string
 	Made   texts.DisplayTime
-	Roles  []frame.Option
+	Roles  []frame.FieldOption
 	Role   string
 	Closed bool
 
@@ -39,8 +39,8 @@ type accountView struct {
 	Factor   bool // has a second factor
 }
 
-// Refused reports whether the form of an account's row was refused.
-func (v accountsView) Refused(row accountView) bool {
+// FormRefused reports whether the form of an account's row was refused.
+func (v accountsView) FormRefused(row accountView) bool {
 	return v.Problem != "" && v.Typed.Do != "add" && v.Typed.Name == row.Name
 }
 
@@ -72,9 +72,9 @@ func (a *Auth) showAccounts(c echo.Context, status int, v accountsView) error {
 	return a.layout.Show(c, status, "accounts", v)
 }
 
-func roleOptions(w texts.Words, chosen Role) (list []frame.Option) {
+func roleOptions(w texts.Words, chosen Role) (list []frame.FieldOption) {
 	for _, r := range []Role{Reader, Operator, Owner} {
-		list = append(list, frame.Option{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
+		list = append(list, frame.FieldOption{Value: string(r), Text: w.Or("role", string(r)), Chosen: r == chosen})
 	}
 	return list
 }

@@ -109,7 +109,7 @@ func TestAuditLogHasWords(t *testing.T) {
 			t.Errorf("no word for %s", action)
 		}
 	}
-	if bootstrap.May("something new") {
+	if configuredAccount.May("something new") {
 		t.Error("what the table does not name is allowed")
 	}
 }

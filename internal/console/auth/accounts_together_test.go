@@ -28,7 +28,7 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 // returns why that is refused.
 func (r *rig) change(db accounts, do string) (refusal string) {
 	r.Helper()
-	act, err := NewCommandEntry()
+	act, err := NewCommandAuditEntry()
 	r.Must(err)
 	_, err = ChangeAccount(r.Context(), db, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"},
 		r.Clock.Now(), act)

@@ -31,8 +31,8 @@ type attempts struct{ limiter limiter }
 // there is such an account.
 const accountScope quota.Scope = "purpose"
 
-// The rules of a login that answers and alarms tell apart from the others: they count unknown
-// browsers' attempts at one account.
+// The rules that count unknown browsers' attempts at one account. Answers and alarms name them apart
+// from the other rules of a login.
 const (
 	ruleAccount    = "account"
 	ruleAccountDay = "account_day"
@@ -71,7 +71,8 @@ var (
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
 	}
-	// tokenRules count wrong tokens, which once a rule is spent get 429. Right ones always pass.
+	// tokenRules count wrong tokens. Once a rule is used up, wrong tokens get 429; right tokens always
+	// pass.
 	tokenRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
@@ -99,8 +100,9 @@ func (a attempts) takeProvider(ctx context.Context, address netip.Addr) (quota.D
 	return a.take(ctx, providerRules, networkBuckets(viaProvider, address))
 }
 
-// firstUse reports whether a secret value is used for the first time within life, on any replica.
-func (a attempts) firstUse(ctx context.Context, value string, life time.Duration) (bool, error) {
+// markUsed reports whether a secret value is used for the first time within life, on any replica,
+// and marks it as used.
+func (a attempts) markUsed(ctx context.Context, value string, life time.Duration) (bool, error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
 	return d.Admitted, err

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// Config is what logging in works with.
+// Config has the settings and dependencies of logging in.
 type Config struct {
 	Accounts accounts
 	Sessions sessions
@@ -29,11 +29,11 @@ type Config struct {
 	Tokens       []Token
 
 	Ring     *keys.Ring // seals what browsers and the database keep for the console
-	Provider *Provider  // that may log people in; nil: passwords alone
+	Provider *Provider  // nil: there are only passwords
 
-	DemandFactor bool // of all who log in with a password
+	DemandFactor bool // every account with a password needs a second factor
 
-	Refused func(what, rule string) // called for attempts that a rule refused: what is login or token
+	Refused func(what, rule string) // called for each attempt that a rule refused; what is "login" or "token"
 }
 
 // accounts has the administrators. Implementation: sqldb.DB.
@@ -99,17 +99,17 @@ func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *
 func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
-	e.POST("/admin/login", frame.Form(a.login), open...)
+	e.POST("/admin/login", frame.FormHandler(a.login), open...)
 	e.POST("/admin/logout", a.logout, open...) // also halfway in
-	e.GET(codePage, a.codePage, open...)
-	e.POST(codePage, frame.Form(a.submitCode), open...)
+	e.GET(codePath, a.codePage, open...)
+	e.POST(codePath, frame.FormHandler(a.submitCode), open...)
 	if a.Provider != nil {
-		e.POST(providerStart, frame.Form(a.startProviderLogin), open...)
+		e.POST(providerStart, frame.FormHandler(a.startProviderLogin), open...)
 		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
-	e.GET(factorPage, a.factorPage, a.pageMiddleware(actionFactor)...)
-	e.POST(factorPage, frame.Form(a.changeFactor), a.pageMiddleware(actionFactor)...)
-	e.POST(sessionsPath, frame.Form(a.endSessions), a.pageMiddleware(actionSession)...)
+	e.GET(factorPath, a.factorPage, a.pageMiddleware(actionFactor)...)
+	e.POST(factorPath, frame.FormHandler(a.changeFactor), a.pageMiddleware(actionFactor)...)
+	e.POST(sessionsPath, frame.FormHandler(a.endSessions), a.pageMiddleware(actionSession)...)
 	e.GET("/admin/accounts", a.accountsPage, a.pageMiddleware(actionAccounts)...)
-	e.POST("/admin/accounts", frame.Form(a.changeAccount), a.pageMiddleware(actionAccounts)...)
+	e.POST("/admin/accounts", frame.FormHandler(a.changeAccount), a.pageMiddleware(actionAccounts)...)
 }

@@ -16,15 +16,15 @@ import (
 	"sendcode/internal/support"
 )
 
-// reserved are the names that audit entries use for actors without an account.
-var reserved = map[string]bool{bootstrap.Name: true, bearerName: true, commandLine: true}
+// reservedNames are the names that audit entries use for actors without an account.
+var reservedNames = map[string]bool{configuredAccount.Name: true, tokenActorName: true, commandLineActor: true}
 
-// commandLine is the actor in the audit entries of commands.
-const commandLine = "cli"
+// commandLineActor is the actor in the audit entries of commands.
+const commandLineActor = "cli"
 
-// Errors of a change. One that another change made at the same time causes is the same.
+// Errors of a change, also if another change at the same time causes them.
 var (
-	errTaken          = fault.Invalid("name", "taken", "There is an account of this name.")
+	errNameTaken      = fault.Invalid("name", "taken", "There is an account of this name.")
 	errUnknownAccount = fault.Invalid("name", "unknown_account", "There is no account of this name.")
 	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
@@ -36,7 +36,7 @@ type Change struct {
 	Do     string // add, role, identity, password, factor, close or open; factor takes the second factor away
 	Reason string
 
-	Identity string // what the provider calls whom; a new account that has one gets no password
+	Identity string // the person's name at the provider; a new account with an identity gets no password
 }
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is
@@ -47,20 +47,20 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 		return "", err
 	}
 	act.What, act.Target, act.Reason = actionAccounts+"."+w.Do, w.Name, w.Reason
-	if w.Do == "factor" { // of a person who lost the device and the recovery codes, also of the configured account
+	if w.Do == "factor" { // for a person who lost the device and the recovery codes; also of the configured account
 		dropped, err := db.DropSecondFactor(ctx, w.Name, act)
 		if err == nil && !dropped {
 			err = fault.Invalid("name", "no_factor", "This account has no second factor.")
 		}
 		return "", err
 	}
-	if !store.IsAccountName(w.Name) || reserved[w.Name] {
+	if !store.IsAccountName(w.Name) || reservedNames[w.Name] {
 		return "", fault.Invalid("name", "bad_name",
 			"A name begins with a small letter and has up to 32 of a-z, 0-9, dot, dash and underscore; admin, token and cli are taken.")
 	}
 	switch _, err := db.Account(ctx, w.Name); {
 	case err == nil && w.Do == "add":
-		return "", errTaken
+		return "", errNameTaken
 	case errors.Is(err, fault.NotFound) && w.Do != "add":
 		return "", errUnknownAccount
 	case err != nil && !errors.Is(err, fault.NotFound):
@@ -80,7 +80,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 	case err == nil:
 		return made, nil
 	case errors.Is(err, store.ErrNameTaken):
-		return "", errTaken
+		return "", errNameTaken
 	case errors.Is(err, store.ErrIdentityTaken):
 		return "", errIdentityTaken
 	case errors.Is(err, fault.NotFound):
@@ -94,7 +94,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c store.AccountChange, made string,
 	err error) {
 	if w.Do == "add" || w.Do == "role" {
-		if ranks[w.Role] == 0 {
+		if roleRanks[w.Role] == 0 {
 			return c, "", fault.Invalid("role", "bad_role", "A role is reader, operator or owner.")
 		}
 		c.Role = new(string(w.Role))
@@ -122,7 +122,7 @@ func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c
 // checkIdentity returns an error if the requested identity is malformed or another account has it.
 func checkIdentity(ctx context.Context, db accounts, w Change) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
-	if len(w.Identity) > maxIdentity || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
+	if len(w.Identity) > maxIdentityLength || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return fault.Invalid("identity", "bad_identity",
 			"The name at the provider has at most 200 bytes, and no spaces.")
 	}
@@ -136,11 +136,11 @@ func checkIdentity(ctx context.Context, db accounts, w Change) error {
 	return nil
 }
 
-// maxIdentity is in bytes.
-const maxIdentity = 200
+// maxIdentityLength is the longest identity, in bytes.
+const maxIdentityLength = 200
 
-// NewCommandEntry returns an audit entry of an action from the command line, and writes nothing.
-func NewCommandEntry() (store.AuditEntry, error) {
+// NewCommandAuditEntry returns an audit entry of an action from the command line, and writes nothing.
+func NewCommandAuditEntry() (store.AuditEntry, error) {
 	id, err := uuid.NewV7()
-	return store.AuditEntry{ID: id, Who: commandLine, Role: string(Owner), Outcome: store.AuditDone}, err
+	return store.AuditEntry{ID: id, Who: commandLineActor, Role: string(Owner), Outcome: store.AuditDone}, err
 }

@@ -16,16 +16,16 @@ import (
 	"sendcode/quota"
 )
 
-// FactorLabel seals the secrets of second factors that the database keeps. enrolLabel seals a
-// secret that a page keeps until a first code has confirmed it.
+// The labels of seals (keys.Ring): FactorLabel for the second factors in the database, enrolLabel for
+// a secret that a page keeps until a first code confirms it.
 const (
 	FactorLabel = "second factor"
 	enrolLabel  = "second factor to be"
 )
 
 const (
-	codePage   = "/admin/login/code"
-	factorPage = "/admin/factor"
+	codePath   = "/admin/login/code"
+	factorPath = "/admin/factor"
 )
 
 // codeView is the page that asks for the code after the password.
@@ -54,12 +54,12 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 
 func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
 	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
-	v.Back = withReturnPage(codePage, next)
+	v.Back = withReturnPage(codePath, next)
 	return a.layout.Show(c, status, "code", v)
 }
 
-// submitCode checks the second factor's code, ends the session and begins a new one, so that
-// earlier cookies are worthless.
+// submitCode checks the second factor's code. It replaces the session, so that a cookie from before
+// the code is worthless.
 func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	v, ok, err := a.sessionAwaitingCode(c)
@@ -87,7 +87,7 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 // lacked it.
 func (a *Auth) replaceSession(c echo.Context, v session) error {
 	ctx := c.Request().Context()
-	who, err := a.holderOf(ctx, v.Session)
+	who, err := a.principalOf(ctx, v.Session)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func (a *Auth) replaceSession(c echo.Context, v session) error {
 	return a.Sessions.EndSession(ctx, v.ID)
 }
 
-// refusal is why a code was not taken.
-type refusal struct {
+// codeRefusal is the status and the text of a refused code.
+type codeRefusal struct {
 	status int
 	text   string
 }
@@ -106,22 +106,22 @@ type refusal struct {
 // takeCode tries a code of the account's second factor, or a recovery code; each is good once. It
 // counts the attempt before it compares. It returns nil if the code was right, else what to tell
 // the person.
-func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, error) {
+func (a *Auth) takeCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {
-		return &refusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
+		return &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
 	count, err := a.attempts.takeCode(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, runbook.Console.See())
-		return &refusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
+		return &codeRefusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
 			clientPrefix(c),
 			runbook.Console.See())
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
-		return &refusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
+		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
 	}
 	right, err := a.consumeCode(c, v, code)
 	if err != nil || right {
@@ -130,7 +130,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network",
 		clientPrefix(c),
 		runbook.Console.See())
-	return &refusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
+	return &codeRefusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
 		nil
 }
 
@@ -138,13 +138,13 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*refusal, erro
 // recovery code, and marks it as used.
 func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error) {
 	ctx := c.Request().Context()
-	if len(code) == recoverySize {
+	if len(code) == recoveryCodeLength {
 		act, err := a.NewAuditEntry(c, actionFactor+".recovery")
 		if err != nil {
 			return false, err
 		}
 		act.Target = v.Account
-		return a.Factors.TakeRecoveryCode(ctx, v.Account, recoveryHash(v.Account, code), act)
+		return a.Factors.TakeRecoveryCode(ctx, v.Account, recoveryCodeHash(v.Account, code), act)
 	}
 	f, has, err := a.secondFactorOf(ctx, v.Account)
 	if err != nil || !has {
@@ -160,7 +160,7 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if !right {
 		return false, nil
 	}
-	// by the ring's first key, so that older ones can go
+	// sealed again by the ring's first key, so that older keys can leave the ring
 	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err
@@ -168,5 +168,5 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	return a.Factors.TakeTOTPStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
-// enrolTime is how long an account may take to set up an app.
-const enrolTime = 15 * time.Minute
+// enrolTimeout is how long an account may take to set up an app.
+const enrolTimeout = 15 * time.Minute

@@ -19,18 +19,18 @@ import (
 type factorView struct {
 	frame.Page
 	Account    string
-	Demanded   bool // the settings want one of everybody with a password
-	ByProvider bool // who logs in by the provider has the provider's
+	Demanded   bool // the settings demand a second factor
+	ByProvider bool // logged in by the provider, which has its own second factor
 	Has        bool
 	Since      texts.DisplayTime
 	Left       string // of the recovery codes
 	Problem    string
 	Done       string
 
-	Secret   string // to be, in groups of four
-	Picture  picture
-	Kept     string   // the same, sealed for this session
-	Recovery []string // shown this once
+	Secret   string // not yet confirmed, in groups of four
+	Picture  qrCode
+	Kept     string   // the secret, sealed for this session
+	Recovery []string // shown only once
 
 	Sessions []sessionView // empty while a second factor is set up
 }
@@ -111,7 +111,7 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
-	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTime); err != nil {
+	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTimeout); err != nil {
 		return err
 	}
 	return a.showFactor(c, s, status, v)

@@ -27,7 +27,7 @@ func recoveryIn(rec *httptest.ResponseRecorder) (codes []string) {
 // begin begins a second factor: the device, and the secret as the page keeps it.
 func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Device, kept string) {
 	r.Helper()
-	page := want(r.T, b.Post(factorPage, url.Values{"do": {"begin"}, "password": {password}}),
+	page := want(r.T, b.Post(factorPath, url.Values{"do": {"begin"}, "password": {password}}),
 		http.StatusOK).Body.String()
 	d = r.Phone(strings.ReplaceAll(consoletest.Between(r.T, page, `<code class="shown">`, "<"), " ", ""))
 	return d, consoletest.Between(r.T, page, `name="kept" value="`, `"`)
@@ -35,7 +35,7 @@ func (r *rig) begin(b *consoletest.Browser, password string) (d consoletest.Devi
 
 func confirm(b *consoletest.Browser, kept, code string) *httptest.ResponseRecorder {
 	b.Helper()
-	return b.Post(factorPage, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {code}})
+	return b.Post(factorPath, url.Values{"do": {"confirm"}, "kept": {kept}, "code": {code}})
 }
 
 // setUp begins and confirms a second factor.
@@ -43,7 +43,7 @@ func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device 
 	r.Helper()
 	d, kept := r.begin(b, password)
 	rec := want(r.T, confirm(b, kept, d.Code()), http.StatusOK)
-	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodes {
+	if d.Recovery = recoveryIn(rec); len(d.Recovery) != recoveryCodeCount {
 		r.Fatalf("%d recovery codes: %s", len(d.Recovery), rec.Body)
 	}
 	return d
@@ -51,7 +51,7 @@ func (r *rig) setUp(b *consoletest.Browser, password string) consoletest.Device 
 
 func giveCode(b *consoletest.Browser, code string) *httptest.ResponseRecorder {
 	b.Helper()
-	return b.Post(codePage, url.Values{"code": {code}, "next": {"/admin/overview"}})
+	return b.Post(codePath, url.Values{"code": {code}, "next": {"/admin/overview"}})
 }
 
 // halfIn is a browser that has given the password.
@@ -65,22 +65,22 @@ func (r *rig) halfIn() *consoletest.Browser {
 func TestSecondFactor(t *testing.T) {
 	r := newRig(t)
 	b, before := r.LoggedIn(), r.LoggedIn()
-	contains(t, b.Get(factorPage), "password alone")
+	contains(t, b.Get(factorPath), "password alone")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
-	contains(t, b.Get(factorPage), "10 recovery codes are left")
+	contains(t, b.Get(factorPath), "10 recovery codes are left")
 	// A login with the password alone has not given the code.
 	for _, half := range []*consoletest.Browser{before, r.halfIn()} {
 		redirects(t, half.Get("/admin/preview"), "/admin/login/code?next=%2Fadmin%2Fpreview")
 		want(t, half.Get("/v1/admin/sends"), http.StatusUnauthorized)
-		want(t, half.Get(factorPage), http.StatusSeeOther)
-		want(t, half.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
-		contains(t, half.Get(codePage+"?next=/admin/preview"),
+		want(t, half.Get(factorPath), http.StatusSeeOther)
+		want(t, half.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Code()}}), http.StatusSeeOther)
+		contains(t, half.Get(codePath+"?next=/admin/preview"),
 			`name="back" value="/admin/login/code?next=%2Fadmin%2Fpreview"`)
 		want(t, half.Get("/admin/login"), http.StatusOK)
 	}
 	half := r.halfIn()
-	known := func() bool { return half.Cookies[browserCookieName("admin")] != nil }
+	known := func() bool { return half.Cookies[knownBrowserCookieName("admin")] != nil }
 	servertest.Same(t, "known by the password alone", known(), false)
 	old := half.Cookies[cookieName].Value
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
@@ -95,7 +95,7 @@ func TestSecondFactor(t *testing.T) {
 		t.Error("the cookie of before goes on")
 	}
 	half.Cookies[cookieName].Value = old
-	want(t, half.Get(codePage), http.StatusSeeOther) // its session has ended
+	want(t, half.Get(codePath), http.StatusSeeOther) // its session has ended
 	redirects(t, half.Get("/admin"), "/admin/login")
 	r.Acts("admin|factor.add|done|||", "admin|login.password|done|||", "admin|login.password|done|||")
 	if last := r.Entries("")[0]; last.Who != "admin" || last.What != actionLogin {
@@ -117,7 +117,7 @@ func TestCodesAreTakenOnce(t *testing.T) {
 	third := r.halfIn()
 	want(t, giveCode(third, d.Recovery[0]), http.StatusUnauthorized)
 	want(t, giveCode(third, strings.ReplaceAll(d.Recovery[1], "-", " ")), http.StatusSeeOther)
-	contains(t, third.Get(factorPage), "8 recovery codes are left")
+	contains(t, third.Get(factorPath), "8 recovery codes are left")
 	acts := r.Entries("factor.recovery")
 	if len(acts) != 2 || acts[0].Target != "admin" {
 		t.Errorf("%+v", acts)
@@ -137,7 +137,7 @@ func TestGuessingCodes(t *testing.T) {
 	servertest.Same(t, "Retry-After", rec.Header().Get("Retry-After"), "870")
 	want(t, giveCode(half, d.Recovery[0]), http.StatusTooManyRequests)
 	r.Clock.Add(15 * time.Minute)
-	want(t, half.Get(codePage), http.StatusSeeOther) // halfway for 10 minutes at most
+	want(t, half.Get(codePath), http.StatusSeeOther) // halfway for 10 minutes at most
 	want(t, giveCode(r.halfIn(), d.Next()), http.StatusSeeOther)
 	for range 24 {
 		r.Clock.Add(15 * time.Minute)
@@ -153,9 +153,9 @@ func TestHalfwayIsShort(t *testing.T) {
 	d := r.setUp(r.LoggedIn(), consoletest.Password)
 	half, other := r.halfIn(), r.halfIn()
 	want(t, other.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
-	want(t, other.Get(codePage), http.StatusSeeOther)
-	r.Clock.Add(halfway - time.Microsecond)
-	want(t, half.Get(codePage), http.StatusOK)
+	want(t, other.Get(codePath), http.StatusSeeOther)
+	r.Clock.Add(secondFactorTimeout - time.Microsecond)
+	want(t, half.Get(codePath), http.StatusOK)
 	r.Clock.Add(time.Microsecond)
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
 	redirects(t, half.Get("/admin"), "/admin/login")
@@ -169,13 +169,13 @@ func TestChangingTheSecondFactor(t *testing.T) {
 		"do=begin&password=wrong": 401, "do=begin": 401, "do=remove&code=000000": 401, "do=confirm&code=000000": 422,
 		"do=dance": 422,
 	} {
-		want(t, b.Do(http.MethodPost, factorPage, form, "Content-Type", "application/x-www-form-urlencoded"), status)
+		want(t, b.Do(http.MethodPost, factorPath, form, "Content-Type", "application/x-www-form-urlencoded"), status)
 	}
 	d, kept := r.begin(b, consoletest.Password)
 	rec := want(t, confirm(b, kept, d.Wrong()), http.StatusUnprocessableEntity)
 	contains(t, rec, groupByFour(d.Secret), "Check the clock") // the same once more
 	want(t, confirm(r.LoggedIn(), kept, d.Code()), http.StatusUnprocessableEntity)
-	r.Clock.Add(enrolTime)
+	r.Clock.Add(enrolTimeout)
 	want(t, confirm(b, kept, d.Code()), http.StatusUnprocessableEntity)
 	if _, err := r.Store.SecondFactor(t.Context(), "admin"); err == nil {
 		t.Fatal("set up all the same")
@@ -185,14 +185,14 @@ func TestChangingTheSecondFactor(t *testing.T) {
 	d = r.setUp(b, consoletest.Password)
 	want(t, confirm(b, kept, late.Code()), http.StatusUnprocessableEntity) // of a session that has ended
 
-	rec = want(t, b.Post(factorPage, url.Values{"do": {"codes"}, "code": {d.Next()}}), http.StatusOK)
+	rec = want(t, b.Post(factorPath, url.Values{"do": {"codes"}, "code": {d.Next()}}), http.StatusOK)
 	fresh := recoveryIn(rec)
-	if len(fresh) != recoveryCodes || fresh[0] == d.Recovery[0] {
+	if len(fresh) != recoveryCodeCount || fresh[0] == d.Recovery[0] {
 		t.Errorf("%v", fresh)
 	}
 	want(t, giveCode(r.halfIn(), d.Recovery[0]), http.StatusUnauthorized)
 	want(t, giveCode(r.halfIn(), fresh[0]), http.StatusSeeOther)
-	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, r.halfIn().Get("/admin"), http.StatusOK)
 	r.Acts("admin|factor.add|done|||", "admin|factor.codes|done|||", "admin|login.password|done|||",
 		"admin|login.password|done|||",
@@ -203,14 +203,14 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.DemandFactor = true })
 	b := r.LoggedIn()
 	for _, path := range []string{"/admin", "/admin/accounts", "/admin/sends/x"} {
-		redirects(t, b.Get(path), factorPage)
+		redirects(t, b.Get(path), factorPath)
 	}
 	want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	want(t, b.Post("/admin/search", url.Values{"q": {"ana@example.com"}}), http.StatusSeeOther)
-	contains(t, b.Get(factorPage), "wants a second factor of everybody")
+	contains(t, b.Get(factorPath), "wants a second factor of everybody")
 	d := r.setUp(b, consoletest.Password)
 	want(t, b.Get("/admin"), http.StatusOK)
-	want(t, b.Post(factorPage, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
+	want(t, b.Post(factorPath, url.Values{"do": {"remove"}, "code": {d.Next()}}), http.StatusOK)
 	want(t, b.Get("/admin"), http.StatusSeeOther)
 	want(t, r.Browser().Get("/v1/admin/sends", "Authorization", "Bearer "+consoletest.Token), http.StatusOK)
 
@@ -219,8 +219,8 @@ func TestSecondFactorIsDemanded(t *testing.T) {
 	in := r2.Browser()
 	consoletest.LeadsTo(t, in.ByProvider(""))
 	want(t, in.Get("/admin"), http.StatusOK) // the provider's is the provider's
-	contains(t, in.Get(factorPage), "asks for its own")
-	want(t, in.Post(factorPage, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
+	contains(t, in.Get(factorPath), "asks for its own")
+	want(t, in.Post(factorPath, url.Values{"do": {"begin"}, "password": {consoletest.Password}}), http.StatusForbidden)
 }
 
 func TestLostDevice(t *testing.T) {
@@ -243,7 +243,7 @@ func TestLostDevice(t *testing.T) {
 	r.Clock.Add(time.Second)
 	// A new one: sessions that passed the old one have not passed this.
 	fresh := r.setUp(half, "the-operator's password")
-	redirects(t, mei.Get("/admin"), codePage)
+	redirects(t, mei.Get("/admin"), codePath)
 	want(t, giveCode(mei, d.Next()), http.StatusUnauthorized)
 	want(t, giveCode(mei, fresh.Code()), http.StatusSeeOther)
 }

@@ -25,9 +25,9 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		switch {
 		case v.lacks == lacksCode:
-			return c.Redirect(http.StatusSeeOther, loginAddress(codePage, c.Request()))
-		case v.lacks == lacksFactor && c.Path() != factorPage:
-			return c.Redirect(http.StatusSeeOther, factorPage)
+			return c.Redirect(http.StatusSeeOther, loginAddress(codePath, c.Request()))
+		case v.lacks == lacksFactor && c.Path() != factorPath:
+			return c.Redirect(http.StatusSeeOther, factorPath)
 		}
 		if err := a.attachSession(c, v); err != nil {
 			return err
@@ -56,7 +56,7 @@ func consolePageOrEmpty(address string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || strings.Contains(address, `\`) {
 		return ""
 	}
-	inMenu := slices.ContainsFunc(frame.Sections, func(s frame.Section) bool { return s.Path == u.Path })
+	inMenu := slices.ContainsFunc(frame.MenuSections, func(s frame.MenuSection) bool { return s.Path == u.Path })
 	if !inMenu && (!strings.HasPrefix(u.Path, "/admin/sends/") || strings.Contains(u.Path, "..")) {
 		return ""
 	}
@@ -90,9 +90,8 @@ func (a *Auth) requireTokenOrSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// StillAdmitted reports, while a long answer is being written, whether its request would still be
-// admitted: the token has not expired, or the session has not ended. If the store does not answer,
-// it is.
+// StillAdmitted reports whether the request of a long response would still be admitted: its token has
+// not expired, or its session has not ended. It reports true if the store does not answer.
 func (a *Auth) StillAdmitted(c echo.Context) bool {
 	if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 		token, known := a.findToken(c)

@@ -11,15 +11,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// knownFor is how long a browser is known after a login.
-const knownFor = 90 * 24 * time.Hour
+// knownBrowserLife is how long a browser is known after a login.
+const knownBrowserLife = 90 * 24 * time.Hour
 
-// browserLabel is what cookies of known browsers are sealed with.
-const browserLabel = "known browser"
+// knownBrowserLabel is the label by which cookies of known browsers are sealed.
+const knownBrowserLabel = "known browser"
 
-// browserCookieName returns the cookie's name for an account, since a browser may be known for
+// knownBrowserCookieName returns the cookie's name for an account, since a browser may be known for
 // several.
-func browserCookieName(account string) string {
+func knownBrowserCookieName(account string) string {
 	sum := sha256.Sum256([]byte(account))
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
@@ -30,18 +30,18 @@ func browserCookieName(account string) string {
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
-	value, err := seal(a, browserLabel, []byte(account), id, knownFor)
+	value, err := seal(a, knownBrowserLabel, []byte(account), id, knownBrowserLife)
 	if err != nil {
 		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err,
 			runbook.Defect.See())
 		return
 	}
-	c.SetCookie(newCookie(c, browserCookieName(account), value, int(knownFor/time.Second)))
+	c.SetCookie(newCookie(c, knownBrowserCookieName(account), value, int(knownBrowserLife/time.Second)))
 }
 
 // knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it
 // is unknown.
 func (a *Auth) knownBrowserID(c echo.Context, account string) string {
-	id, _ := unseal[[]byte](a, browserLabel, []byte(account), cookieValue(c, browserCookieName(account)))
+	id, _ := unseal[[]byte](a, knownBrowserLabel, []byte(account), cookieValue(c, knownBrowserCookieName(account)))
 	return hex.EncodeToString(id)
 }

@@ -140,7 +140,7 @@ func TestStolenCookiesGiveFewGuesses(t *testing.T) {
 func TestLoginsRenewTheCookieOfABrowser(t *testing.T) {
 	r := newRig(t)
 	owner := r.LoggedIn()
-	name := browserCookieName("admin")
+	name := knownBrowserCookieName("admin")
 	stolen := owner.Cookies[name]
 	want(t, owner.Login(consoletest.Password), http.StatusSeeOther)
 	if owner.Cookies[name].Value == stolen.Value {
@@ -162,7 +162,7 @@ func TestCookiesOfOthersAreNotKnown(t *testing.T) {
 	r.As("reader")
 	owner, reader := r.LoggedIn(), r.Browser()
 	want(t, reader.LoginAs("the-reader", "the-reader's password"), http.StatusSeeOther)
-	admins, readers := browserCookieName("admin"), browserCookieName("the-reader")
+	admins, readers := knownBrowserCookieName("admin"), knownBrowserCookieName("the-reader")
 	good, other := owner.Cookies[admins].Value, reader.Cookies[readers].Value
 	if len(owner.Cookies) != 2 || admins == readers {
 		t.Fatalf("%v", owner.Cookies)

@@ -47,8 +47,8 @@ func (a *Auth) showLogin(c echo.Context, status int, next, name, problem string)
 	return a.layout.Show(c, status, "login", v)
 }
 
-// maxName is the longest name of an account.
-const maxName = 32
+// maxNameLength is the longest name of an account.
+const maxNameLength = 32
 
 // login checks a name and a password. It counts the attempt first, so that parallel guesses gain
 // nothing. An empty name means the configured account. The answer does not tell whether an account
@@ -56,10 +56,10 @@ const maxName = 32
 func (a *Auth) login(c echo.Context, form url.Values) error {
 	w, next, name := frame.Words(c), consolePageOrEmpty(form.Get("next")),
 		strings.ToLower(strings.TrimSpace(form.Get("username")))
-	if form.Get("password") == "" || len(name) > maxName {
+	if form.Get("password") == "" || len(name) > maxNameLength {
 		return a.showLogin(c, http.StatusUnprocessableEntity, next, "", w.Get("login.empty"))
 	}
-	name = cmp.Or(name, bootstrap.Name)
+	name = cmp.Or(name, configuredAccount.Name)
 	ctx, address := c.Request().Context(), server.ClientIP(c)
 	count, err := a.attempts.takeLogin(ctx, name, a.knownBrowserID(c, name), address)
 	if answered, err := a.answerRefusedAttempt(c, count, err, next, name); answered {
@@ -138,8 +138,8 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, refusal quota.Deci
 
 // tryPassword compares a typed password with an account's. Only maxChecks passwords are compared at
 // once and others wait, since argon2id is slow and needs much memory on purpose.
-func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who holder, right bool, err error) {
-	if who, err = a.passwordHolder(ctx, account); err != nil {
+func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
+	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err
 	}
 	select {

@@ -146,11 +146,11 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, right, err := a.tryPassword(ctx, bootstrap.Name, consoletest.Password); err == nil || right {
+	if _, right, err := a.tryPassword(ctx, configuredAccount.Name, consoletest.Password); err == nil || right {
 		t.Errorf("checked beyond the bound: %v, %v", right, err)
 	}
 	<-a.checks
-	if _, right, err := a.tryPassword(t.Context(), bootstrap.Name, consoletest.Password); err != nil || !right {
+	if _, right, err := a.tryPassword(t.Context(), configuredAccount.Name, consoletest.Password); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
 	servertest.Same(t, "turns taken", len(a.checks), maxChecks-1)

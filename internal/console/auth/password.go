@@ -12,11 +12,11 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// credential is what a login rests on: a password, or a provider's word, which no typed text
+// credential is a password, or an identity that the provider vouches for, which no typed text
 // matches. The zero credential admits no login.
 type credential struct {
 	match    func(typed string) bool
-	identity [sha256.Size]byte // differs for each, and tells nothing of a password; sessions end when it changes
+	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when it changes
 }
 
 // parsePassword returns the credential of a plain text or of a hash in PHC format, which takes
@@ -45,8 +45,8 @@ func identityOf(plain string) [sha256.Size]byte { return sha256.Sum256([]byte("p
 
 // hashPassword returns the argon2id hash of a password, in PHC format.
 func hashPassword(plain string) string {
-	h := unmatchable
-	h.salt = make([]byte, len(unmatchable.salt))
+	h := unmatchableHash
+	h.salt = make([]byte, len(unmatchableHash.salt))
 	rand.Read(h.salt) // never fails: the program stops when the system has no randomness
 	h.hash = h.compute(plain)
 	return h.String()
@@ -55,26 +55,26 @@ func hashPassword(plain string) string {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchable is a hash that no password has. Computing it takes as long as a new hash, some 20 ms,
+// unmatchableHash is a hash that no password has. Computing it takes as long as a new hash, some 20 ms,
 // by a recommendation of OWASP's password storage cheat sheet.
-var unmatchable = phc{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
+var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
-// isSet reports whether a login may rest on the credential.
+// isSet reports whether the credential is not the zero credential.
 func (c credential) isSet() bool { return c.identity != [sha256.Size]byte{} }
 
 // matches compares in a time that does not depend on the typed password. Without a password it also
 // computes a hash, so that a login to an unknown account takes as long as one to a known account.
 func (c credential) matches(typed string) bool {
 	if c.match == nil {
-		unmatchable.matches(typed)
+		unmatchableHash.matches(typed)
 		return false
 	}
 	return c.match(typed)
 }
 
-// phc is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC
+// argon2Hash is an argon2id hash in the PHC string format, "$argon2id$v=19$m=65536,t=3,p=4$salt$hash" (RFC
 // 9106), with all that is needed to compute it again.
-type phc struct {
+type argon2Hash struct {
 	memory  uint32 // KiB
 	time    uint32
 	threads uint8
@@ -82,22 +82,21 @@ type phc struct {
 	hash    []byte
 }
 
-// Bounds within which argon2 neither panics nor takes the machine down. How strong a hash must be
-// is for the configuration to say.
+// Bounds within which argon2 neither panics nor exhausts the machine. They do not demand a strength.
 const (
-	maxMemory        = 1 << 20 // KiB
-	maxTime          = 64
-	minSalt, maxSalt = 8, 64 // bytes, RFC 9106 section 3.1
-	minTag, maxTag   = 16, 64
+	maxArgon2Memory              = 1 << 20 // KiB
+	maxArgon2Time                = 64
+	minSaltLength, maxSaltLength = 8, 64 // bytes, RFC 9106 section 3.1
+	minTagLength, maxTagLength   = 16, 64
 )
 
-// errForm repeats nothing of the text.
-var errForm = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or out of bounds")
+// errPHCForm contains nothing of the hash.
+var errPHCForm = errors.New("not of the form $argon2id$v=19$m=…,t=…,p=…$salt$hash, or out of bounds")
 
-func parsePHC(text string) (h phc, err error) {
+func parsePHC(text string) (h argon2Hash, err error) {
 	part := strings.Split(text, "$")
 	if len(part) != 6 {
-		return phc{}, errForm
+		return argon2Hash{}, errPHCForm
 	}
 	_, err = fmt.Sscanf(part[3], "m=%d,t=%d,p=%d", &h.memory, &h.time, &h.threads)
 	var saltErr, hashErr error
@@ -105,28 +104,28 @@ func parsePHC(text string) (h phc, err error) {
 	h.hash, hashErr = base64.RawStdEncoding.DecodeString(part[5])
 	within := func(n, least, most int) bool { return least <= n && n <= most }
 	if err != nil || saltErr != nil || hashErr != nil || !strings.HasPrefix(text, h.prefix()) ||
-		!within(int(h.memory), 1, maxMemory) || !within(int(h.time), 1, maxTime) || h.threads == 0 ||
-		!within(len(h.salt), minSalt, maxSalt) || !within(len(h.hash), minTag, maxTag) {
-		return phc{}, errForm
+		!within(int(h.memory), 1, maxArgon2Memory) || !within(int(h.time), 1, maxArgon2Time) || h.threads == 0 ||
+		!within(len(h.salt), minSaltLength, maxSaltLength) || !within(len(h.hash), minTagLength, maxTagLength) {
+		return argon2Hash{}, errPHCForm
 	}
 	return h, nil
 }
 
 // prefix returns the part of the PHC string before the salt.
-func (h phc) prefix() string {
+func (h argon2Hash) prefix() string {
 	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$", h.memory, h.time, h.threads)
 }
 
-func (h phc) String() string {
+func (h argon2Hash) String() string {
 	encode := base64.RawStdEncoding.EncodeToString
 	return h.prefix() + encode(h.salt) + "$" + encode(h.hash)
 }
 
 // compute returns the hash of another password at the same cost and with the same salt.
-func (h phc) compute(typed string) []byte {
+func (h argon2Hash) compute(typed string) []byte {
 	return argon2.IDKey([]byte(typed), h.salt, h.time, h.memory, h.threads, uint32(len(h.hash)))
 }
 
-func (h phc) matches(typed string) bool {
+func (h argon2Hash) matches(typed string) bool {
 	return subtle.ConstantTimeCompare(h.compute(typed), h.hash) == 1
 }

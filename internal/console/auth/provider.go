@@ -30,14 +30,14 @@ type Provider struct {
 	Roles       map[string]Role // by value of the claim for roles
 }
 
-// The addresses of a login by the provider. ProviderCallback is where it sends browsers back to.
+// The paths of a login by the provider, which sends browsers back to ProviderCallback.
 const (
 	providerStart    = "/admin/oidc/start"
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider says in a session how a person logged in, and begins the name of a person without an
-// account.
+// viaProvider marks sessions that a login by the provider began. It also begins the names of actors
+// without an account.
 const viaProvider = "oidc"
 
 // stateLife is how long a person may take at the provider.
@@ -45,7 +45,7 @@ const stateLife = 10 * time.Minute
 
 // oauthState is what the browser keeps while the person is at the provider, sealed.
 type oauthState struct {
-	openid.Attempt
+	openid.LoginAttempt
 	Next string `json:"to"`
 }
 
@@ -92,16 +92,16 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	if answered, err := a.answerRefusedAttempt(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.firstUse(ctx, kept.State, 2*stateLife); err != nil || !fresh {
+	if fresh, err := a.attempts.markUsed(ctx, kept.State, 2*stateLife); err != nil || !fresh {
 		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err,
 			runbook.Console.See())
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
-	person, err := a.Provider.Client.Finish(ctx, kept.Attempt, c.QueryParams())
+	person, err := a.Provider.Client.Finish(ctx, kept.LoginAttempt, c.QueryParams())
 	if err != nil {
 		return a.showProviderError(c, kept.Next, err)
 	}
-	who, s, err := a.holderForPerson(ctx, person)
+	who, s, err := a.principalForPerson(ctx, person)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
 		"network", clientPrefix(c), runbook.Console.See())
-	status := map[openid.Kind]int{openid.Unavailable: http.StatusServiceUnavailable,
+	status := map[openid.ErrorKind]int{openid.Unavailable: http.StatusServiceUnavailable,
 		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
 		status = http.StatusForbidden
@@ -135,35 +135,35 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		frame.Words(c).Get("provider."+string(known.Kind), "provider", a.Provider.Title))
 }
 
-// holderForPerson returns the account, or the role by their claims, of a person whom the provider
-// identified, and a new session's fields; the zero holder if the person has no access.
-func (a *Auth) holderForPerson(ctx context.Context, person openid.Person) (holder, store.Session, error) {
+// principalForPerson returns the account, or the role by their claims, of a person whom the provider
+// identified, and a new session's fields; the zero principal if the person has no access.
+func (a *Auth) principalForPerson(ctx context.Context, person openid.Person) (principal, store.Session, error) {
 	s := store.Session{Via: viaProvider}
 	known, err := a.Accounts.AccountByIdentity(ctx, person.Name)
 	switch {
 	case err == nil:
-		return a.holderByIdentity(known), s, nil
+		return a.principalByIdentity(known), s, nil
 	case !errors.Is(err, fault.NotFound):
-		return holder{}, s, err
+		return principal{}, s, err
 	}
 	who := Actor{Name: viaProvider + ":" + person.Name}
 	for _, value := range person.Values {
-		if role := a.Provider.Roles[value]; ranks[role] > ranks[who.Role] {
+		if role := a.Provider.Roles[value]; roleRanks[role] > roleRanks[who.Role] {
 			who.Role, s.Granted = role, value
 		}
 	}
 	if who.Role == "" {
-		return holder{}, s, nil
+		return principal{}, s, nil
 	}
-	return a.newProviderHolder(who, person.Name), s, nil
+	return a.newProviderPrincipal(who, person.Name), s, nil
 }
 
-// providerHolder returns the present holder of a session by the provider. It returns the zero
-// holder if the account was closed or got another identity, or if the person's claims give no role
+// providerPrincipal returns the present principal of a session by the provider. It returns the zero
+// principal if the account was closed or got another identity, or if the person's claims give no role
 // any more.
-func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, error) {
+func (a *Auth) providerPrincipal(ctx context.Context, s store.Session) (principal, error) {
 	if a.Provider == nil {
-		return holder{}, nil
+		return principal{}, nil
 	}
 	name, mapped := strings.CutPrefix(s.Account, viaProvider+":")
 	find := a.Accounts.Account
@@ -173,27 +173,27 @@ func (a *Auth) providerHolder(ctx context.Context, s store.Session) (holder, err
 	known, err := find(ctx, name)
 	switch {
 	case err != nil && !errors.Is(err, fault.NotFound):
-		return holder{}, err
+		return principal{}, err
 	case mapped && err != nil && a.Provider.Roles[s.Granted] != "":
-		return a.newProviderHolder(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
+		return a.newProviderPrincipal(Actor{s.Account, a.Provider.Roles[s.Granted]}, name), nil
 	case mapped || err != nil:
-		return holder{}, nil // the provider gives no role, or the person got an account meanwhile and must log in to it
+		return principal{}, nil // the provider gives no role, or the person got an account meanwhile and must log in to it
 	}
-	return a.holderByIdentity(known), nil
+	return a.principalByIdentity(known), nil
 }
 
-// holderByIdentity returns an account that is logged in to by the provider; the zero holder if it
+// principalByIdentity returns an account that is logged in to by the provider; the zero principal if it
 // is closed or has no identity.
-func (a *Auth) holderByIdentity(known store.Account) holder {
+func (a *Auth) principalByIdentity(known store.Account) principal {
 	if !known.DisabledAt.IsZero() || known.Identity == "" {
-		return holder{}
+		return principal{}
 	}
-	return a.newProviderHolder(Actor{known.Name, Role(known.Role)}, known.Identity)
+	return a.newProviderPrincipal(Actor{known.Name, Role(known.Role)}, known.Identity)
 }
 
-// newProviderHolder returns the actor with the credential of a person whom the provider calls name.
-func (a *Auth) newProviderHolder(who Actor, name string) holder {
-	return holder{who,
+// newProviderPrincipal returns the actor with the credential of a person whom the provider calls name.
+func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
+	return principal{who,
 		credential{identity: sha256.Sum256([]byte("provider\x00" + a.Provider.Fingerprint + "\x00" + name))}}
 }
 

@@ -50,7 +50,7 @@ func (r *rig) replica(logger *slog.Logger, changes ...func(*Config)) *echo.Echo 
 		change(&c)
 	}
 	e, l := server.New(server.Config{Logger: logger}),
-		frame.New(logger, func(context.Context) frame.Status { return frame.Status{} })
+		frame.New(logger, func(context.Context) frame.ServiceStatus { return frame.ServiceStatus{} })
 	r.auth = New(c, l, logger, r.Clock.Now)
 	r.auth.Register(e)
 	l.Register(e)

@@ -24,23 +24,23 @@ const (
 	Owner    Role = "owner"
 )
 
-var ranks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
+var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 
-// allowed are the actions that a role may do beyond those of the roles below it. A route names its
+// allowedActions are the actions that a role may do beyond those of the roles below it. A route names its
 // action, and is refused to lower roles; an action that is missing here is refused to everyone.
 // Actions that change something are recorded under the same word.
-var allowed = map[Role][]string{
-	Reader: {ActionRead, actionFactor, actionSession}, // their own
+var allowedActions = map[Role][]string{
+	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
 	Operator: {
 		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal,
-		ActionExport, ActionPreview, ActionAccept,
+		ActionExport, ActionPreview, ActionAcceptSubscription,
 	},
 	Owner: {ActionErase, actionAccounts},
 }
 
 // The actions.
 const (
-	ActionRead  = "read" // to look at anything that shows no full recipient; the only one that is not recorded
+	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
 	actionLogin = "login"
 
 	actionPassword = "login.password" // the first half of it, where a second factor follows
@@ -52,15 +52,15 @@ const (
 
 	ActionLiftPrefix = "prefix.lift"
 
-	ActionReset    = "quota.reset"
-	ActionResend   = "verification.resend"
-	ActionCancel   = "verification.cancel"
-	ActionReveal   = "recipient.reveal"
-	ActionErase    = "recipient.erase"
-	actionAccounts = "account" // a dot and what was changed follow in the record
-	ActionExport   = "sends.export"
-	ActionPreview  = "preview.send"
-	ActionAccept   = support.AcceptAction
+	ActionReset              = "quota.reset"
+	ActionResend             = "verification.resend"
+	ActionCancel             = "verification.cancel"
+	ActionReveal             = "recipient.reveal"
+	ActionErase              = "recipient.erase"
+	actionAccounts           = "account" // a dot and what was changed follow in the record
+	ActionExport             = "sends.export"
+	ActionPreview            = "preview.send"
+	ActionAcceptSubscription = support.AcceptSubscriptionAction
 )
 
 // Actor is the account that makes a request.
@@ -71,25 +71,25 @@ type Actor struct {
 
 // May reports whether the actor's role allows the action.
 func (w Actor) May(action string) bool {
-	for role, actions := range allowed {
+	for role, actions := range allowedActions {
 		if slices.Contains(actions, action) {
-			return ranks[w.Role] >= ranks[role]
+			return roleRanks[w.Role] >= roleRanks[role]
 		}
 	}
 	return false
 }
 
-// The actors without an account in the database: the one with the configured password, and the
-// bearer of the configured token.
-var bootstrap = Actor{"admin", Owner}
+// The actors without an account in the database: configuredAccount has the configured password;
+// tokenActorName, perhaps with a token's ID, names the bearer of a token.
+var configuredAccount = Actor{"admin", Owner}
 
-const bearerName = "token"
+const tokenActorName = "token"
 
-// SettingsActors returns the actors that settings make: the account admin if it has a password, and
-// the bearers of tokens.
+// SettingsActors returns the actors of the settings: the account admin if it has a password, and the
+// bearers of tokens.
 func SettingsActors(password bool, tokens []Token) (all []Actor) {
 	if password {
-		all = append(all, bootstrap)
+		all = append(all, configuredAccount)
 	}
 	for _, t := range tokens {
 		all = append(all, t.actor())
@@ -97,18 +97,18 @@ func SettingsActors(password bool, tokens []Token) (all []Actor) {
 	return all
 }
 
-const actorKey = "sendcode.admin.actor"
+const actorContextKey = "sendcode.admin.actor"
 
 // attachTo stores the actor in the request's context.
 func (w Actor) attachTo(c echo.Context) {
-	c.Set(actorKey, w)
+	c.Set(actorContextKey, w)
 	frame.SetAccount(c, w.Name, string(w.Role))
 }
 
 // ActorOf returns the request's actor; the zero Actor, which may do nothing, if no session and no
 // token was checked.
 func ActorOf(c echo.Context) Actor {
-	w, _ := c.Get(actorKey).(Actor)
+	w, _ := c.Get(actorContextKey).(Actor)
 	return w
 }
 
@@ -127,16 +127,16 @@ func (a *Auth) requireRole(action string) echo.MiddlewareFunc {
 	}
 }
 
-// Route is one method of one path. Its action is what a role must be allowed.
+// Route is one method of one path, for roles that allow its action.
 type Route struct {
 	Method, Path string
 	Handler      echo.HandlerFunc
 	Action       string
 }
 
-// Add registers routes. Each route has its own middleware: with a group's, a wrong method would get
+// AddRoutes registers routes. Each route has its own middleware: with a group's, a wrong method would get
 // 404, not 405.
-func (a *Auth) Add(e *echo.Echo, routes []Route) {
+func (a *Auth) AddRoutes(e *echo.Echo, routes []Route) {
 	for _, r := range routes {
 		before := a.pageMiddleware(r.Action)
 		if strings.HasPrefix(r.Path, "/v1/") {

@@ -35,7 +35,7 @@ func cookieNameFor(c echo.Context, name string) string {
 // setSessionCookie writes the session's cookie, which expires with the session.
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
-	seconds := int((v.ends().Sub(v.now) + time.Second - 1) / time.Second)
+	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
 	c.SetCookie(newCookie(c, cookieName, key, max(seconds, 1)))
 }
 
@@ -47,11 +47,11 @@ func newCookie(c echo.Context, name, value string, maxAge int) *http.Cookie {
 	}
 }
 
-const sessionKey = "sendcode.admin.session"
+const sessionContextKey = "sendcode.admin.session"
 
 // sessionOf returns the session that attachSession attached to the request.
 func sessionOf(c echo.Context) session {
-	v, _ := c.Get(sessionKey).(session)
+	v, _ := c.Get(sessionContextKey).(session)
 	return v
 }
 
@@ -62,8 +62,8 @@ func sessionOf(c echo.Context) session {
 // its session for hours.
 func (a *Auth) attachSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
-	c.Set(sessionKey, v)
-	if v.now.Sub(v.SeenAt) < renewal || c.Request().Header.Get("Sec-Fetch-Dest") == "empty" {
+	c.Set(sessionContextKey, v)
+	if v.now.Sub(v.SeenAt) < renewalInterval || c.Request().Header.Get("Sec-Fetch-Dest") == "empty" {
 		return nil
 	}
 	ctx := c.Request().Context()
@@ -77,19 +77,19 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 
 // How long a session lives.
 const (
-	idle     = 30 * time.Minute
-	absolute = 12 * time.Hour
-	renewal  = time.Minute // a session used later than this after it was seen is seen again
+	idleTimeout     = 30 * time.Minute
+	absoluteTimeout = 12 * time.Hour
+	renewalInterval = time.Minute // a use within this time after the last stored one is not stored
 )
 
-// session is a session and what is known of it at this request. The database keeps sessions, so
+// session is a stored session with its state at this request. The database keeps sessions, so
 // that logging out holds on every replica. The cookie holds only a random key, and the database has
 // the key's hash.
 type session struct {
 	store.Session
 	who   Actor
 	now   time.Time // on the database's clock, which a session's times are on
-	lacks string    // what must be given before anything else may be done; empty: nothing
+	lacks string    // what the person must give before any other page; empty: nothing
 }
 
 // What a session may lack after the right password.
@@ -98,12 +98,12 @@ const (
 	lacksFactor = "factor" // a second factor at all, where the settings demand one
 )
 
-// halfway is how long a login may take from the password to the code.
-const halfway = 10 * time.Minute
+// secondFactorTimeout is how long a login may take from the password to the code.
+const secondFactorTimeout = 10 * time.Minute
 
-// missingFactor returns what a session lacks of the second factor; "" if nothing. A session that
-// passed a factor which was replaced since lacks the code again. Sessions by the provider need
-// none.
+// missingFactor returns what a session lacks of the second factor; "" if nothing. A session lacks the
+// code again if the factor was replaced after the session began. Sessions by the provider lack
+// nothing.
 func (v session) missingFactor(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
@@ -119,16 +119,16 @@ func (v session) missingFactor(demanded bool) string {
 // sessionKeySize is the number of random bytes in a session's cookie.
 const sessionKeySize = 32
 
-// holder is an account that may log in or stay logged in, and the credential on which that rests.
-type holder struct {
+// principal is an account that may log in or stay logged in, with its credential.
+type principal struct {
 	Actor
 	credential
 }
 
-// sessionBinding returns what a session stores of its holder's credential, so that it ends when the
+// sessionBinding returns what a session stores of its principal's credential, so that it ends when the
 // credential changes. It is keyed with the cookie's value, so that a reader of the table can't try
 // passwords.
-func (h holder) sessionBinding(key []byte) [32]byte {
+func (h principal) sessionBinding(key []byte) [32]byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("sendcode session 1\x00"))
 	mac.Write(h.identity[:])
@@ -138,20 +138,20 @@ func (h holder) sessionBinding(key []byte) [32]byte {
 // isLive reports whether the session has not expired. A session that was last seen in the future
 // counts as expired, since a clock that was set back would prolong it.
 func (v session) isLive() bool {
-	return v.now.Before(v.ends()) && !v.SeenAt.After(v.now.Add(skew))
+	return v.now.Before(v.expiry()) && !v.SeenAt.After(v.now.Add(maxClockSetback))
 }
 
-// skew is how far back the database's clock may have been set.
-const skew = 5 * time.Minute
+// maxClockSetback is how far back the database's clock may have been set.
+const maxClockSetback = 5 * time.Minute
 
-// ends returns when the session expires: idle after it was last seen, and absolute after its start
+// expiry returns when the session expires: idle after it was last seen, and absolute after its start
 // at the latest; halfway after its start if it lacks the code.
-func (v session) ends() time.Time {
-	end := v.StartedAt.Add(absolute)
+func (v session) expiry() time.Time {
+	end := v.StartedAt.Add(absoluteTimeout)
 	if v.lacks == lacksCode {
-		end = v.StartedAt.Add(halfway)
+		end = v.StartedAt.Add(secondFactorTimeout)
 	}
-	if last := v.SeenAt.Add(idle); last.Before(end) {
+	if last := v.SeenAt.Add(idleTimeout); last.Before(end) {
 		return last
 	}
 	return end
@@ -179,7 +179,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	case !v.isLive():
 		return v, false, nil
 	}
-	h, err := a.holderOf(ctx, s)
+	h, err := a.principalOf(ctx, s)
 	if err != nil || !h.isSet() {
 		return v, false, err
 	}
@@ -190,40 +190,40 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	return v, true, nil
 }
 
-// holderOf returns the account that a session is of, as it is now; the zero holder if it may no
+// principalOf returns the present principal of a session; the zero principal if its account may no
 // longer log in that way.
-func (a *Auth) holderOf(ctx context.Context, s store.Session) (holder, error) {
+func (a *Auth) principalOf(ctx context.Context, s store.Session) (principal, error) {
 	if s.Via == viaProvider {
-		return a.providerHolder(ctx, s)
+		return a.providerPrincipal(ctx, s)
 	}
-	return a.passwordHolder(ctx, s.Account)
+	return a.passwordPrincipal(ctx, s.Account)
 }
 
-// passwordHolder returns an account with its password; the zero holder, which admits no login, if
+// passwordPrincipal returns an account with its password; the zero principal, which admits no login, if
 // it is unknown or closed, or if its hash cannot be read, which is logged.
-func (a *Auth) passwordHolder(ctx context.Context, name string) (holder, error) {
-	if name == bootstrap.Name {
-		return holder{bootstrap, a.password}, nil
+func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, error) {
+	if name == configuredAccount.Name {
+		return principal{configuredAccount, a.password}, nil
 	}
 	known, err := a.Accounts.Account(ctx, name)
 	switch {
 	case errors.Is(err, fault.NotFound):
-		return holder{}, nil
+		return principal{}, nil
 	case err != nil || !known.DisabledAt.IsZero():
-		return holder{}, err
+		return principal{}, err
 	}
 	p, err := parsePassword("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err,
 			runbook.Console.See())
-		return holder{}, nil
+		return principal{}, nil
 	}
-	return holder{Actor{known.Name, Role(known.Role)}, p}, nil
+	return principal{Actor{known.Name, Role(known.Role)}, p}, nil
 }
 
 // beginSession completes a login: it writes a new session and its audit entry, and sets the cookie.
 // s says how they logged in.
-func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action string) error {
+func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, action string) error {
 	key := make([]byte, sessionKeySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness
 	who.attachTo(c)
@@ -237,7 +237,7 @@ func (a *Auth) beginSession(c echo.Context, who holder, s store.Session, action 
 	if act.Detail = s.Via; s.Granted != "" {
 		act.Detail = s.Granted
 	}
-	if s, err = a.Sessions.BeginSession(ctx, s, absolute, act); err != nil {
+	if s, err = a.Sessions.BeginSession(ctx, s, absoluteTimeout, act); err != nil {
 		return err
 	}
 	a.logger.InfoContext(ctx, "session begun", "action", action, "account", who.Name, "network", act.Network)

@@ -27,7 +27,7 @@ func TestCookies(t *testing.T) {
 			b.From = "127.0.0.1:5000"
 		}
 		b.Login(consoletest.Password)
-		for name, age := range map[string]int{cookieName: 1800, browserCookieName("admin"): 90 * 24 * 3600} {
+		for name, age := range map[string]int{cookieName: 1800, knownBrowserCookieName("admin"): 90 * 24 * 3600} {
 			c := b.Cookies[name]
 			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly ||
 				c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
@@ -100,7 +100,7 @@ func TestSessionCannotBeForged(t *testing.T) {
 	r.Must(err)
 	p, err := parsePassword(consoletest.Password, "")
 	r.Must(err)
-	if s.Bound == p.identity || s.Bound != (holder{credential: p}).sessionBinding(key) || s.Account != "admin" {
+	if s.Bound == p.identity || s.Bound != (principal{credential: p}).sessionBinding(key) || s.Account != "admin" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	sessionsPath = "/admin/sessions"
-	everySession = "all" // instead of a session's ID
+	allSessions  = "all" // instead of a session's ID
 )
 
 // sessionView is one session in the list of an account's own.
@@ -25,7 +25,7 @@ type sessionView struct {
 	Network  string
 	Since    texts.DisplayTime
 	Used     texts.DisplayTime // the database is told at most once a minute
-	Here     bool              // makes this request
+	Here     bool              // the session of this request
 	Provider bool              // began by the provider
 	HalfIn   bool              // lacks the second factor's code
 }
@@ -54,7 +54,7 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
-	if text := form.Get("session"); text != everySession {
+	if text := form.Get("session"); text != allSessions {
 		id, err := hex.DecodeString(text)
 		if err != nil || len(id) != len(s.ID) {
 			return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
@@ -79,10 +79,10 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 // word that occurs decides, since browsers also name those that they resemble (RFC 9110 section
 // 10.1.5).
 var (
-	browserWords = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
+	browserNames = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},
 		{"Firefox/", "Firefox"},
 		{"FxiOS/", "Firefox"}, {"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}}
-	systemWords = [][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"},
+	systemNames = [][2]string{{"Android", "Android"}, {"iPhone", "iOS"}, {"iPad", "iPadOS"}, {"CrOS", "ChromeOS"},
 		{"Windows", "Windows"},
 		{"Mac OS X", "macOS"}, {"Linux", "Linux"}}
 )
@@ -90,14 +90,14 @@ var (
 // browserOf returns the browser and the system of a User-Agent, such as "Firefox/Linux"; "" unless
 // both are known.
 func browserOf(userAgent string) string {
-	browser, system := nameIn(userAgent, browserWords), nameIn(userAgent, systemWords)
+	browser, system := firstNameIn(userAgent, browserNames), firstNameIn(userAgent, systemNames)
 	if browser == "" || system == "" {
 		return ""
 	}
 	return browser + "/" + system
 }
 
-func nameIn(text string, words [][2]string) string {
+func firstNameIn(text string, words [][2]string) string {
 	for _, w := range words {
 		if strings.Contains(text, w[0]) {
 			return w[1]

@@ -26,7 +26,7 @@ var (
 // sessionsOn returns the texts and the IDs of the sessions that a browser's account sees.
 func sessionsOn(b *consoletest.Browser) (rows, ids []string) {
 	b.Helper()
-	page := want(b.T, b.Get(factorPage), http.StatusOK).Body.String()
+	page := want(b.T, b.Get(factorPath), http.StatusOK).Body.String()
 	for _, m := range sessionRow.FindAllStringSubmatch(page, -1) {
 		rows = append(rows, strings.Join(strings.Fields(tags.ReplaceAllString(m[1], " ")), " "))
 	}
@@ -72,7 +72,7 @@ func TestOwnSessions(t *testing.T) {
 		"Unknown browser 203.0.113.0/24 · since 2026-03-04 14:06:20 · last used 2026-03-04 14:06:20",
 		"Safari on iOS 2001:db8:1::/48 · since 2026-03-04 14:04:20 · last used 2026-03-04 14:04:20",
 	}, "\n"))
-	lacks(t, desk.Get(factorPage), "198.51.100.77", "2001:db8:1:2", "203.0.113.9")
+	lacks(t, desk.Get(factorPath), "198.51.100.77", "2001:db8:1:2", "203.0.113.9")
 	rows, own := sessionsOn(reader)
 	servertest.Same(t, "rows of a reader", len(rows), 1)
 
@@ -82,7 +82,7 @@ func TestOwnSessions(t *testing.T) {
 	for _, malformed := range []string{"", "x", "ALL", ids[1][2:], ids[1] + "00", ids[1][:63] + "g"} {
 		servertest.Same(t, malformed, end(desk, malformed), http.StatusUnprocessableEntity)
 	}
-	want(t, desk.Post(sessionsPath, url.Values{"session": {everySession}}, "Sec-Fetch-Site", "cross-site"),
+	want(t, desk.Post(sessionsPath, url.Values{"session": {allSessions}}, "Sec-Fetch-Site", "cross-site"),
 		http.StatusForbidden)
 	for _, b := range []*consoletest.Browser{desk, phone, strange} {
 		want(t, b.Get("/admin"), http.StatusOK)
@@ -96,7 +96,7 @@ func TestOwnSessions(t *testing.T) {
 	servertest.Same(t, "this one", end(phone, ids[2]), http.StatusSeeOther)
 	again := r.with(firefox, "198.51.100.77:1")
 	kept := *desk.Cookies[cookieName]
-	servertest.Same(t, "all", end(desk, everySession), http.StatusSeeOther)
+	servertest.Same(t, "all", end(desk, allSessions), http.StatusSeeOther)
 	desk.Cookies[cookieName] = &kept // a copy of it ends, too
 	for _, b := range []*consoletest.Browser{desk, again} {
 		redirects(t, b.Get("/admin"), "/admin/login")
@@ -121,7 +121,7 @@ func TestOwnSessionsByTheProvider(t *testing.T) {
 	if len(rows) != 2 || !strings.Contains(rows[0], "· by the provider · since") {
 		t.Errorf("%q", rows)
 	}
-	servertest.Same(t, "all", end(bo, everySession), http.StatusSeeOther)
+	servertest.Same(t, "all", end(bo, allSessions), http.StatusSeeOther)
 	want(t, elsewhere.Get("/admin"), http.StatusSeeOther)
 	r.Acts("oidc:bo|session.end|done|2||")
 }
@@ -143,16 +143,16 @@ func TestListedSessionsAreLive(t *testing.T) {
 		servertest.Same(t, "that lack the code", strings.Count(strings.Join(rows, "\n"), "the code is to follow"), n-1)
 	}
 	count(2)
-	r.Clock.Add(halfway - time.Microsecond)
+	r.Clock.Add(secondFactorTimeout - time.Microsecond)
 	count(2)
 	r.Clock.Add(time.Microsecond)
 	count(1)
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
 	count(1)
 	third := r.halfIn()
-	redirects(t, third.Post(sessionsPath, url.Values{"session": {everySession}}), "/admin/login/code")
+	redirects(t, third.Post(sessionsPath, url.Values{"session": {allSessions}}), "/admin/login/code")
 	want(t, giveCode(third, d.Next()), http.StatusSeeOther)
-	r.Clock.Add(idle)
+	r.Clock.Add(idleTimeout)
 	rows, _ := sessionsOn(r.completed(d))
 	servertest.Same(t, "after the others expired", len(rows), 1)
 }

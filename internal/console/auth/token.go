@@ -25,9 +25,9 @@ type Token struct {
 // actor returns the actor that a token stands for.
 func (t Token) actor() Actor {
 	if t.ID == "" {
-		return Actor{bearerName, t.Role}
+		return Actor{tokenActorName, t.Role}
 	}
-	return Actor{bearerName + ":" + t.ID, t.Role}
+	return Actor{tokenActorName + ":" + t.ID, t.Role}
 }
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }

@@ -15,23 +15,23 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-// period is the time step of RFC 6238. A code is valid for one step more on either side, since
-// clocks differ (section 5.2).
+// totpPeriod is the time step of RFC 6238. totpTolerance is how many steps before and after the present
+// one are accepted, since clocks differ (section 5.2).
 const (
-	period    = 30 * time.Second
-	tolerance = 1
+	totpPeriod    = 30 * time.Second
+	totpTolerance = 1
 )
 
-// codeOptions are the options that every authenticator app supports; some support no others.
-var codeOptions = totp.ValidateOpts{Period: uint(period / time.Second), Digits: otp.DigitsSix,
+// totpOptions are the options that every authenticator app supports; some support no others.
+var totpOptions = totp.ValidateOpts{Period: uint(totpPeriod / time.Second), Digits: otp.DigitsSix,
 	Algorithm: otp.AlgorithmSHA1}
 
-// secretSize is in bytes (RFC 4226 section 4, R6).
-const secretSize = 20
+// totpSecretSize is in bytes (RFC 4226 section 4, R6).
+const totpSecretSize = 20
 
 // newSecret returns a key of 160 random bits. The caller stores it encrypted.
 func newSecret() []byte {
-	secret := make([]byte, secretSize)
+	secret := make([]byte, totpSecretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
 	return secret
 }
@@ -44,11 +44,11 @@ func encodeSecret(secret []byte) string {
 // matchStep returns the time step, at most one from now and later than after, whose code was typed.
 // False: there is none.
 func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
-	middle := now.Unix() / int64(period/time.Second)
+	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false
-	for step := middle - tolerance; step <= middle+tolerance; step++ {
-		code, err := totp.GenerateCodeCustom(encodeSecret(secret), time.Unix(step*int64(period/time.Second), 0),
-			codeOptions)
+	for step := middle - totpTolerance; step <= middle+totpTolerance; step++ {
+		code, err := totp.GenerateCodeCustom(encodeSecret(secret), time.Unix(step*int64(totpPeriod/time.Second), 0),
+			totpOptions)
 		if err == nil && subtle.ConstantTimeCompare([]byte(code), []byte(typed)) == 1 && step > after && !ok {
 			found, ok = step, true
 		}
@@ -59,9 +59,9 @@ func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, 
 // otpauthURL returns the otpauth URL for the QR code.
 func otpauthURL(account string, secret []byte) (string, error) {
 	key, err := totp.Generate(totp.GenerateOpts{
-		Issuer: "sendcode", AccountName: account, Secret: secret, Period: codeOptions.Period,
-		Digits:    codeOptions.Digits,
-		Algorithm: codeOptions.Algorithm,
+		Issuer: "sendcode", AccountName: account, Secret: secret, Period: totpOptions.Period,
+		Digits:    totpOptions.Digits,
+		Algorithm: totpOptions.Algorithm,
 	})
 	if err != nil {
 		return "", err
@@ -69,18 +69,18 @@ func otpauthURL(account string, secret []byte) (string, error) {
 	return key.URL(), nil
 }
 
-// picture is a QR code: the side with its margin of four (ISO/IEC 18004), and a path of the dark
-// squares.
-type picture struct {
+// qrCode is a QR code for SVG: the length of a side, with a margin of four modules (ISO/IEC 18004), and
+// a path of the dark modules.
+type qrCode struct {
 	Side int
 	Path template.HTMLAttr
 }
 
 // drawQRCode returns the QR code of a text.
-func drawQRCode(text string) (picture, error) {
+func drawQRCode(text string) (qrCode, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {
-		return picture{}, err
+		return qrCode{}, err
 	}
 	const margin = 4
 	var path strings.Builder
@@ -92,27 +92,27 @@ func drawQRCode(text string) (picture, error) {
 			}
 		}
 	}
-	return picture{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // digits and letters alone
+	return qrCode{size + 2*margin, template.HTMLAttr(`d="` + path.String() + `"`)}, nil // digits and letters alone
 }
 
 // Recovery codes replace a lost device. Each has 80 random bits.
 const (
-	recoveryCodes = 10
-	recoverySize  = 16 // letters and digits of base32
+	recoveryCodeCount  = 10
+	recoveryCodeLength = 16 // letters and digits of base32
 )
 
 // newRecoveryCodes returns new codes to show once, and the hashes to store.
 func newRecoveryCodes(account string) (shown []string, kept [][32]byte) {
-	for range recoveryCodes {
-		code := strings.ToLower(rand.Text()[:recoverySize])
+	for range recoveryCodeCount {
+		code := strings.ToLower(rand.Text()[:recoveryCodeLength])
 		shown = append(shown, code[:4]+"-"+code[4:8]+"-"+code[8:12]+"-"+code[12:])
-		kept = append(kept, recoveryHash(account, code))
+		kept = append(kept, recoveryCodeHash(account, code))
 	}
 	return shown, kept
 }
 
-// recoveryHash returns the stored hash of an account's recovery code.
-func recoveryHash(account, code string) [32]byte {
+// recoveryCodeHash returns the stored hash of an account's recovery code.
+func recoveryCodeHash(account, code string) [32]byte {
 	return sha256.Sum256([]byte("recovery\x00" + account + "\x00" + code))
 }
 

@@ -17,7 +17,7 @@ func TestCodesOfRFC6238(t *testing.T) {
 		if step, ok := matchStep(secret, code, now, 0); !ok || step != at/30 {
 			t.Errorf("at %d: %d, %v", at, step, ok)
 		}
-		for _, shift := range []time.Duration{-period, period} {
+		for _, shift := range []time.Duration{-totpPeriod, totpPeriod} {
 			if step, ok := matchStep(secret, code, now.Add(shift), 0); !ok || step != at/30 {
 				t.Errorf("at %d, on a clock that is %v off: %d, %v", at, shift, step, ok)
 			}

@@ -12,18 +12,18 @@ import (
 	"sendcode/internal/verification"
 )
 
-// answer is a reply to copy for the person whose code it is. It is in their language, and names
+// personReply is a reply to copy for the person whose code it is. It is in their language, and names
 // neither rules nor servers. Times are spans from now, such as "9 minutes", since the person's zone
 // is not known. testdata/stories.txt has one for each combination of states.
-type answer struct {
+type personReply struct {
 	Text texts.Sentence
 	W    texts.Words // of the person's language, else the reader's
 }
 
-// newAnswer returns the reply for the person; without a text if the row stands for several
+// newPersonReply returns the reply for the person; without a text if the row stands for several
 // recipients, or is a send to a test recipient.
-func newAnswer(c material, reader texts.Words) answer {
-	a := answer{W: texts.ForReply(c.Locale, reader)}
+func newPersonReply(c verdictInput, reader texts.Words) personReply {
+	a := personReply{W: texts.ForReply(c.Locale, reader)}
 	if c.Recipients > 0 { // there is no one person to answer
 		return a
 	}
@@ -33,23 +33,23 @@ func newAnswer(c material, reader texts.Words) answer {
 }
 
 // reply returns what to tell the person; nil for a send to a test recipient.
-func (c material) reply() texts.Sentence {
+func (c verdictInput) reply() texts.Sentence {
 	// it came back, whatever was said at first
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved {
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); gone {
 			return c.replyText("failed.rejected.address")
 		}
 		if slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
-			return e.Kind == store.ProviderBounced && replyTopic(e.Detail) == "full"
+			return e.Kind == store.ProviderBounced && serverCodeTopic(e.Detail) == "full"
 		}) {
 			return c.replyText("failed.rejected.full")
 		}
 		return c.replyText("failed.rejected.mailbox")
 	}
 	switch {
-	case c.toTestRecipient():
+	case c.isToTestRecipient():
 		return nil
-	case c.wrongCodes() && MayHaveGoneOut(c.SendOrRefusal):
+	case c.hasWrongCodes() && MayHaveGoneOut(c.SendOrRefusal):
 		return c.replyText("wrong")
 	}
 	switch c.Status {
@@ -63,7 +63,7 @@ func (c material) reply() texts.Sentence {
 	case store.Unknown:
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case store.Failed:
-		return c.Join(c.replyText("failed."+c.failureClass()), c.quotaCostReply(), c.validCodeReply())
+		return c.Join(c.replyText("failed."+c.failureReplyKind()), c.quotaCostReply(), c.validCodeReply())
 	case store.Proven:
 		return c.replyText("proven")
 	case store.Refused:
@@ -73,7 +73,7 @@ func (c material) reply() texts.Sentence {
 }
 
 // underwayReply returns the reply about a message that is still to be sent.
-func (c material) underwayReply() texts.Sentence {
+func (c verdictInput) underwayReply() texts.Sentence {
 	switch ended := c.state != "" && c.state != verification.Pending; {
 	case c.state == verification.Approved:
 		return c.replyText("failed.ended")
@@ -85,7 +85,7 @@ func (c material) underwayReply() texts.Sentence {
 		return c.replyText("unknown." + cmp.Or(string(c.state), "none"))
 	case c.Status != store.Queued || c.Reason == "" && c.ProviderCode == "":
 		return c.replyText("underway")
-	case replyTopic(c.ProviderCode) == "full":
+	case serverCodeTopic(c.ProviderCode) == "full":
 		return c.replyText("waits.full")
 	case c.ProviderCode != "":
 		return c.replyText("waits.postponed")
@@ -94,7 +94,7 @@ func (c material) underwayReply() texts.Sentence {
 }
 
 // replyText returns the text with the key "answer." and key, with its values filled in.
-func (c material) replyText(key string, more ...texts.Part) texts.Sentence {
+func (c verdictInput) replyText(key string, more ...texts.Part) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
 	if c.handedToRelayOnly() {
 		by, took = "answer.service.", "answer.handed"
@@ -107,22 +107,22 @@ func (c material) replyText(key string, more ...texts.Part) texts.Sentence {
 
 // handedToRelayOnly reports whether a relay or a carrier has the message, and the recipient's own
 // provider has reported nothing.
-func (c material) handedToRelayOnly() bool {
+func (c verdictInput) handedToRelayOnly() bool {
 	return (c.Status == store.Sent || c.Status == store.Unknown) &&
 		!slices.ContainsFunc(c.story.Events, func(e store.ProviderEvent) bool {
 			return e.Kind == store.ProviderDelivered || e.Kind == store.ProviderBounced
 		})
 }
 
-// failureClass returns the end of the key of the person's reply to a failure, by what can be done
+// failureReplyKind returns the end of the key of the person's reply to a failure, by what can be done
 // about it; "ours" if there is no text for the kind of failure.
-func (c material) failureClass() string {
+func (c verdictInput) failureReplyKind() string {
 	switch c.Reason {
 	case store.ReasonSuppressed:
 		switch s, found := c.suppressionOf(c.Suppression); {
 		case found && !s.Active(c.story.Now):
 			return "suppressed.over"
-		case found && c.optedOutAtCarrier(s):
+		case found && c.isCarrierOptOut(s):
 			return "opted_out"
 		}
 		return "suppressed"
@@ -150,7 +150,7 @@ func (c material) failureClass() string {
 
 // quotaCostReply returns a sentence that a failure did not count; nil if it counted, or if that is
 // of no use to the person.
-func (c material) quotaCostReply() texts.Sentence {
+func (c verdictInput) quotaCostReply() texts.Sentence {
 	if c.Counts || c.Reason == "ended" || c.Reason == "blocked" {
 		return nil
 	}
@@ -158,15 +158,15 @@ func (c material) quotaCostReply() texts.Sentence {
 }
 
 // validCodeReply returns a sentence that an earlier code can still be used; nil if there is none.
-func (c material) validCodeReply() texts.Sentence {
+func (c verdictInput) validCodeReply() texts.Sentence {
 	if c.valid == nil {
 		return nil
 	}
 	return c.replyText("works")
 }
 
-func (c material) refusedReply() texts.Sentence {
-	free, known := c.nextAllowed()
+func (c verdictInput) refusedReply() texts.Sentence {
+	free, known := c.nextAllowedAt()
 	switch {
 	case c.BlockedBy == verification.LockoutRuleName:
 		return c.lockoutReply()
@@ -176,18 +176,18 @@ func (c material) refusedReply() texts.Sentence {
 		return c.replyText("refused.later")
 	case !free.After(c.story.Now):
 		return c.replyText("refused.now")
-	case c.countedScope() == policy.BackoffName:
-		return c.replyText("refused.backoff", c.at("free", free))
+	case c.countedScopeKey() == policy.BackoffName:
+		return c.replyText("refused.backoff", c.timePart("free", free))
 	case c.BlockedBy == "failures":
-		return c.replyText("refused.failures", c.at("free", free))
+		return c.replyText("refused.failures", c.timePart("free", free))
 	case c.countsOthers():
-		return c.text(c.variantKey("answer.refused.shared", c.countedScope()), c.at("free", free))
+		return c.text(c.variantKey("answer.refused.shared", c.countedScopeKey()), c.timePart("free", free))
 	}
-	return c.replyText("refused.at", c.at("free", free))
+	return c.replyText("refused.at", c.timePart("free", free))
 }
 
 // lockoutReply returns the explanation of the lockout that ends last, for callers of any kind.
-func (c material) lockoutReply() texts.Sentence {
+func (c verdictInput) lockoutReply() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.facts.Locks {
 		wait = max(wait, out.Wait)
@@ -195,12 +195,12 @@ func (c material) lockoutReply() texts.Sentence {
 	if wait == 0 {
 		return c.replyText("refused.now")
 	}
-	return c.replyText("refused.checks", c.at("free", c.databaseTimeAfter(wait)))
+	return c.replyText("refused.checks", c.timePart("free", c.databaseTimeAfter(wait)))
 }
 
-// nextAllowed returns when the next request is admitted; zero: now. known is false if that can't be
+// nextAllowedAt returns when the next request is admitted; zero: now. known is false if that can't be
 // told.
-func (c material) nextAllowed() (free time.Time, known bool) {
+func (c verdictInput) nextAllowedAt() (free time.Time, known bool) {
 	if c.facts.Quota == nil || !c.quotaHasRule(c.BlockedBy) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}

@@ -11,10 +11,10 @@ import (
 type tone string
 
 const (
-	Good  tone = "good"
-	Warn  tone = "warn"
-	Bad   tone = "bad"
-	Still tone = "still" // under way
+	Good    tone = "good"
+	Warn    tone = "warn"
+	Bad     tone = "bad"
+	Neutral tone = "still" // neither good nor bad, such as under way
 )
 
 // Label is a state as a page shows it: a sign, a word and their colour.
@@ -31,7 +31,7 @@ func ToneOf(s store.Status) tone {
 	case store.Failed:
 		return Bad
 	case store.Queued, store.Sending:
-		return Still
+		return Neutral
 	}
 	return Warn
 }
@@ -41,8 +41,8 @@ func NotDelivered(s store.SendOrRefusal) bool {
 	return s.Status == store.Failed || s.Status == store.Undelivered || s.Afterwards == store.ProviderBounced
 }
 
-// RequestedLocale returns the language that was asked for; "" for "*", which is any, and which a
-// tag calls "mul".
+// RequestedLocale returns the language that was asked for; "" for any language, which is "*" or
+// "mul".
 func RequestedLocale(s store.SendOrRefusal) string {
 	if s.Locale == "*" || s.Locale == "mul" {
 		return ""

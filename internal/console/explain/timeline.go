@@ -15,23 +15,23 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Entry is one line of the time line.
-type Entry struct {
+// TimelineEntry is one line of the time line.
+type TimelineEntry struct {
 	At   texts.DisplayTime // zero: the database does not know when
 	Tone tone
 	What texts.Sentence
-	Link string // page of the row that it speaks of; empty for the row whose page this is
+	Link string // page of the entry's row; empty: it is this page
 
 	Future bool // it has not happened yet
 
-	order time.Time // where it stands
+	order time.Time // the place in the time line
 }
 
 // Timeline returns the entries of all that happened to a row and to its related rows, oldest first.
-func Timeline(s store.SendDetails, w texts.Words) []Entry {
-	var all []Entry
+func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
+	var all []TimelineEntry
 	for _, row := range relatedAndSelf(s) {
-		told := teller{Words: w, row: row, over: hasEnded(s)}.entries()
+		told := rowTimeline{Words: w, row: row, over: codeHasEnded(s)}.entries()
 		if row.ID != s.Send.ID {
 			told[len(told)-1].Link = SendAddress(row.ID)
 		}
@@ -41,7 +41,7 @@ func Timeline(s store.SendDetails, w texts.Words) []Entry {
 	if s.Verification != nil {
 		all = append(all, codeEntries(*s.Verification, s.Now, w)...)
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { return a.order.Compare(b.order) })
+	slices.SortStableFunc(all, func(a, b TimelineEntry) int { return a.order.Compare(b.order) })
 	return all
 }
 
@@ -56,92 +56,92 @@ func relatedAndSelf(s store.SendDetails) []store.SendOrRefusal {
 // SendAddress returns the address of a send's page.
 func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
-// teller makes the entries of one row.
-type teller struct {
+// rowTimeline makes the entries of one row.
+type rowTimeline struct {
 	texts.Words
 	row  store.SendOrRefusal
 	over bool // its code has ended
 }
 
-// hasEnded reports whether the code of a row can be entered no more, so that nothing more is sent.
-func hasEnded(s store.SendDetails) bool {
+// codeHasEnded reports whether the code of a row can no longer be entered, so that it is not sent.
+func codeHasEnded(s store.SendDetails) bool {
 	return s.Verification != nil && verification.StateOf(*s.Verification, s.Now) != verification.Pending
 }
 
-func (t teller) entries() []Entry {
+func (t rowTimeline) entries() []TimelineEntry {
 	if t.row.Status == store.Refused {
 		key := texts.PluralKey("line.refused", t.row.Count)
 		if policy.IsUnserved(t.row) {
 			key = texts.PluralKey("line.unserved", t.row.Count)
 		}
-		return []Entry{t.dated(t.row.LoggedAt, Warn, key)}
+		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Warn, key)}
 	}
 	if t.row.Status == store.Proven {
-		return []Entry{t.dated(t.askedAt(), Still, "line.asked"), t.dated(t.row.FinishedAt, Good, "line.proven")}
+		return []TimelineEntry{t.datedEntry(t.requestedAt(), Neutral, "line.asked"), t.datedEntry(t.row.FinishedAt, Good, "line.proven")}
 	}
 	asked := "line.asked"
 	if t.row.Number > 1 {
 		asked = "line.again"
 	}
-	all := []Entry{t.dated(t.askedAt(), Still, asked), t.dated(t.row.LoggedAt, Still, "line.admitted")}
+	all := []TimelineEntry{t.datedEntry(t.requestedAt(), Neutral, asked), t.datedEntry(t.row.LoggedAt, Neutral, "line.admitted")}
 	if t.row.InDoubt {
-		all = append(all, t.undated(t.row.LoggedAt, Warn, "line.doubt"))
+		all = append(all, t.undatedEntry(t.row.LoggedAt, Warn, "line.doubt"))
 	}
-	return append(all, t.outcome())
+	return append(all, t.outcomeEntry())
 }
 
-// maxLead is how much earlier than the database's time the limiter's time may be. askedAt does not
-// believe an earlier one: the two have different clocks.
-const maxLead = 10 * time.Second
+// maxClockLead is the longest time by which TakenAt, on the limiter's clock, may precede LoggedAt, on the
+// database's. requestedAt ignores an earlier TakenAt, since the clocks then disagree.
+const maxClockLead = 10 * time.Second
 
-// askedAt returns TakenAt if the two clocks agree, else LoggedAt.
-func (t teller) askedAt() time.Time {
+// requestedAt returns TakenAt if the two clocks agree, else LoggedAt.
+func (t rowTimeline) requestedAt() time.Time {
 	lead := t.row.LoggedAt.Sub(t.row.TakenAt)
-	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxLead {
+	if t.row.TakenAt.IsZero() || lead < 0 || lead > maxClockLead {
 		return t.row.LoggedAt
 	}
 	return t.row.TakenAt
 }
 
-func (t teller) outcome() Entry {
+func (t rowTimeline) outcomeEntry() TimelineEntry {
 	switch t.row.Status {
 	case store.Queued:
-		key, tone := "line.queued", Still
+		key, tone := "line.queued", Neutral
 		if t.row.Attempt > 0 && (t.row.Reason != "" || t.row.ProviderCode != "") {
 			key, tone = "line.postponed", Warn
 		}
 		if t.over {
 			key, tone = key+".over", Warn
 		}
-		return t.undated(t.row.LoggedAt, tone, key)
+		return t.undatedEntry(t.row.LoggedAt, tone, key)
 	case store.Sending:
-		return t.undated(t.row.LoggedAt, Still, "line.sending")
+		return t.undatedEntry(t.row.LoggedAt, Neutral, "line.sending")
 	case store.Sent, store.Delivered:
-		return t.dated(t.row.FinishedAt, Good, "line.sent")
+		return t.datedEntry(t.row.FinishedAt, Good, "line.sent")
 	case store.Undelivered:
-		return t.dated(t.row.FinishedAt, Warn, "line.sent")
+		return t.datedEntry(t.row.FinishedAt, Warn, "line.sent")
 	case store.Unknown:
-		return t.dated(t.row.FinishedAt, Warn, "line.unknown")
+		return t.datedEntry(t.row.FinishedAt, Warn, "line.unknown")
 	}
 	if t.row.Reason == store.ReasonSuppressed || t.row.Reason == store.ReasonPaused {
-		return t.dated(t.row.FinishedAt, Bad, "line.untried")
+		return t.datedEntry(t.row.FinishedAt, Bad, "line.untried")
 	}
 	if t.row.Counts {
-		return t.dated(t.row.FinishedAt, Bad, "line.failed")
+		return t.datedEntry(t.row.FinishedAt, Bad, "line.failed")
 	}
-	return t.dated(t.row.FinishedAt, Bad, "line.failed.free")
+	return t.datedEntry(t.row.FinishedAt, Bad, "line.failed.free")
 }
 
-func (t teller) dated(when time.Time, tone tone, key string) Entry {
-	return Entry{At: t.Exactly(when), Tone: tone, What: t.line(key), order: when}
+func (t rowTimeline) datedEntry(when time.Time, tone tone, key string) TimelineEntry {
+	return TimelineEntry{At: t.Exactly(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
-// undated returns an entry after another one, for something whose time is not stored.
-func (t teller) undated(after time.Time, tone tone, key string) Entry {
-	return Entry{Tone: tone, What: t.line(key), order: after}
+// undatedEntry returns an entry after another one, for something whose time is not stored.
+func (t rowTimeline) undatedEntry(after time.Time, tone tone, key string) TimelineEntry {
+	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }
 
-func (t teller) line(key string) texts.Sentence {
+func (t rowTimeline) sentence(key string) texts.Sentence {
 	r := t.row
 	return t.Tell(key,
 		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose),
@@ -163,25 +163,25 @@ func textIfKnown(w texts.Words, key, value string) string {
 }
 
 // serverReply returns the server's code and our reason, if there are any.
-func (t teller) serverReply() string {
+func (t rowTimeline) serverReply() string {
 	parts := []string{t.row.ProviderCode, t.Or("reason", t.row.Reason)}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
 	return cmp.Or(strings.Join(parts, t.Get("list.comma")), t.Get("line.said.nothing"))
 }
 
 // codeEntries returns the entries about the code itself.
-func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
+func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
 	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)),
 		texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
-	line := func(when time.Time, tone tone, key string) Entry {
-		return Entry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
+	line := func(when time.Time, tone tone, key string) TimelineEntry {
+		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
 	}
-	var all []Entry
+	var all []TimelineEntry
 	for i, check := range wrongChecks(v) {
 		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
 			texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
 			texts.Plain("network", textIfKnown(w, "line.from", check.Network)))
-		all = append(all, Entry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
+		all = append(all, TimelineEntry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
 	}
 	if CodeStateOf(v, now) == store.CodeOfCaller {
 		return all
@@ -203,7 +203,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []Entry {
 	case verification.Expired:
 		return append(all, line(v.ExpiresAt, Warn, "line.expired"))
 	}
-	until := line(v.ExpiresAt, Still, "line.until")
+	until := line(v.ExpiresAt, Neutral, "line.until")
 	until.Future = true
 	return append(all, until)
 }

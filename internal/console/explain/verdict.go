@@ -21,11 +21,9 @@ import (
 type Verdict struct {
 	Tone       tone
 	What, Next texts.Sentence
-	Newer      *linkedText // the same was asked for again since; nil: it was not
-	// what was asked for by recipients that are spelled almost the same, where there is nothing
-	// else
-	Near   []linkedText
-	Answer answer
+	Newer      *linkedText  // the recipient's newer request for the same purpose; nil: none
+	Near       []linkedText // requests for similarly spelled recipients, if this one has none
+	Answer     personReply
 }
 
 // linkedText is a sentence about another request, with the address of its page.
@@ -34,8 +32,8 @@ type linkedText struct {
 	Link string
 }
 
-// material is all that a verdict is made from.
-type material struct {
+// verdictInput is all that a verdict is made from.
+type verdictInput struct {
 	store.SendOrRefusal
 	texts.Words
 	story store.SendDetails
@@ -62,7 +60,7 @@ type Facts struct {
 // Judge returns what became of a row, what to do next and the reply for the person.
 // testdata/stories.txt has the text of each combination of states.
 func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
-	c := material{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
+	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
 	}
@@ -72,28 +70,28 @@ func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
 	case now.Code != nil && CodeStateOf(*now.Code, s.Now) == store.CodeWaiting:
 		c.valid = now.Code
 	}
-	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newAnswer(c, w)}
+	v := Verdict{Tone: ToneOf(s.Send.Status), Answer: newPersonReply(c, w)}
 	if now.Newer != nil {
-		v.Newer = new(linkTo(w, "newer.asked", *now.Newer))
+		v.Newer = new(linkedTextTo(w, "newer.asked", *now.Newer))
 	}
 	switch how := string(c.Status); c.Status {
 	case store.Sent, store.Delivered, store.Undelivered, store.Unknown:
 		v.What, v.Next = c.Join(c.text("verdict."+how), c.earlierAttemptWarning()), c.nextStep(how)
-		if c.toTestRecipient() {
+		if c.isToTestRecipient() {
 			v.What, v.Next = c.text("verdict.sent.test"), c.text("next.sent.test")
 		}
 	case store.Failed:
-		v.What, v.Next = c.failed()
+		v.What, v.Next = c.failedTexts()
 	case store.Proven:
 		v.What, v.Next = c.text("verdict.proven"), c.text("next.proven")
 	case store.Refused:
-		v.What, v.Next = c.refused()
+		v.What, v.Next = c.refusedTexts()
 	case store.Queued:
 		if c.Reason == "" && c.ProviderCode == "" {
 			how = "queued.first"
 		}
-		v.Next = c.text(c.variantKey("next.queued", replyTopic(c.ProviderCode)))
-		if hasEnded(c.story) {
+		v.Next = c.text(c.variantKey("next.queued", serverCodeTopic(c.ProviderCode)))
+		if codeHasEnded(c.story) {
 			how, v.Next = how+".over", c.text("next.queued.over")
 		}
 		v.What = c.Join(c.text("verdict."+how), c.earlierAttemptWarning())
@@ -106,16 +104,16 @@ func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes has a verdict begin with the wrong codes that were entered, while they are the
-// cause: until the right one is, or the code ends otherwise.
-func (c material) withWrongCodes(v Verdict) Verdict {
+// withWrongCodes puts the wrong codes that were entered at the beginning of a verdict, while they are
+// the cause: no right code was entered, and the code did not end for another reason.
+func (c verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
-	case c.Status == store.Refused || c.toTestRecipient():
+	case c.Status == store.Refused || c.isToTestRecipient():
 	case c.state == verification.MaxAttemptsReached && c.To == store.ErasedMask: // with its checks
 		v.What = c.Join(c.text("verdict.locked.erased"), v.What)
 	case c.state == verification.MaxAttemptsReached:
 		v.Tone, v.What = Bad, c.Join(c.text("verdict.locked"), v.What)
-	case c.wrongCodes():
+	case c.hasWrongCodes():
 		if v.Tone != Bad {
 			v.Tone = Warn
 		}
@@ -124,8 +122,8 @@ func (c material) withWrongCodes(v Verdict) Verdict {
 	return v
 }
 
-// wrongCodes reports whether wrong codes were entered for a code that can still be entered.
-func (c material) wrongCodes() bool {
+// hasWrongCodes reports whether wrong codes were entered for a code that can still be entered.
+func (c verdictInput) hasWrongCodes() bool {
 	return c.state == verification.Pending && c.story.Verification.Attempts > 0
 }
 
@@ -137,7 +135,7 @@ func MayHaveGoneOut(s store.SendOrRefusal) bool {
 
 // text fills a text with the values of the row and its code. Text messages have their own text if
 // there is one.
-func (c material) text(key string, more ...texts.Part) texts.Sentence {
+func (c verdictInput) text(key string, more ...texts.Part) texts.Sentence {
 	key = c.channelKey(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
@@ -147,25 +145,25 @@ func (c material) text(key string, more ...texts.Part) texts.Sentence {
 		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
-		texts.Plain("network", cmp.Or(c.IP, "–")), c.at("asked", c.LoggedAt), c.at("ended", ended),
-		c.at("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
+		texts.Plain("network", cmp.Or(c.IP, "–")), c.timePart("asked", c.LoggedAt), c.timePart("ended", ended),
+		c.timePart("due", c.DueAt), texts.Plain("wait", c.Wait(c.RetryAfter)), texts.Plain("n", strconv.Itoa(c.Count)),
 		texts.Plain("recipients", strconv.Itoa(c.Recipients)),
 	}, more...)
 	if c.valid != nil {
-		parts = append(parts, c.at("has", c.valid.ExpiresAt))
+		parts = append(parts, c.timePart("has", c.valid.ExpiresAt))
 	}
 	if v := c.story.Verification; v != nil {
-		parts = append(parts, c.at("until", v.ExpiresAt), c.at("approved", v.ApprovedAt),
-			c.at("canceled", v.CanceledAt),
+		parts = append(parts, c.timePart("until", v.ExpiresAt), c.timePart("approved", v.ApprovedAt),
+			c.timePart("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
-			c.at("last", lastWrongCheck(*v)))
+			c.timePart("last", lastWrongCheck(*v)))
 	}
 	return c.Tell(key, parts...)
 }
 
-// at returns a part that is a time, or the span from now until then: rounded up for "free", when
-// something begins to be allowed.
-func (c material) at(name string, t time.Time) texts.Part {
+// timePart returns a time as a part of a text, or the span from now until then in a reply to the
+// person. The span of "free", when a request is admitted again, is rounded up.
+func (c verdictInput) timePart(name string, t time.Time) texts.Part {
 	if !c.spans || t.IsZero() {
 		return texts.At(name, t)
 	}
@@ -178,7 +176,7 @@ func (c material) at(name string, t time.Time) texts.Part {
 
 // channelKey returns the key of the text about text messages, if the row is one and the text
 // exists, else key.
-func (c material) channelKey(key string) string {
+func (c verdictInput) channelKey(key string) string {
 	if c.Channel == recipient.SMS {
 		return c.variantKey(key, string(recipient.SMS))
 	}
@@ -186,22 +184,22 @@ func (c material) channelKey(key string) string {
 }
 
 // variantKey returns key.kind if that text exists, else key.
-func (c material) variantKey(key, kind string) string {
+func (c verdictInput) variantKey(key, kind string) string {
 	if c.Has(key + "." + kind) {
 		return key + "." + kind
 	}
 	return key
 }
 
-// toTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
+// isToTestRecipient reports whether the row is a send to a test recipient, to whom nothing is
 // delivered.
-func (c material) toTestRecipient() bool {
+func (c verdictInput) isToTestRecipient() bool {
 	return c.Status == store.Sent && c.Provider == "test" && c.ProviderCode == ""
 }
 
 // earlierAttemptWarning returns a warning that an earlier attempt ended without a result and may
 // have delivered; nil if that is not so, or no longer matters.
-func (c material) earlierAttemptWarning() texts.Sentence {
+func (c verdictInput) earlierAttemptWarning() texts.Sentence {
 	switch {
 	case !c.InDoubt || c.Status == store.Delivered || c.Status == store.Undelivered:
 		return nil
@@ -212,9 +210,9 @@ func (c material) earlierAttemptWarning() texts.Sentence {
 }
 
 // nextStep returns what became of the sent code and what to do next. how is the state of the send.
-func (c material) nextStep(how string) texts.Sentence {
+func (c verdictInput) nextStep(how string) texts.Sentence {
 	key := "next." + how + "." + cmp.Or(string(c.state), "none")
-	if c.wrongCodes() {
+	if c.hasWrongCodes() {
 		return c.text("next.sent.wrong")
 	}
 	if !c.Has(key) {

@@ -8,33 +8,33 @@ import (
 	"sendcode/internal/verification"
 )
 
-// failed returns the verdict on a send that was not delivered: what happened, and what to do next.
-func (c material) failed() (what, next texts.Sentence) {
+// failedTexts returns the verdict on a send that was not delivered: what happened, and what to do next.
+func (c verdictInput) failedTexts() (what, next texts.Sentence) {
 	switch c.Reason {
 	case store.ReasonSuppressed:
-		what, next = c.suppressed()
-		return what, c.Join(next, c.quotaCost())
+		what, next = c.suppressedTexts()
+		return what, c.Join(next, c.quotaCostText())
 	case store.ReasonPaused:
 		if c.story.Pause != nil {
 			what, next = c.prefixPausedTexts(*c.story.Pause)
-			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCost())
+			return c.Join(what, c.earlierAttemptWarning()), c.Join(next, c.quotaCostText())
 		}
-		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNext(), c.quotaCost())
+		return c.Join(c.text("verdict.failed.paused"), c.earlierAttemptWarning()), c.Join(c.pausedNextStep(), c.quotaCostText())
 	}
 	kind := c.failureKind()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
-		return c.text("verdict.failed." + kind), c.Join(c.whenFree(), c.quotaCost())
+		return c.text("verdict.failed." + kind), c.Join(c.freeText(), c.quotaCostText())
 	}
 	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); found {
 		next = c.Join(next, c.holdText("bounced", s))
 	}
-	return what, c.Join(next, c.quotaCost())
+	return what, c.Join(next, c.quotaCostText())
 }
 
 // failureKind returns the end of the keys of the texts on a failure: the reason, perhaps with what
 // the server's code is about; "other" for a reason without a text.
-func (c material) failureKind() string {
+func (c verdictInput) failureKind() string {
 	switch {
 	case c.Reason == "ended" && (c.state == verification.Canceled || c.state == verification.MaxAttemptsReached):
 		return "ended." + string(c.state)
@@ -44,16 +44,16 @@ func (c material) failureKind() string {
 		return c.Reason + ".silent"
 	}
 	const failed = "verdict.failed."
-	key := c.variantKey(failed+c.Reason, replyTopic(c.ProviderCode))
+	key := c.variantKey(failed+c.Reason, serverCodeTopic(c.ProviderCode))
 	if !c.Has(key) {
 		return "other"
 	}
 	return strings.TrimPrefix(key, failed)
 }
 
-// replyTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
+// serverCodeTopic returns what a server's code is about: x.1.x the address, x.2.x the mailbox, x.7.x
 // policy (RFC 3463 section 3); "" if it does not tell.
-func replyTopic(code string) string {
+func serverCodeTopic(code string) string {
 	for word := range strings.FieldsSeq(code) {
 		class, about, _ := strings.Cut(word, ".")
 		switch {
@@ -74,7 +74,7 @@ func replyTopic(code string) string {
 // FailureText returns in a few words why a send failed, or waits: our reason, and what the server's
 // code is about in place of "rejected by the server". "" if there is nothing to say.
 func FailureText(s store.Send, w texts.Words) string {
-	topic, reason := replyTopic(s.ProviderCode), w.Or("reason", s.Reason)
+	topic, reason := serverCodeTopic(s.ProviderCode), w.Or("reason", s.Reason)
 	about := w.Or("why.topic", topic)
 	switch {
 	case about == "", s.Status == store.Sent, s.Status == store.Delivered, s.Status == store.Queued && topic != "full":
@@ -85,8 +85,8 @@ func FailureText(s store.Send, w texts.Words) string {
 	return reason + " · " + about
 }
 
-// quotaCost returns a sentence about whether a failure counted in the recipient's quota.
-func (c material) quotaCost() texts.Sentence {
+// quotaCostText returns a sentence about whether a failure counted in the recipient's quota.
+func (c verdictInput) quotaCostText() texts.Sentence {
 	if c.Counts {
 		return c.text("cost.counted")
 	}

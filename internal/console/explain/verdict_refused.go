@@ -15,20 +15,19 @@ import (
 
 // refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the
 // next one.
-
-func (c material) refused() (what, next texts.Sentence) {
+func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.LockoutRuleName: // no code was sent because none could have been entered
-		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockouts()
+		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockoutsText()
 	case policy.IsUnserved(c.SendOrRefusal): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),
-			c.recipientCount())
+			c.recipientCountText())
 		return what, c.text("norows.next." + c.BlockedBy)
 	default:
 		what = c.Join(c.text(texts.PluralKey("verdict.refused", c.Count), texts.Strong("rule", c.BlockedBy)),
-			c.text("wide."+c.countedScope()),
-			c.recipientCount())
-		next = c.Join(c.text("next.wide."+c.countedScope()), c.nextAdmitted())
+			c.text("wide."+c.countedScopeKey()),
+			c.recipientCountText())
+		next = c.Join(c.text("next.wide."+c.countedScopeKey()), c.nextAdmittedText())
 	}
 	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
@@ -41,9 +40,9 @@ func (c material) refused() (what, next texts.Sentence) {
 	return what, next
 }
 
-// recipientCount returns a sentence about how many recipients a row stands for; nil if it stands
+// recipientCountText returns a sentence about how many recipients a row stands for; nil if it stands
 // for one.
-func (c material) recipientCount() texts.Sentence {
+func (c verdictInput) recipientCountText() texts.Sentence {
 	switch {
 	case c.Recipients == 0:
 		return nil
@@ -53,8 +52,8 @@ func (c material) recipientCount() texts.Sentence {
 	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
-// lockouts returns sentences about which classes of callers' codes are locked out, and until when.
-func (c material) lockouts() (next texts.Sentence) {
+// lockoutsText returns sentences about which classes of callers' codes are locked out, and until when.
+func (c verdictInput) lockoutsText() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
 		return c.text("next.refused.free")
 	}
@@ -75,14 +74,14 @@ func (c material) lockouts() (next texts.Sentence) {
 }
 
 // databaseTimeAfter returns the database's time after a wait, rounded up to whole seconds.
-func (c material) databaseTimeAfter(wait time.Duration) time.Time {
+func (c verdictInput) databaseTimeAfter(wait time.Duration) time.Time {
 	return roundedUp(c.story.Now.Add(wait))
 }
 
-// countedScope returns the end of the keys of the texts on whose requests the rule counts: its
+// countedScopeKey returns the end of the keys of the texts on whose requests the rule counts: its
 // scope, or its name for a rule without one; "" if it counts only the recipient's, or if that is
 // not known.
-func (c material) countedScope() string {
+func (c verdictInput) countedScopeKey() string {
 	switch {
 	case c.BlockedBy == policy.BreakerName, c.BlockedBy == verification.CarrierRuleName,
 		c.facts.Rule == "" && (c.BlockedBy == policy.SpellingsName || c.BlockedBy == policy.BackoffName):
@@ -93,31 +92,32 @@ func (c material) countedScope() string {
 	return string(c.facts.Rule)
 }
 
-// countsOthers reports whether others' requests count too, so that the person can do little.
-func (c material) countsOthers() bool {
-	switch c.countedScope() {
+// countsOthers reports whether the rule also counts requests for other recipients, so that the
+// person can do little.
+func (c verdictInput) countsOthers() bool {
+	switch c.countedScopeKey() {
 	case "", string(quota.Failures), verification.CarrierRuleName, policy.SpellingsName, policy.BackoffName:
 		return false
 	}
 	return true
 }
 
-// nextAdmitted returns a sentence about when the next request is admitted. It goes by what the
+// nextAdmittedText returns a sentence about when the next request is admitted. It goes by what the
 // rules say now, if they include the rule that refused. A rule that counts more than the recipient,
 // for example a network's, is not included.
-func (c material) nextAdmitted() texts.Sentence {
+func (c verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
-		return c.whenFree()
+		return c.freeText()
 	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName &&
 		c.BlockedBy != policy.BackoffName:
-		return c.Join(c.text("next.refused.elsewhere"), c.whenFreeByRow())
+		return c.Join(c.text("next.refused.elsewhere"), c.freeTextByRow())
 	}
-	return c.whenFreeByRow()
+	return c.freeTextByRow()
 }
 
-// whenFree returns a sentence about when the recipient's rules admit one more.
-func (c material) whenFree() texts.Sentence {
+// freeText returns a sentence about when the recipient's rules admit one more.
+func (c verdictInput) freeText() texts.Sentence {
 	if c.facts.Quota == nil {
 		return c.text("next.refused.later")
 	}
@@ -134,9 +134,9 @@ func (c material) whenFree() texts.Sentence {
 	return c.text("next.refused.free")
 }
 
-// whenFreeByRow returns a sentence about when the next request is admitted, by the row alone. A row
+// freeTextByRow returns a sentence about when the next request is admitted, by the row alone. A row
 // of several requests has the time of the first and the wait of the last, which give no instant.
-func (c material) whenFreeByRow() texts.Sentence {
+func (c verdictInput) freeTextByRow() texts.Sentence {
 	if c.Count > 1 {
 		return c.text("next.refused.later")
 	}
@@ -144,7 +144,7 @@ func (c material) whenFreeByRow() texts.Sentence {
 }
 
 // quotaHasRule reports whether the quota of now includes a rule.
-func (c material) quotaHasRule(rule string) bool {
+func (c verdictInput) quotaHasRule(rule string) bool {
 	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 

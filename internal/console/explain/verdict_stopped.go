@@ -16,8 +16,7 @@ import (
 
 // suppressionOf returns the suppression with this ID among those of the row; false if there is
 // none.
-
-func (c material) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
+func (c verdictInput) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	i := slices.IndexFunc(c.story.Suppressions, func(s store.Suppression) bool { return s.ID == id })
 	if i < 0 {
 		return store.Suppression{}, false
@@ -25,7 +24,7 @@ func (c material) suppressionOf(id uuid.UUID) (store.Suppression, bool) {
 	return c.story.Suppressions[i], true
 }
 
-func (c material) suppressed() (what, next texts.Sentence) {
+func (c verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	s, found := c.suppressionOf(c.Suppression)
 	if !found {
 		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
@@ -36,21 +35,21 @@ func (c material) suppressed() (what, next texts.Sentence) {
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
 // out at the carrier must first revoke it there.
-func (c material) remedyKey(s store.Suppression) string {
-	if c.optedOutAtCarrier(s) && s.Active(c.story.Now) {
+func (c verdictInput) remedyKey(s store.Suppression) string {
+	if c.isCarrierOptOut(s) && s.Active(c.story.Now) {
 		return "next.failed.suppressed.stop"
 	}
 	return "next.failed.suppressed"
 }
 
-func (c material) optedOutAtCarrier(s store.Suppression) bool {
+func (c verdictInput) isCarrierOptOut(s store.Suppression) bool {
 	return c.Channel == recipient.SMS && s.Cause == store.CauseOptOut
 }
 
-func (c material) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
+func (c verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
 	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())),
-			texts.Plain("numbers", PauseCounts(p, c.Words))),
+			texts.Plain("numbers", PauseCountsText(p, c.Words))),
 		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until),
 			texts.At("lifted", p.LiftedAt))
 }
@@ -68,12 +67,12 @@ func holdKeySuffix(active bool, lifted time.Time) string {
 
 // holdText returns the text on whether a suppression still holds; nil if there is no text for that
 // state.
-func (c material) holdText(key string, s store.Suppression) texts.Sentence {
+func (c verdictInput) holdText(key string, s store.Suppression) texts.Sentence {
 	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until),
 		texts.At("lifted", s.LiftedAt))
 }
 
-func (c material) pausedNext() texts.Sentence {
+func (c verdictInput) pausedNextStep() texts.Sentence {
 	if c.facts.Pause == nil {
 		return c.text("next.failed.paused.over")
 	}
@@ -81,14 +80,14 @@ func (c material) pausedNext() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
-// linkTo returns a sentence on another request, with its address.
-func linkTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
+// linkedTextTo returns a sentence on another request, with its address.
+func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
 }
 
 // reduceIfErased returns the verdict, reduced if the row's recipient was erased.
-func (c material) reduceIfErased(v Verdict) Verdict {
+func (c verdictInput) reduceIfErased(v Verdict) Verdict {
 	if c.To != store.ErasedMask {
 		return v
 	}
@@ -109,8 +108,8 @@ func CauseText(s store.Suppression, w texts.Words) string {
 	return strings.Join(parts, " · ")
 }
 
-// PauseCounts returns the counts that led to a pause.
-func PauseCounts(p store.PrefixPause, w texts.Words) string {
+// PauseCountsText returns the counts that led to a pause.
+func PauseCountsText(p store.PrefixPause, w texts.Words) string {
 	text := w.Get("prefixes.numbers", "sends", strconv.Itoa(p.Sends), "approved", strconv.Itoa(p.Approved))
 	if p.Usual >= 0 {
 		text += w.Get("prefixes.usual", "percent", strconv.Itoa(p.Usual))

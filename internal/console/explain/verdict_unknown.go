@@ -10,13 +10,13 @@ import (
 func JudgeWithoutRows(unserved string, near []store.SendOrRefusal, w texts.Words) *Verdict {
 	if what := w.Tell("norows.what." + unserved); unserved != "" && what != nil {
 		return &Verdict{Tone: Warn, What: what, Next: w.Tell("norows.next." + unserved),
-			Answer: answer{W: w, Text: w.Tell("answer.norows.unserved")}}
+			Answer: personReply{W: w, Text: w.Tell("answer.norows.unserved")}}
 	}
 	v := &Verdict{Tone: Warn, What: w.Tell("norows.what"), Next: w.Tell("norows.next"),
-		Answer: answer{W: w, Text: w.Tell("answer.norows")}}
+		Answer: personReply{W: w, Text: w.Tell("answer.norows")}}
 	for _, row := range near {
 		if row.To != store.ErasedMask {
-			v.Near, v.Next = append(v.Near, linkTo(w, "near.asked", row)), w.Tell("norows.next.near")
+			v.Near, v.Next = append(v.Near, linkedTextTo(w, "near.asked", row)), w.Tell("norows.next.near")
 		}
 	}
 	return v

@@ -10,9 +10,9 @@ import (
 	"sendcode/internal/server"
 )
 
-// Form returns a handler that reads a form and passes its fields to handle: those of the body, none
+// FormHandler returns a handler that reads a form and passes its fields to handle: those of the body, none
 // of the URL.
-func Form(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
+func FormHandler(handle func(c echo.Context, form url.Values) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		media, _, err := mime.ParseMediaType(r.Header.Get(echo.HeaderContentType))

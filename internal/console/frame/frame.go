@@ -1,7 +1,7 @@
 // Package frame is what the console's pages have in common: the layout with its menu, templates and
-// files, forms, the pages that say what went wrong, and lists. A list says which parameters of an
-// address are its filter, how it is read, and where a row stands; the rest (cursors, pages and
-// their addresses, rows as JSON) is here.
+// files, forms, error pages, and lists. A page of rows defines a [List]: the parameters of its filter,
+// how to read rows, and the position of a row. This package does the rest: cursors, addresses of
+// other pages, and JSON.
 package frame
 
 import (
@@ -23,32 +23,32 @@ import (
 	"sendcode/web"
 )
 
-// Option is a choice of one field.
-type Option struct {
+// FieldOption is a choice of one field.
+type FieldOption struct {
 	Value, Text string
 	Chosen      bool
 }
 
-// Options returns the choices of a field: first the one that chooses nothing, then the values.
+// FieldOptions returns the choices of a field: first the one that chooses nothing, then the values.
 // field and names begin the keys of their texts.
-func Options[T ~string](w texts.Words, field, names string, chosen T, values ...T) []Option {
-	all := []Option{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
+func FieldOptions[T ~string](w texts.Words, field, names string, chosen T, values ...T) []FieldOption {
+	all := []FieldOption{{Text: w.Get(field + ".any"), Chosen: chosen == ""}}
 	for _, v := range values {
-		all = append(all, Option{Value: string(v), Text: w.Get(names + "." + string(v)), Chosen: v == chosen})
+		all = append(all, FieldOption{Value: string(v), Text: w.Get(names + "." + string(v)), Chosen: v == chosen})
 	}
 	return all
 }
 
 // Layout has the console's templates and the files that they load, all embedded.
 type Layout struct {
-	status    func(context.Context) Status
+	status    func(context.Context) ServiceStatus
 	logger    *slog.Logger
 	templates map[string]*template.Template
 	files     map[string]*web.File
 }
 
 // New parses the embedded templates. It panics if they are wrong.
-func New(logger *slog.Logger, status func(context.Context) Status) *Layout {
+func New(logger *slog.Logger, status func(context.Context) ServiceStatus) *Layout {
 	l := &Layout{logger: logger, status: status, templates: map[string]*template.Template{},
 		files: map[string]*web.File{}}
 	for _, name := range []string{"admin.css", "console.js"} {
@@ -84,8 +84,8 @@ func (l *Layout) filePath(name string) string {
 
 // Show renders a page completely and then sends it, so that no half page is shown.
 func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
-	if p, ok := view.(interface{ line() *line }); ok && p.line() != nil {
-		p.line().fill(l.status(c.Request().Context()))
+	if p, ok := view.(interface{ statusLine() *statusLine }); ok && p.statusLine() != nil {
+		p.statusLine().fill(l.status(c.Request().Context()))
 	}
 	var b bytes.Buffer
 	if err := l.templates[name].Execute(&b, view); err != nil {
@@ -98,7 +98,7 @@ func (l *Layout) Show(c echo.Context, status int, name string, view any) error {
 
 // Register adds the static files and the form for language and time zone.
 func (l *Layout) Register(e *echo.Echo) {
-	e.POST(preferPath, Form(savePreferences), l.PageMiddleware()...)
+	e.POST(preferencesPath, FormHandler(savePreferences), l.PageMiddleware()...)
 	e.GET("/admin/static/:name", l.serveFile)
 	e.GET("/admin/", func(c echo.Context) error { return c.Redirect(http.StatusSeeOther, "/admin") })
 }

@@ -23,16 +23,16 @@ const (
 	cursorSize    = 1 + 8 + 16
 )
 
-// WriteCursor encodes a place in a list as a cursor.
-func WriteCursor(m store.Cursor) string {
+// EncodeCursor encodes a place in a list as a cursor.
+func EncodeCursor(m store.Cursor) string {
 	b := []byte{cursorVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(m.At.UnixMicro()))
 	b = append(b, m.ID[:]...)
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ReadCursor decodes a cursor that WriteCursor made; false for every other text.
-func ReadCursor(text string) (store.Cursor, bool) {
+// DecodeCursor decodes a cursor that EncodeCursor made; false for every other text.
+func DecodeCursor(text string) (store.Cursor, bool) {
 	// also one with line ends, which decoding passes over
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Cursor{}, false
@@ -45,8 +45,8 @@ func ReadCursor(text string) (store.Cursor, bool) {
 	return store.Cursor{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
 }
 
-// Place are the fields of a filter that say where a page stands.
-type Place struct {
+// PageFields are the fields of a filter that bound one page.
+type PageFields struct {
 	Limit  *int           // rows of a page
 	Before **store.Cursor // they are older than this one
 	After  **store.Cursor // they are newer than this one; nil: the list has no way back
@@ -54,17 +54,17 @@ type Place struct {
 
 // List is one kind of rows, read by a filter F, newest first.
 type List[F, R any] struct {
-	Name       string                          // of the rows in JSON
-	Path       string                          // of the page
-	Parameters func(f *F) Parameters           // its filters, beside cursor and limit
-	Place      func(f *F) Place                // in a filter
-	Mark       func(r R) store.Cursor          // where a row stands
-	JSON       func(r R, now time.Time) Object // a row for scripts
+	Name       string                              // of the rows in JSON
+	Path       string                              // of the page
+	Parameters func(f *F) Parameters               // its filters, beside cursor and limit
+	Place      func(f *F) PageFields               // the fields of a filter that say which page
+	Cursor     func(r R) store.Cursor              // of a row: pages continue from it
+	JSON       func(r R, now time.Time) JSONObject // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
 }
 
-// Result is one page of a list, and the addresses of the others.
-type Result[F, R any] struct {
+// ListPage is one page of a list, and the addresses of the others.
+type ListPage[F, R any] struct {
 	Filter F
 	Rows   []R
 	Now    time.Time
@@ -79,20 +79,20 @@ type Result[F, R any] struct {
 
 // PageForQuery parses a raw query and reads the page that it asks for; f is the filter for a query
 // without parameters.
-func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (Result[F, R], error) {
+func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (ListPage[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
-	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, Limit(place.Limit), Cursor(place.Before)
+	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, LimitParameter(place.Limit), CursorParameter(place.Before)
 	given, err := known.Parse(raw)
 	if err != nil {
-		return Result[F, R]{}, err
+		return ListPage[F, R]{}, err
 	}
 	return l.Page(ctx, f, given)
 }
 
 // Page reads the page that a filter selects; given are the parameters that made the filter, for the
 // addresses of other pages.
-func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F, R], err error) {
-	p = Result[F, R]{Filter: f, path: l.Path, given: given}
+func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage[F, R], err error) {
+	p = ListPage[F, R]{Filter: f, path: l.Path, given: given}
 	place := l.Place(&f)
 	later, back := *place.Before != nil, place.After != nil && *place.After != nil
 	if later || back {
@@ -103,42 +103,42 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p Result[F
 	}
 	full := len(p.Rows) == *place.Limit
 	if place.After != nil && (later || back && full) {
-		p.Newer = p.AddressWith("newer", WriteCursor(l.Mark(p.Rows[0])))
+		p.Newer = p.AddressWith("newer", EncodeCursor(l.Cursor(p.Rows[0])))
 	}
 	if !full && !back {
 		return p, nil
 	}
-	last := l.Mark(p.Rows[len(p.Rows)-1])
+	last := l.Cursor(p.Rows[len(p.Rows)-1])
 	// one row more, so that a next page is named only where there is one
 	if *place.Before, *place.Limit = &last, 1; back {
 		*place.After = nil
 	}
 	more, _, err := l.Read(ctx, f)
 	if len(more) > 0 {
-		p.Next = WriteCursor(last)
+		p.Next = EncodeCursor(last)
 		p.Older = p.AddressWith("cursor", p.Next)
 	}
 	return p, err
 }
 
 // AddressWith is Address for the parameters of this page.
-func (p Result[F, R]) AddressWith(name, value string) string {
-	return Address(p.path, p.given, name, value)
+func (p ListPage[F, R]) AddressWith(name, value string) string {
+	return ListAddress(p.path, p.given, name, value)
 }
 
-// AddressBelow returns the address below the list's that handles one of its forms, with the
+// FormAddress returns the address below the list's that handles one of its forms, with the
 // parameters of this page, so that a form that is refused is shown among the same rows.
-func (p Result[F, R]) AddressBelow(part string) string {
+func (p ListPage[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part
 	}
 	return p.path + part + "?" + p.given.Encode()
 }
 
-// Address returns a list's address with the given parameters but without the cursors (cursor and
+// ListAddress returns a list's address with the given parameters but without the cursors (cursor and
 // newer), and sets the parameter name to value. An empty value removes it. The address leads to the
 // first page, unless name is a cursor.
-func Address(path string, given url.Values, name, value string) string {
+func ListAddress(path string, given url.Values, name, value string) string {
 	next := url.Values{}
 	for k, v := range given {
 		if k != "cursor" && k != "newer" {
@@ -167,17 +167,17 @@ func (l List[F, R]) ServeJSON(c echo.Context) error {
 
 // WriteJSON answers with a page as JSON: an array of its rows, under the list's name, and "next",
 // the cursor of the next page or null.
-func (l List[F, R]) WriteJSON(c echo.Context, p Result[F, R]) error {
-	return c.JSON(http.StatusOK, Object{l.Name: Objects(p.Rows, func(r R) Object { return l.JSON(r, p.Now) }),
+func (l List[F, R]) WriteJSON(c echo.Context, p ListPage[F, R]) error {
+	return c.JSON(http.StatusOK, JSONObject{l.Name: JSONObjects(p.Rows, func(r R) JSONObject { return l.JSON(r, p.Now) }),
 		"next": OrNull(p.Next)})
 }
 
-// Object is an object in JSON. Missing values are null.
-type Object map[string]any
+// JSONObject is an object in JSON. Missing values are null.
+type JSONObject map[string]any
 
-// Objects returns an object for each of the rows; never nil.
-func Objects[R any](rows []R, of func(R) Object) []Object {
-	all := make([]Object, 0, len(rows))
+// JSONObjects returns an object for each of the rows; never nil.
+func JSONObjects[R any](rows []R, of func(R) JSONObject) []JSONObject {
+	all := make([]JSONObject, 0, len(rows))
 	for _, r := range rows {
 		all = append(all, of(r))
 	}

@@ -12,14 +12,14 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Section is an entry of the frame's menu; its text is "nav." and its name.
-type Section struct {
+// MenuSection is an entry of the frame's menu; its text is "nav." and its name.
+type MenuSection struct {
 	Name, Path string
-	More       bool // behind the menu's last entry
+	More       bool // in the submenu "More"
 }
 
-// Sections are the menu, in its order.
-var Sections = []Section{
+// MenuSections are the menu, in its order.
+var MenuSections = []MenuSection{
 	{Name: "sends", Path: "/admin"},
 	{Name: "overview", Path: "/admin/overview"},
 	{Name: "policies", Path: "/admin/policies"},
@@ -41,21 +41,21 @@ type Page struct {
 	Here   string // the section that the page belongs to, if it is in the menu
 	Back   string // where a change of language or zone leads back to
 
-	Onward string // where the page leads by itself; empty: it stays
-	Health *line  // how the service is; nil: the reader is not logged in
+	Onward string      // where the page leads by itself; empty: it stays
+	Health *statusLine // how the service is; nil: the reader is not logged in
 }
 
-// line returns what Show fills in.
-func (p Page) line() *line { return p.Health }
+// statusLine returns the line that Show fills in.
+func (p Page) statusLine() *statusLine { return p.Health }
 
-// NewPage returns the frame of a page. title is the key of its title, here the section of the menu
-// that it belongs to, or "".
+// NewPage returns the frame of a page. title is the key of its title; here is the name of its section
+// of the menu, or "".
 func NewPage(c echo.Context, title, here string) Page {
 	w := Words(c)
-	p := Page{W: w, Title: w.Get(title), Here: here, Back: home}
-	if r, ok := c.Get(readerKey).(reader); ok {
-		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &line{W: w}
-		if c.Request().Method == http.MethodGet { // what a form led to is no address
+	p := Page{W: w, Title: w.Get(title), Here: here, Back: homePath}
+	if r, ok := c.Get(accountContextKey).(account); ok {
+		p.Reader, p.Role, p.Health = r.name, w.Or("role", r.role), &statusLine{W: w}
+		if c.Request().Method == http.MethodGet { // a form's response has no address to come back to
 			p.Back = c.Request().URL.RequestURI()
 		}
 	}
@@ -63,11 +63,11 @@ func NewPage(c echo.Context, title, here string) Page {
 }
 
 // Sections are the menu's entries.
-func (p Page) Sections() []Section { return Sections }
+func (p Page) Sections() []MenuSection { return MenuSections }
 
-// InMoreMenu reports whether the page is behind the menu's last entry.
+// InMoreMenu reports whether the page is in the submenu "More".
 func (p Page) InMoreMenu() bool {
-	return slices.ContainsFunc(Sections, func(s Section) bool { return s.More && s.Name == p.Here })
+	return slices.ContainsFunc(MenuSections, func(s MenuSection) bool { return s.More && s.Name == p.Here })
 }
 
 // Zone returns how far the page's times are from UTC now, such as "UTC+8".
@@ -83,38 +83,38 @@ func (p Page) Languages() (others []texts.Words) {
 	return others
 }
 
-type reader struct{ name, role string }
+type account struct{ name, role string }
 
-const readerKey = "sendcode.admin.reader"
+const accountContextKey = "sendcode.admin.reader"
 
 // SetAccount stores the request's account, which the page's frame shows.
-func SetAccount(c echo.Context, name, role string) { c.Set(readerKey, reader{name, role}) }
+func SetAccount(c echo.Context, name, role string) { c.Set(accountContextKey, account{name, role}) }
 
 // A reader's language and zone are in cookies. Scripts set the one of the zone if it is missing,
 // since only they know it.
 const (
-	languageCookie = "sendcode_language"
-	zoneCookie     = "sendcode_zone"
-	preferPath     = "/admin/prefer"
-	home           = "/admin"
-	keptFor        = 365 * 24 * time.Hour
+	languageCookie  = "sendcode_language"
+	zoneCookie      = "sendcode_zone"
+	preferencesPath = "/admin/prefer"
+	homePath        = "/admin"
+	preferenceLife  = 365 * 24 * time.Hour
 )
 
 // Words returns the texts in the language that the reader chose, else the browser's, else English,
 // with times in the chosen or the browser's zone, else UTC.
 func Words(c echo.Context) texts.Words {
 	w := texts.ForConsole(c.Request().Header.Get("Accept-Language"))
-	if chosen, ok := texts.ConsoleByTag(Cookie(c, languageCookie)); ok {
+	if chosen, ok := texts.ConsoleByTag(CookieValue(c, languageCookie)); ok {
 		w = chosen
 	}
-	if zone, ok := loadZone(Cookie(c, zoneCookie)); ok {
+	if zone, ok := loadZone(CookieValue(c, zoneCookie)); ok {
 		w = w.In(zone)
 	}
 	return w
 }
 
-// Cookie returns the unescaped value of a cookie; "" if it is missing.
-func Cookie(c echo.Context, name string) string {
+// CookieValue returns the unescaped value of a cookie; "" if it is missing.
+func CookieValue(c echo.Context, name string) string {
 	found, err := c.Cookie(name)
 	if err != nil {
 		return ""
@@ -147,14 +147,14 @@ func savePreferences(c echo.Context, form url.Values) error {
 	}
 	back := form.Get("back")
 	if u, err := url.Parse(back); err != nil || u.IsAbs() || u.Host != "" ||
-		u.Path != home && !strings.HasPrefix(u.Path, home+"/") {
-		back = home
+		u.Path != homePath && !strings.HasPrefix(u.Path, homePath+"/") {
+		back = homePath
 	}
 	return c.Redirect(http.StatusSeeOther, back)
 }
 
 // setPreferenceCookie stores a preference for a year.
 func setPreferenceCookie(c echo.Context, name, value string) {
-	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: home, MaxAge: int(keptFor / time.Second),
+	c.SetCookie(&http.Cookie{Name: name, Value: url.QueryEscape(value), Path: homePath, MaxAge: int(preferenceLife / time.Second),
 		Secure: c.Scheme() == "https", SameSite: http.SameSiteLaxMode})
 }

@@ -22,8 +22,8 @@ const (
 	MaxLimit     = store.MaxPageRows
 )
 
-// Spans are the values of "last", which pages have beside "from" and "to".
-var Spans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
+// TimeSpans are the values of "last", which pages have beside "from" and "to".
+var TimeSpans = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour,
 	"30d": 30 * 24 * time.Hour}
 
 // ParseFunc parses a parameter's value into the variable that it was made for. It returns the
@@ -50,7 +50,7 @@ func (known Parameters) Parse(raw string) (given url.Values, err error) {
 		case len(values[name]) > 1:
 			return nil, fault.Invalid(shortenName(name), "repeated", "Give this parameter once.")
 		case !ok:
-			return nil, UnknownParameter(name)
+			return nil, UnknownParameterError(name)
 		case value == "":
 			continue
 		}
@@ -72,27 +72,27 @@ func ParseValues(raw string) (url.Values, error) {
 	return values, nil
 }
 
-// UnknownParameter returns the error for a parameter that a page does not have.
-func UnknownParameter(name string) error {
+// UnknownParameterError returns the error for a parameter that a page does not have.
+func UnknownParameterError(name string) error {
 	return fault.Invalid(shortenName(name), "unknown", "There is no such parameter.")
 }
 
 // shortenName shortens a name that came from a request, for use in a response.
 func shortenName(name string) string {
-	if r := []rune(name); len(r) > maxWord {
-		return string(r[:maxWord]) + "…"
+	if r := []rune(name); len(r) > maxShortText {
+		return string(r[:maxShortText]) + "…"
 	}
 	return name
 }
 
-// maxWord is the longest name or reference that a row can have, in characters.
-const maxWord = 64
+// maxShortText is the longest name or reference that a row can have, in characters.
+const maxShortText = 64
 
-// ShortText parses a text that a row may hold; others are an error, since a database would reject
+// ShortTextParameter parses a text that a row may hold; others are an error, since a database would reject
 // them.
-func ShortText(to *string) ParseFunc {
+func ShortTextParameter(to *string) ParseFunc {
 	return func(value string) string {
-		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxWord ||
+		if !utf8.ValidString(value) || utf8.RuneCountInString(value) > maxShortText ||
 			strings.ContainsFunc(value, unicode.IsControl) {
 			return "This has at most 64 characters, and no control character among them."
 		}
@@ -101,8 +101,8 @@ func ShortText(to *string) ParseFunc {
 	}
 }
 
-// OneOf parses a text that must be one of the values.
-func OneOf[T ~string](to *T, values ...T) ParseFunc {
+// OneOfParameter parses a text that must be one of the values.
+func OneOfParameter[T ~string](to *T, values ...T) ParseFunc {
 	return func(value string) string {
 		if *to = T(value); slices.Contains(values, *to) {
 			return ""
@@ -115,17 +115,17 @@ func OneOf[T ~string](to *T, values ...T) ParseFunc {
 	}
 }
 
-// ActiveOnly parses "active" as true, only entries that apply now, and "all" as false.
-func ActiveOnly(to *bool) ParseFunc {
+// ActiveOnlyParameter parses "active" as true, only entries that apply now, and "all" as false.
+func ActiveOnlyParameter(to *bool) ParseFunc {
 	return func(value string) string {
 		var state string
 		*to = value == "active"
-		return OneOf(&state, "active", "all")(value)
+		return OneOfParameter(&state, "active", "all")(value)
 	}
 }
 
-// Recipient parses a recipient's hash.
-func Recipient(to **recipient.Hash) ParseFunc {
+// RecipientParameter parses a recipient's hash.
+func RecipientParameter(to **recipient.Hash) ParseFunc {
 	return func(value string) string {
 		h, err := recipient.ParseHash(value)
 		if err != nil {
@@ -136,10 +136,10 @@ func Recipient(to **recipient.Hash) ParseFunc {
 	}
 }
 
-// Cursor parses a cursor.
-func Cursor(to **store.Cursor) ParseFunc {
+// CursorParameter parses a cursor.
+func CursorParameter(to **store.Cursor) ParseFunc {
 	return func(value string) string {
-		m, ok := ReadCursor(value)
+		m, ok := DecodeCursor(value)
 		if !ok {
 			return "A cursor is passed back as the list before gave it."
 		}
@@ -148,8 +148,8 @@ func Cursor(to **store.Cursor) ParseFunc {
 	}
 }
 
-// Limit parses the number of rows of a page.
-func Limit(to *int) ParseFunc {
+// LimitParameter parses the number of rows of a page.
+func LimitParameter(to *int) ParseFunc {
 	return func(value string) string {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxLimit {
@@ -160,8 +160,8 @@ func Limit(to *int) ParseFunc {
 	}
 }
 
-// Time parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
-func Time(to *time.Time, zone *time.Location) ParseFunc {
+// TimeParameter parses RFC 3339, or the form of a browser's datetime-local field, which is in the zone.
+func TimeParameter(to *time.Time, zone *time.Location) ParseFunc {
 	return func(value string) string {
 		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 			if t, err := time.ParseInLocation(layout, value, zone); err == nil && yearInRange(t) {

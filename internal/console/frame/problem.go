@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// ReasonProblem returns what was wrong with the reason of an action, which may have so many
-// characters; empty if there is no text for it.
+// ReasonProblem returns what was wrong with the reason of an action; "" if there is no text for it.
+// most is how many characters a reason may have.
 func ReasonProblem(w texts.Words, bad *fault.InvalidError, most int) string {
 	return w.Get("action.problem."+bad.Reason, "n", strconv.Itoa(most))
 }
@@ -57,8 +57,8 @@ func (l *Layout) showErrorsAsPages(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// NoPage shows that an address is of no page.
-func (l *Layout) NoPage(c echo.Context) error {
+// ShowNotFound shows that there is no page at the address.
+func (l *Layout) ShowNotFound(c echo.Context) error {
 	v := problemView{Page: NewPage(c, "problem.nopage.title", ""), Detail: Words(c).Get("problem.nopage.detail")}
 	return l.Show(c, http.StatusNotFound, "problem", v)
 }

@@ -10,43 +10,43 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Status is how the service is, as /readyz tells it, and what waits.
-type Status struct {
+// ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
+type ServiceStatus struct {
 	Reasons  []server.Reason // why parts are not well
-	Parts    []Part
+	Parts    []ServicePart
 	UnderWay store.Backlog // sends without an outcome, of all channels
 	Counted  bool          // UnderWay is known
 	Now      time.Time
 }
 
-// Part is one that the service needs.
-type Part struct {
+// ServicePart is a part of the system that the service needs.
+type ServicePart struct {
 	Kind string // database, redis, mail or sms
 	Name string // of a mail server its host:port, of a carrier its name
-	// of servers and carriers: the circuit breaker is closed; else each gets one attempt every five
-	// seconds
+	// of a mail server or carrier: its circuit breaker is closed. An open one gets one attempt every
+	// five seconds
 	Up    bool
 	Slow  bool // it answers, but late
 	Since time.Time
 	Why   string // its last fault
 }
 
-// line is the status as a page shows it.
-type line struct {
+// statusLine is the status as a page shows it.
+type statusLine struct {
 	W        texts.Words
-	Parts    []partView
+	Parts    []servicePartView
 	UnderWay string
 	Troubles []texts.Sentence
 }
 
-// partView is a part with its name in words.
-type partView struct {
+// servicePartView is a part with its name in words.
+type servicePartView struct {
 	Name  string
 	State string // up, slow, away or suspended
 }
 
 // state returns how the part is, in the words of /readyz and the alerts.
-func (p Part) state() string {
+func (p ServicePart) state() string {
 	switch {
 	case p.Up && p.Slow:
 		return "slow"
@@ -59,19 +59,19 @@ func (p Part) state() string {
 }
 
 // fill makes the line from a status.
-func (l *line) fill(s Status) {
+func (l *statusLine) fill(s ServiceStatus) {
 	for _, r := range s.Reasons {
 		l.Troubles = append(l.Troubles,
 			l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
 	}
 	for _, p := range s.Parts {
-		l.Parts = append(l.Parts, partView{l.W.Get("health.part."+p.Kind, "name", p.Name), p.state()})
+		l.Parts = append(l.Parts, servicePartView{l.W.Get("health.part."+p.Kind, "name", p.Name), p.state()})
 		if p.state() != "suspended" {
 			continue
 		}
 		told := l.W.Tell("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
 			texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since))))
-		if slices.ContainsFunc(s.Parts, func(other Part) bool { return other.Kind == p.Kind && other.Up }) {
+		if slices.ContainsFunc(s.Parts, func(other ServicePart) bool { return other.Kind == p.Kind && other.Up }) {
 			told = append(append(told, l.W.Tell("sentence.space")...), l.W.Tell("health.next."+p.Kind)...)
 		}
 		l.Troubles = append(l.Troubles, told)

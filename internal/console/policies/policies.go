@@ -43,8 +43,8 @@ func New(desk Desk, l *frame.Layout) *pages {
 	return &pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
 }
 
-// atLimitShown is how many recipients are shown at one rule's limit.
-const atLimitShown = 10
+// maxAtLimitShown is how many recipients are shown at one rule's limit.
+const maxAtLimitShown = 10
 
 type policiesView struct {
 	frame.Page
@@ -96,7 +96,7 @@ func (a *pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) 
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {
 			var all int
-			if v.Recipients, all, err = a.desk.RecipientsAtLimit(ctx, p, r, atLimitShown); err != nil {
+			if v.Recipients, all, err = a.desk.RecipientsAtLimit(ctx, p, r, maxAtLimitShown); err != nil {
 				return nil, err
 			}
 			v.AtLimit, v.More = w.Plural("policies.people", all), all-len(v.Recipients)

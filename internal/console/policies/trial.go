@@ -54,7 +54,7 @@ func (a *pages) parseTrial(raw string) (url.Values, error) {
 	}
 	for key := range asked {
 		if !known[key] {
-			return nil, frame.UnknownParameter(key)
+			return nil, frame.UnknownParameterError(key)
 		}
 	}
 	return asked, nil
@@ -63,7 +63,7 @@ func (a *pages) parseTrial(raw string) (url.Values, error) {
 // trialView is the form that asks what other rules would have done, and its answer.
 type trialView struct {
 	Rules   []trialRule
-	Last    []frame.Option
+	Last    []frame.FieldOption
 	Result  texts.Sentence
 	ByRule  string
 	Problem string
@@ -82,7 +82,7 @@ func newTrialView(p support.Policy, values url.Values, w texts.Words) trialView 
 	if !slices.Contains(trialPeriods, chosen) {
 		chosen = "7d"
 	}
-	t := trialView{Last: frame.Options(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
+	t := trialView{Last: frame.FieldOptions(w, "filter.last", "filter.last", chosen, trialPeriods...)[1:]}
 	for _, r := range triableRules(p) {
 		v := trialRule{Rule: r, Limit: cmp.Or(values.Get("limit."+r.Name), strconv.Itoa(r.Limit))}
 		if !r.Calendar() {
@@ -132,9 +132,9 @@ func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	last := cmp.Or(values.Get("last"), "7d")
-	r, err := a.desk.Replay(ctx, p, rules, frame.Spans[last])
+	r, err := a.desk.Replay(ctx, p, rules, frame.TimeSpans[last])
 	switch {
-	case errors.Is(err, support.ErrTooMuch):
+	case errors.Is(err, support.ErrTooManySends):
 		t.Problem = w.Get("policies.too_much")
 		return http.StatusUnprocessableEntity
 	case err != nil:

@@ -22,25 +22,24 @@ import (
 
 // prefixesPath is the page of number prefixes that get no text messages for a while, because hardly
 // any of their codes were entered.
-
 const prefixesPath = "/admin/prefixes"
 
-// prefixes returns the list of present and past pauses.
-func (a *Records) prefixes() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
+// prefixPauses returns the list of present and past pauses.
+func (a *Records) prefixPauses() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
-		Name: "prefixes", Path: prefixesPath, JSON: prefixJSON, Read: a.Store.PrefixPauses,
+		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: a.Store.PrefixPauses,
 		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
-			return frame.Parameters{"state": frame.ActiveOnly(&f.Active)}
+			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active)}
 		},
-		Place: func(f *store.PrefixPauseFilter) frame.Place {
-			return frame.Place{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.PrefixPauseFilter) frame.PageFields {
+			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
 		},
-		Mark: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
+		Cursor: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
 	}
 }
 
-func prefixJSON(p store.PrefixPause, now time.Time) frame.Object {
-	o := frame.Object{
+func prefixPauseJSON(p store.PrefixPause, now time.Time) frame.JSONObject {
+	o := frame.JSONObject{
 		"id": p.ID, "app": p.App, "country": p.Country, "prefix": p.Prefix, "class": p.Class.Name(),
 		"since": frame.Timestamp(p.Since),
 		"until": frame.Timestamp(p.Until), "sends": p.Sends, "approved": p.Approved, "usual_percent": nil,
@@ -57,7 +56,7 @@ func prefixJSON(p store.PrefixPause, now time.Time) frame.Object {
 // prefixesView is the page of paused prefixes.
 type prefixesView struct {
 	frame.Page
-	frame.Result[store.PrefixPauseFilter, store.PrefixPause]
+	frame.ListPage[store.PrefixPauseFilter, store.PrefixPause]
 	May     bool // the reader may lift
 	Problem string
 	Typed   url.Values // in the form that was refused
@@ -68,7 +67,7 @@ func (a *Records) prefixesPage(c echo.Context) error {
 }
 
 func (a *Records) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.prefixes().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+	p, err := a.prefixPauses().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -78,7 +77,7 @@ func (a *Records) showPrefixes(c echo.Context, status int, raw string, typed url
 }
 
 // ReasonText returns the numbers that led to a pause.
-func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCounts(p, v.W) }
+func (v prefixesView) ReasonText(p store.PrefixPause) string { return explain.PauseCountsText(p, v.W) }
 
 // ClassText returns for which callers a prefix is paused.
 func (v prefixesView) ClassText(p store.PrefixPause) string {
@@ -120,7 +119,7 @@ func (a *Records) liftPrefixJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, prefixJSON(p, a.Now()))
+	return c.JSON(http.StatusOK, prefixPauseJSON(p, a.Now()))
 }
 
 func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
@@ -128,7 +127,7 @@ func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
-			problemText(frame.Words(c), "prefixes", bad, support.MaxReason))
+			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReason))
 	}
 	if err != nil {
 		return err

@@ -35,9 +35,9 @@ type Records struct {
 	Topics []string // names of the mail providers whose subscription can be accepted
 }
 
-// problemText returns what was wrong with the form of a list, in the reader's language; most is how
+// formProblemText returns what was wrong with the form of a list, in the reader's language; most is how
 // many characters its reason may have.
-func problemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
+func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most int) string {
 	if bad.Field == "reason" {
 		return frame.ReasonProblem(w, bad, most)
 	}
@@ -48,22 +48,22 @@ func problemText(w texts.Words, list string, bad *fault.InvalidError, most int) 
 func (a *Records) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
-		{Method: get, Path: "/admin/acts", Handler: a.actsPage, Action: auth.ActionRead},
-		{Method: post, Path: "/admin/acts/subscription", Handler: frame.Form(a.acceptForm), Action: auth.ActionAccept},
+		{Method: get, Path: "/admin/acts", Handler: a.auditPage, Action: auth.ActionRead},
+		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
-		{Method: post, Path: suppressionsPath, Handler: frame.Form(a.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.Form(a.liftForm), Action: auth.ActionLift},
+		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftForm), Action: auth.ActionLift},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
-		{Method: post, Path: prefixesPath + "/lift", Handler: frame.Form(a.liftPrefixForm),
+		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
 			Action: auth.ActionLiftPrefix},
-		{Method: get, Path: "/admin/webhooks", Handler: a.eventsPage, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/acts", Handler: a.acts().ServeJSON, Action: auth.ActionRead},
-		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptJSON, Action: auth.ActionAccept},
+		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntries().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
 		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftJSON, Action: auth.ActionLift},
-		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixes().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauses().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
-		{Method: get, Path: "/v1/admin/webhooks", Handler: a.events().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEvents().ServeJSON, Action: auth.ActionRead},
 	}
 }

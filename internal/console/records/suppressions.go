@@ -29,18 +29,18 @@ func (a *Records) suppressions() frame.List[store.SuppressionFilter, store.Suppr
 	return frame.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
-			return frame.Parameters{"state": frame.ActiveOnly(&f.Active), "recipient": frame.Recipient(&f.Recipient)}
+			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active), "recipient": frame.RecipientParameter(&f.Recipient)}
 		},
-		Place: func(f *store.SuppressionFilter) frame.Place {
-			return frame.Place{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.SuppressionFilter) frame.PageFields {
+			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
 		},
-		Mark: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
+		Cursor: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
 	}
 }
 
 // SuppressionJSON returns a suppression for scripts.
-func SuppressionJSON(s store.Suppression, now time.Time) frame.Object {
-	return frame.Object{
+func SuppressionJSON(s store.Suppression, now time.Time) frame.JSONObject {
+	return frame.JSONObject{
 		"id": s.ID, "app": frame.OrNull(s.App), "channel": s.Channel, "to": s.To, "recipient": s.Recipient,
 		"reason": s.Cause,
 		"detail": frame.OrNull(s.Detail), "send_id": frame.OrNull(s.Send), "by": frame.OrNull(s.By),
@@ -53,14 +53,14 @@ func SuppressionJSON(s store.Suppression, now time.Time) frame.Object {
 // suppressionsView is the page of suppressed recipients.
 type suppressionsView struct {
 	frame.Page
-	frame.Result[store.SuppressionFilter, store.Suppression]
+	frame.ListPage[store.SuppressionFilter, store.Suppression]
 	May     bool       // the reader may add and lift
 	Problem string     // what was wrong with a form
 	Typed   url.Values // in that form, without the recipient, which must be typed again
 }
 
-// Refused reports whether the form that lifts a suppression was refused.
-func (v suppressionsView) Refused(s store.Suppression) bool {
+// FormRefused reports whether the form that lifts a suppression was refused.
+func (v suppressionsView) FormRefused(s store.Suppression) bool {
 	return v.Typed.Get("address") == s.Address.String() && v.Typed.Get("channel") == string(s.Channel) &&
 		v.Typed.Get("app") == s.App
 }
@@ -102,7 +102,7 @@ func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
 	case lifted:
 		return explain.Label{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
 	}
-	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Still}
+	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
 // liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
@@ -164,7 +164,7 @@ func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 		w.Seconds = new(n * int64(24*time.Hour/time.Second))
 	}
 	_, err := a.suppress(c, w)
-	return a.backToSuppressions(c, form, err)
+	return a.answerSuppressionForm(c, form, err)
 }
 
 // lift ends a recipient's suppressions and writes the audit entry with it.
@@ -185,8 +185,8 @@ func (a *Records) liftJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	lifted := frame.Objects(list, func(s store.Suppression) frame.Object { return SuppressionJSON(s, a.Now()) })
-	return c.JSON(http.StatusOK, frame.Object{"lifted": lifted})
+	lifted := frame.JSONObjects(list, func(s store.Suppression) frame.JSONObject { return SuppressionJSON(s, a.Now()) })
+	return c.JSON(http.StatusOK, frame.JSONObject{"lifted": lifted})
 }
 
 func (a *Records) liftForm(c echo.Context, form url.Values) error {
@@ -200,14 +200,14 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
 	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
-	return a.backToSuppressions(c, form, err)
+	return a.answerSuppressionForm(c, form, err)
 }
 
-func (a *Records) backToSuppressions(c echo.Context, typed url.Values, err error) error {
+func (a *Records) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		w := frame.Words(c)
-		problem := problemText(w, "suppressions", bad, support.MaxSuppressionReason)
+		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReason)
 		if typed.Has("to") {
 			typed.Del("to") // no page holds a whole address
 			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")

@@ -22,14 +22,14 @@ type Chart struct {
 // barView is one stretch of time in units of the drawing. It leads to the rows that it counts.
 type barView struct {
 	X, Wide string
-	Parts   []partView
+	Parts   []barPart
 	Title   string // its time and its numbers
 	Link    string
 	Mark    string // on the axis below it; empty: it has none
 	Minor   bool   // the mark is left out where there is little room
 }
 
-type partView struct{ Class, Y, Height string }
+type barPart struct{ Class, Y, Height string }
 
 type legendEntry struct{ Class, Name string }
 
@@ -37,10 +37,10 @@ type legendEntry struct{ Class, Name string }
 type Table struct {
 	W     texts.Words
 	Heads []string
-	Rows  []numbersRow
+	Rows  []tableRow
 }
 
-type numbersRow struct {
+type tableRow struct {
 	At    texts.DisplayTime
 	Link  string
 	Cells []string
@@ -52,31 +52,31 @@ const (
 	chartHeight = 160.0
 )
 
-// amount is a part of a bar, upon the parts before it; a level is a line at its height above the
-// axis.
-type amount struct {
+// barAmount is one amount of a bar: a part on top of the parts before it, or a level, which is a line at
+// its height above the axis.
+type barAmount struct {
 	class string
 	n     float64
 	level bool
 }
 
-// lineHeight is how thick a level's line is, in units of the drawing.
-const lineHeight = 3
+// levelLineHeight is how thick a level's line is, in units of the drawing.
+const levelLineHeight = 3
 
-// outcomes are what became of requests, in the order of bars, legend and table.
-var outcomes = []struct {
+// chartedOutcomes are what became of requests, in the order of bars, legend and table.
+var chartedOutcomes = []struct {
 	class, key string
-	of         func(counts) int
+	of         func(sendCounts) int
 }{
-	{"good", "overview.sent", func(c counts) int { return c.Sent }},
-	{"still", "overview.underway", func(c counts) int { return c.UnderWay }},
-	{"unsure", "overview.unknown", func(c counts) int { return c.Unknown }},
-	{"bad", "overview.failed", func(c counts) int { return c.Failed }},
-	{"warn", "overview.refused", func(c counts) int { return c.Refused }},
+	{"good", "overview.sent", func(c sendCounts) int { return c.Sent }},
+	{"still", "overview.underway", func(c sendCounts) int { return c.UnderWay }},
+	{"unsure", "overview.unknown", func(c sendCounts) int { return c.Unknown }},
+	{"bad", "overview.failed", func(c sendCounts) int { return c.Failed }},
+	{"warn", "overview.refused", func(c sendCounts) int { return c.Refused }},
 }
 
-// Drawing is what all charts of a page have in common.
-type Drawing struct {
+// ChartBuilder makes the charts of a page.
+type ChartBuilder struct {
 	Stretches []interval
 	Each      time.Duration
 	W         texts.Words
@@ -85,7 +85,7 @@ type Drawing struct {
 
 // bars returns a bar for each stretch, with the stretch's amounts stacked. The height of the chart
 // stands for top, which is at least the highest sum or level.
-func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []barView, top float64) {
+func (d ChartBuilder) bars(of func(interval) (stack []barAmount, said string)) (bars []barView, top float64) {
 	highest := 1.0
 	for _, s := range d.Stretches {
 		sum := 0.0
@@ -110,10 +110,10 @@ func (d Drawing) bars(of func(interval) (stack []amount, said string)) (bars []b
 			switch high := chartHeight * a.n / top; {
 			case a.n <= 0:
 			case a.level:
-				bar.Parts = append(bar.Parts, partView{a.class, unit(chartHeight - high), unit(lineHeight)})
+				bar.Parts = append(bar.Parts, barPart{a.class, unit(chartHeight - high), unit(levelLineHeight)})
 			default:
 				y -= high
-				bar.Parts = append(bar.Parts, partView{a.class, unit(y), unit(high)})
+				bar.Parts = append(bar.Parts, barPart{a.class, unit(y), unit(high)})
 			}
 		}
 		bars = append(bars, bar)
@@ -135,7 +135,7 @@ func roundUpToGrid(n float64) float64 {
 // axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Of
 // days, each has a label, or every fifth one, counted from the last. Of hours, each has one if
 // there are at most 4, else every sixth if there are at most 30. Midnight shows the day.
-func (d Drawing) axisLabel(i int, at time.Time) (text string, minor bool) {
+func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {
 	case d.Each >= 24*time.Hour && len(d.Stretches) <= 8:
@@ -151,7 +151,7 @@ func (d Drawing) axisLabel(i int, at time.Time) (text string, minor bool) {
 }
 
 // intervalText returns a stretch in words: "14:00–15:00", or the day.
-func (d Drawing) intervalText(at time.Time) string {
+func (d ChartBuilder) intervalText(at time.Time) string {
 	from := at.In(d.W.Zone())
 	if d.Each >= 24*time.Hour {
 		return from.Format(time.DateOnly)
@@ -160,12 +160,12 @@ func (d Drawing) intervalText(at time.Time) string {
 }
 
 // SendsChart returns the chart of what became of the sends, and its numbers.
-func (d Drawing) SendsChart() (Chart, Table) {
-	bars, most := d.bars(func(s interval) (stack []amount, said string) {
+func (d ChartBuilder) SendsChart() (Chart, Table) {
+	bars, most := d.bars(func(s interval) (stack []barAmount, said string) {
 		var parts []string
-		for _, o := range outcomes {
-			n := o.of(s.counts)
-			stack = append(stack, amount{class: o.class, n: float64(n)})
+		for _, o := range chartedOutcomes {
+			n := o.of(s.sendCounts)
+			stack = append(stack, barAmount{class: o.class, n: float64(n)})
 			if n > 0 {
 				parts = append(parts, fmt.Sprint(d.W.Get(o.key), " ", n))
 			}
@@ -175,13 +175,13 @@ func (d Drawing) SendsChart() (Chart, Table) {
 	chart := Chart{Alt: d.W.Get("overview.chart"), Top: strconv.Itoa(int(most)), Half: strconv.Itoa(int(most / 2)),
 		Bars: bars}
 	var heads []string
-	for _, o := range outcomes {
+	for _, o := range chartedOutcomes {
 		chart.Keys = append(chart.Keys, legendEntry{o.class, d.W.Get(o.key)})
 		heads = append(heads, d.W.Get(o.key))
 	}
 	return chart, d.table(heads, func(s interval) (cells []string) {
-		for _, o := range outcomes {
-			cells = append(cells, strconv.Itoa(o.of(s.counts)))
+		for _, o := range chartedOutcomes {
+			cells = append(cells, strconv.Itoa(o.of(s.sendCounts)))
 		}
 		return cells
 	})
@@ -189,19 +189,19 @@ func (d Drawing) SendsChart() (Chart, Table) {
 
 // MeasureCharts returns the charts of how many codes were approved and how long sending took, and
 // their numbers.
-func (d Drawing) MeasureCharts() ([]Chart, Table) {
+func (d ChartBuilder) MeasureCharts() ([]Chart, Table) {
 	w := d.W
 	rate, half, most := w.Get("overview.rate"), w.Get("overview.half"), w.Get("overview.most")
-	approved, _ := d.bars(func(s interval) ([]amount, string) {
+	approved, _ := d.bars(func(s interval) ([]barAmount, string) {
 		if s.Rate == nil {
 			return nil, FormatRate(nil)
 		}
 		// of a chart that is 2 high at least
-		return []amount{{class: "good", n: 2 * *s.Rate}}, FormatRate(s.Rate)
+		return []barAmount{{class: "good", n: 2 * *s.Rate}}, FormatRate(s.Rate)
 	})
-	times, longest := d.bars(func(s interval) (stack []amount, said string) {
+	times, longest := d.bars(func(s interval) (stack []barAmount, said string) {
 		if s.P95MS != nil {
-			stack = []amount{{class: "good", n: float64(*s.MedianMS)},
+			stack = []barAmount{{class: "good", n: float64(*s.MedianMS)},
 				{class: "still", n: float64(*s.P95MS), level: true}}
 		}
 		return stack, half + " " + FormatTook(s.MedianMS, w) + w.Get("list.comma") + most + " " + FormatTook(s.P95MS, w)
@@ -217,10 +217,10 @@ func (d Drawing) MeasureCharts() ([]Chart, Table) {
 		})
 }
 
-func (d Drawing) table(heads []string, of func(interval) []string) Table {
+func (d ChartBuilder) table(heads []string, of func(interval) []string) Table {
 	v := Table{W: d.W, Heads: heads}
 	for _, s := range d.Stretches {
-		v.Rows = append(v.Rows, numbersRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})
+		v.Rows = append(v.Rows, tableRow{At: d.W.Clock(s.begins), Link: d.Rows(s.begins, s.ends), Cells: of(s)})
 	}
 	return v
 }

@@ -11,17 +11,17 @@ import (
 // The 95th percentile is a line at its own height, not a part upon the median.
 func TestP95IsALine(t *testing.T) {
 	measures := func(median, p95 int64) interval {
-		return interval{measures: measures{MedianMS: &median, P95MS: &p95}}
+		return interval{codeMeasures: codeMeasures{MedianMS: &median, P95MS: &p95}}
 	}
-	d := Drawing{Stretches: []interval{measures(500, 2000), measures(1000, 1500), {}}, Each: time.Hour,
+	d := ChartBuilder{Stretches: []interval{measures(500, 2000), measures(1000, 1500), {}}, Each: time.Hour,
 		W:    texts.ForConsole("en"),
 		Rows: func(time.Time, time.Time) string { return "" }}
 	charts, _ := d.MeasureCharts()
-	var got [][]partView
+	var got [][]barPart
 	for _, bar := range charts[1].Bars {
 		got = append(got, bar.Parts)
 	}
-	want := [][]partView{
+	want := [][]barPart{
 		{{"good", "120.0", "40.0"}, {"still", "0.0", "3.0"}},
 		{{"good", "80.0", "80.0"}, {"still", "40.0", "3.0"}},
 		nil,

@@ -18,11 +18,11 @@ type Statistics struct {
 	Total     Total          `json:"total"`
 	Before    Total          `json:"before"`
 	Domains   []domainCounts `json:"domains"`
-	Stretches []interval     `json:"stretches"` // those without rows too, oldest first
+	Stretches []interval     `json:"stretches"` // the intervals, also those without rows, oldest first
 }
 
-// counts count sends by what became of them; refused counts requests.
-type counts struct {
+// sendCounts count sends by what became of them; refused counts requests.
+type sendCounts struct {
 	Sends    int `json:"sends"`
 	Sent     int `json:"sent"` // delivered and undelivered among them
 	Failed   int `json:"failed"`
@@ -32,7 +32,7 @@ type counts struct {
 }
 
 // add counts a tally.
-func (c *counts) add(t store.Tally) {
+func (c *sendCounts) add(t store.Tally) {
 	switch t.Status {
 	case store.Refused:
 		c.Refused += t.Requests
@@ -55,16 +55,16 @@ func (c *counts) add(t store.Tally) {
 
 // Total has the numbers of a whole time.
 type Total struct {
-	counts
+	sendCounts
 	Refusals map[string]int `json:"refusals"` // requests, by rule
 	Failures map[string]int `json:"failures"` // by reason
-	// text messages that went out, or may have, and were lost as their carrier says
+	// text messages that a carrier reported as not delivered
 	Lost int `json:"undelivered"`
-	measures
+	codeMeasures
 }
 
-// measures tell how well codes reached people.
-type measures struct {
+// codeMeasures tell how well codes reached people.
+type codeMeasures struct {
 	Opened   int      `json:"opened"`
 	Approved int      `json:"approved"`
 	Rate     *float64 `json:"approval_rate"` // null where nothing was opened
@@ -89,8 +89,8 @@ type interval struct {
 	At string `json:"at"`
 
 	begins, ends time.Time
-	counts
-	measures
+	sendCounts
+	codeMeasures
 }
 
 func totalOf(s store.Stats) Total {
@@ -104,12 +104,12 @@ func totalOf(s store.Stats) Total {
 			t.Failures[x.Reason] += x.Rows
 		}
 	}
-	t.measures = measuresOf(s.Measures, t.Sent)
+	t.codeMeasures = measuresOf(s.Measures, t.Sent)
 	return t
 }
 
-func measuresOf(m store.Measures, sent int) measures {
-	out := measures{Opened: m.Opened, Approved: m.Approved}
+func measuresOf(m store.Measures, sent int) codeMeasures {
+	out := codeMeasures{Opened: m.Opened, Approved: m.Approved}
 	if m.Opened > 0 {
 		out.Rate = new(math.Round(1000*float64(m.Approved)/float64(m.Opened)) / 1000)
 	}
@@ -119,14 +119,14 @@ func measuresOf(m store.Measures, sent int) measures {
 	return out
 }
 
-func iso(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
+func isoTime(t time.Time) string { return texts.DisplayTime{Time: t}.ISO() }
 
 // Summarize returns the statistics of q's time. now and before are the database's numbers of that
 // time and of the equally long time before it; domains are the mail domains to which most mails
 // failed.
 func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.DomainTally) Statistics {
 	out := Statistics{
-		From: iso(q.From), To: iso(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
+		From: isoTime(q.From), To: isoTime(q.To), Each: int(q.Each / time.Second), Total: totalOf(now), Before: totalOf(before),
 		Domains: make([]domainCounts, 0, len(domains)),
 	}
 	for _, d := range domains {
@@ -134,13 +134,13 @@ func Summarize(q store.StatsQuery, now, before store.Stats, domains []store.Doma
 	}
 	tallies, intervals := now.Tallies, now.Intervals
 	for at := q.IntervalStart(q.From); at.Before(q.To); at = q.NextIntervalStart(at) {
-		s := interval{At: iso(at), begins: at, ends: q.NextIntervalStart(at)}
+		s := interval{At: isoTime(at), begins: at, ends: q.NextIntervalStart(at)}
 		for len(tallies) > 0 && tallies[0].At.Equal(at) {
 			s.add(tallies[0])
 			tallies = tallies[1:]
 		}
 		if len(intervals) > 0 && intervals[0].At.Equal(at) {
-			s.measures = measuresOf(intervals[0].Measures, s.Sent)
+			s.codeMeasures = measuresOf(intervals[0].Measures, s.Sent)
 			intervals = intervals[1:]
 		}
 		out.Stretches = append(out.Stretches, s)

@@ -49,7 +49,7 @@ func (r *Rig) RowsOf(address string) []store.SendOrRefusal {
 // there is one.
 func (r *Rig) RowBlockedBy(rule, channel, to string) store.SendOrRefusal {
 	r.Helper()
-	h, err := r.Svc.Desk.Hash(channel, to)
+	h, err := r.Svc.Desk.HashRecipient(channel, to)
 	r.NoError(err)
 	rows, err := r.Store.Sends(r.Context(), store.Filter{Recipient: &h, BlockedBy: rule, Limit: 10})
 	if err != nil || len(rows) != 1 {

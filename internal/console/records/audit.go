@@ -22,18 +22,20 @@ import (
 	"sendcode/internal/support"
 )
 
-// acts returns the list of audit entries.
-func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
+// auditEntries returns the list of audit entries.
+func (a *Records) auditEntries() frame.List[store.AuditFilter, store.AuditEntry] {
 	return frame.List[store.AuditFilter, store.AuditEntry]{
-		Name: "acts", Path: "/admin/acts", JSON: actJSON,
+		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,
 		Parameters: func(f *store.AuditFilter) frame.Parameters {
 			return frame.Parameters{
-				"who": frame.ShortText(&f.Who), "what": frame.ShortText(&f.What),
-				"recipient": frame.Recipient(&f.Recipient),
+				"who": frame.ShortTextParameter(&f.Who), "what": frame.ShortTextParameter(&f.What),
+				"recipient": frame.RecipientParameter(&f.Recipient),
 			}
 		},
-		Place: func(f *store.AuditFilter) frame.Place { return frame.Place{Limit: &f.Limit, Before: &f.Before} },
-		Mark:  func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
+		Place: func(f *store.AuditFilter) frame.PageFields {
+			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
+		},
+		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
 			list, err := a.Store.AuditEntries(ctx, f)
 			return list, time.Time{}, err
@@ -41,8 +43,8 @@ func (a *Records) acts() frame.List[store.AuditFilter, store.AuditEntry] {
 	}
 }
 
-func actJSON(a store.AuditEntry, _ time.Time) frame.Object {
-	return frame.Object{
+func auditEntryJSON(a store.AuditEntry, _ time.Time) frame.JSONObject {
+	return frame.JSONObject{
 		"id": a.ID, "at": frame.Timestamp(a.At), "who": a.Who, "role": a.Role, "network": frame.OrNull(a.Network),
 		"what": a.What,
 		"app":  frame.OrNull(a.App), "channel": frame.OrNull(a.Channel), "purpose": frame.OrNull(a.Purpose),
@@ -52,44 +54,44 @@ func actJSON(a store.AuditEntry, _ time.Time) frame.Object {
 	}
 }
 
-// actsView is the page of the audit log.
-type actsView struct {
+// auditView is the page of the audit log.
+type auditView struct {
 	frame.Page
-	frame.Result[store.AuditFilter, store.AuditEntry]
+	frame.ListPage[store.AuditFilter, store.AuditEntry]
 	Topics  []string // whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // in the form that was refused
 }
 
-func (a *Records) actsPage(c echo.Context) error {
-	return a.showActs(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
+func (a *Records) auditPage(c echo.Context) error {
+	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showActs(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.acts().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
+func (a *Records) showAuditPage(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.auditEntries().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
-	v := actsView{Page: frame.NewPage(c, "acts.title", "acts"), Result: p, Problem: problem, Typed: typed}
-	if auth.ActorOf(c).May(auth.ActionAccept) {
+	v := auditView{Page: frame.NewPage(c, "acts.title", "acts"), ListPage: p, Problem: problem, Typed: typed}
+	if auth.ActorOf(c).May(auth.ActionAcceptSubscription) {
 		v.Topics = a.Topics
 	}
 	return a.Layout.Show(c, status, "acts", v)
 }
 
-// accept has the next subscription of a provider's topic confirmed.
-func (a *Records) accept(c echo.Context, provider, reason string) error {
+// acceptSubscription lets the next subscription of a provider's topic be confirmed.
+func (a *Records) acceptSubscription(c echo.Context, provider, reason string) error {
 	if !slices.Contains(a.Topics, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
 	}
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionAccept)
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionAcceptSubscription)
 	if err != nil {
 		return err
 	}
 	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
 }
 
-func (a *Records) acceptJSON(c echo.Context) error {
+func (a *Records) acceptSubscriptionJSON(c echo.Context) error {
 	var w struct {
 		Provider string `json:"provider"`
 		Reason   string `json:"reason"`
@@ -97,17 +99,17 @@ func (a *Records) acceptJSON(c echo.Context) error {
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
 	}
-	if err := a.accept(c, w.Provider, w.Reason); err != nil {
+	if err := a.acceptSubscription(c, w.Provider, w.Reason); err != nil {
 		return err
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (a *Records) acceptForm(c echo.Context, form url.Values) error {
-	err := a.accept(c, form.Get("provider"), form.Get("reason"))
+func (a *Records) acceptSubscriptionForm(c echo.Context, form url.Values) error {
+	err := a.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
-		return a.showActs(c, http.StatusUnprocessableEntity, "", form,
-			problemText(frame.Words(c), "acts", bad, support.MaxReason))
+		return a.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
+			formProblemText(frame.Words(c), "acts", bad, support.MaxReason))
 	}
 	if err != nil {
 		return err
@@ -116,18 +118,18 @@ func (a *Records) acceptForm(c echo.Context, form url.Values) error {
 }
 
 // Filtered reports whether a filter selects the acts on the page.
-func (v actsView) Filtered() bool {
+func (v auditView) Filtered() bool {
 	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
 }
 
 // IsOnSend reports whether the act was done to a send.
-func (v actsView) IsOnSend(a store.AuditEntry) bool {
+func (v auditView) IsOnSend(a store.AuditEntry) bool {
 	_, err := uuid.Parse(a.Target)
 	return err == nil
 }
 
-// TargetText returns whom or what an act was done to: the masked recipient, else the account.
-func (v actsView) TargetText(a store.AuditEntry) string {
+// TargetText returns the target of an act: the masked recipient, else the account.
+func (v auditView) TargetText(a store.AuditEntry) string {
 	if v.IsOnSend(a) {
 		return cmp.Or(a.To, "–")
 	}
@@ -135,17 +137,17 @@ func (v actsView) TargetText(a store.AuditEntry) string {
 }
 
 // State returns how an act ended.
-func (v actsView) State(a store.AuditEntry) explain.Label {
-	return endLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
+func (v auditView) State(a store.AuditEntry) explain.Label {
+	return outcomeLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
 }
 
-// endLabel returns the label of an act or event by how it ended: done, failed, or not yet.
-func endLabel(word string, done, failed bool) explain.Label {
+// outcomeLabel returns the label of an act or event by how it ended: done, failed, or not yet.
+func outcomeLabel(word string, done, failed bool) explain.Label {
 	switch {
 	case done:
 		return explain.Label{Sign: "✓", Word: word, Tone: explain.Good}
 	case failed:
 		return explain.Label{Sign: "✕", Word: word, Tone: explain.Bad}
 	}
-	return explain.Label{Sign: "…", Word: word, Tone: explain.Still}
+	return explain.Label{Sign: "…", Word: word, Tone: explain.Neutral}
 }

@@ -95,9 +95,9 @@ func (f *followed) hears(n int, want ...string) {
 	f.Helper()
 	var got []string
 	for range n {
-		f.now = f.now.Add(tailTick)
+		f.now = f.now.Add(tailPollInterval)
 		f.queries = 0
-		rows, gap, err := f.look(f.Context(), f.now)
+		rows, gap, err := f.poll(f.Context(), f.now)
 		f.must(f.queries == 1, err)
 		if gap {
 			got = append(got, "gap")
@@ -172,7 +172,7 @@ func TestTailWatchesWhatIsUnderWay(t *testing.T) {
 	waits, early := f.send("shop"), f.text("shop")
 	f.finish(early, store.Sent)
 	f.hears(2, "shop sending", "shop sent")
-	told := slices.Repeat([]string{"flood sent"}, lookLimit/5)
+	told := slices.Repeat([]string{"flood sent"}, maxPolledRows/5)
 	for range 5 {
 		for range told {
 			f.finish(f.text("flood"), store.Sent)
@@ -190,7 +190,7 @@ func TestTailFindsRowsThatComeLate(t *testing.T) {
 	f := newFollowed(t, store.Filter{})
 	f.send("first")
 	f.hears(2, "first sending")
-	f.behind = 2*tailTick + overlap/2
+	f.behind = 2*tailPollInterval + pollOverlap/2
 	f.send("late")
 	f.hears(2, "late sending")
 }
@@ -206,15 +206,15 @@ func TestTailSkips(t *testing.T) {
 		}
 		f.n++
 	}
-	flood("other", lookLimit)
+	flood("other", maxPolledRows)
 	f.hears(2)
-	told := slices.Repeat([]string{"shop refused"}, lookLimit)
+	told := slices.Repeat([]string{"shop refused"}, maxPolledRows)
 	for range 2 { // the second look finds as many as it may read, of which it knows the first ones
-		flood("shop", lookLimit-100)
+		flood("shop", maxPolledRows-100)
 		f.hears(2, told[100:]...)
 	}
 	f.now = f.now.Add(time.Minute)
-	flood("shop", lookLimit+10)
+	flood("shop", maxPolledRows+10)
 	f.hears(2, append([]string{"gap"}, told...)...)
 	f.now = f.now.Add(time.Minute)
 	f.send("shop")

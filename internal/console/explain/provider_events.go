@@ -8,9 +8,9 @@ import (
 	"sendcode/internal/verification"
 )
 
-// providerEvents has for each kind of event its tone and the cause of the suppression that it may
+// providerEventKinds has for each kind of event its tone and the cause of the suppression that it may
 // lead to. The worst kind is first.
-var providerEvents = []struct {
+var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  tone
 	cause store.SuppressionCause
@@ -23,14 +23,14 @@ var providerEvents = []struct {
 
 // withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
 // message arrived, and the next step stays.
-func (c material) withProviderEvent(v Verdict) Verdict {
-	for _, t := range providerEvents {
+func (c verdictInput) withProviderEvent(v Verdict) Verdict {
+	for _, t := range providerEventKinds {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })
 		if i < 0 {
 			continue
 		}
 		e := c.story.Events[i]
-		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), replyTopic(e.Detail)),
+		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
 			texts.Strong("provider", e.Provider),
 			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
@@ -38,7 +38,7 @@ func (c material) withProviderEvent(v Verdict) Verdict {
 		}
 		v.Tone = t.tone
 		if c.state != verification.Approved {
-			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), replyTopic(e.Detail)))
+			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
 			v.Next = c.Join(v.Next, c.holdText(t.after, s))
@@ -56,10 +56,10 @@ func inBrackets(w texts.Words, s string) string {
 	return w.Get("reply", "code", s)
 }
 
-func providerEventEntries(s store.SendDetails, w texts.Words) (all []Entry) {
+func providerEventEntries(s store.SendDetails, w texts.Words) (all []TimelineEntry) {
 	for _, e := range s.Events {
-		line := Entry{At: w.Exactly(e.At), Tone: Still, order: e.At}
-		for _, t := range providerEvents {
+		line := TimelineEntry{At: w.Exactly(e.At), Tone: Neutral, order: e.At}
+		for _, t := range providerEventKinds {
 			if t.kind == e.Kind {
 				line.Tone = t.tone
 			}
