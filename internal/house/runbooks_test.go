@@ -157,7 +157,7 @@ func jobOf(n ast.Node) (name string, fails bool) {
 			name = textOf(field.Value)
 		case "Run":
 			call, ok := field.Value.(*ast.CallExpr)
-			fails = !ok || lastName(call.Fun) != "Func"
+			fails = !ok || lastName(call.Fun) != "RunWithoutError"
 		case "Every", "AtStop":
 		default:
 			return "", false
