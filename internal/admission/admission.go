@@ -44,6 +44,7 @@ type Admission struct {
 	underWay  *list.List     // when each began, oldest first
 	strangers int            // among them
 	decided   [paceSlots]int // requests decided in each of the last slots of time
+	began     time.Time      // when the first slot began
 	slot      int64          // the newest of these
 	refused   map[string]int // so far, by class
 }
@@ -57,7 +58,7 @@ const (
 
 // New returns an admission with all places free.
 func New() *Admission {
-	return &Admission{underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
+	return &Admission{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
 }
 
 // OverloadedError refuses a request because those under way are as many as can be decided in time.
@@ -155,8 +156,8 @@ func (a *Admission) limit(now time.Time) int {
 // advanceSlots empties the slots that began since its last call and makes now's the current one.
 // The caller holds the lock.
 func (a *Admission) advanceSlots(now time.Time) {
-	slot := now.UnixNano() / int64(paceSlotLength)
-	for range min(max(slot-a.slot, 0), paceSlots) {
+	slot := int64(now.Sub(a.began) / paceSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	for range min(slot-a.slot, paceSlots) {
 		a.slot++
 		a.decided[a.slot%paceSlots] = 0
 	}
