@@ -1,6 +1,6 @@
-// Package admission bounds how many requests are under way at once. Admission bounds all requests of
-// the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for one
-// recipient, so that a flood for one recipient does not delay requests for others.
+// Package admission bounds how many requests are under way at once. Admission bounds all requests
+// of the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for
+// one recipient, so that a flood for one recipient does not delay requests for others.
 package admission
 
 import (
@@ -156,8 +156,8 @@ func (a *Admission) limit(now time.Time) int {
 	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
-// advanceSlots makes the slot of now the newest one, and empties the slots that began since the last
-// call. The caller holds the lock.
+// advanceSlots makes the slot of now the newest one, and empties the slots that began since the
+// last call. The caller holds the lock.
 func (a *Admission) advanceSlots(now time.Time) {
 	slot := now.UnixNano() / int64(paceSlotLength)
 	for range min(max(slot-a.slot, 0), paceSlots) {

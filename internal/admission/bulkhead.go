@@ -24,8 +24,9 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 
 // Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
 // recipient has a queue with few slots, and a request needs a slot to be worked on. A request that
-// was not admitted keeps its slot for releaseDelay after its answer. So each process refuses at
-// most 1,000 requests a second for one recipient, however many come; normal users never wait.
+// was not admitted keeps its slot for at least releaseDelay after its answer. So each process
+// refuses at most 1,000 requests a second for one recipient, however many come; normal users never
+// wait.
 // Refusing the excess at once would not help, since clients would retry. Strangers hold at most
 // half of the slots, so that other callers do not wait behind strangers. Safe for concurrent use.
 type Bulkhead struct {
@@ -129,9 +130,9 @@ func (s *Slot) release() {
 // outcome without a slot.
 func (s *Slot) ReleaseNow() { s.once.Do(s.release) }
 
-// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now. The
-// slots of a queue are freed at least releaseDelay/MaxPerRecipient apart: if many waiting requests
-// got their slots together, a later request would wait for all of them.
+// ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now.
+// The slots of a queue are freed at least releaseDelay/MaxPerRecipient apart: if many waiting
+// requests got their slots together, a later request would wait for all of them.
 func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()

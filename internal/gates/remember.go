@@ -88,8 +88,8 @@ func (r *recentMap[V]) put(key string, v V) {
 // bucket or refunded each ID.
 type recentInstants struct{ recentMap[time.Time] }
 
-// mayRewrite reports whether the last rewrite of the bucket was at least RewriteEvery ago. If so, it
-// notes a rewrite at now.
+// mayRewrite reports whether the last rewrite of the bucket was at least RewriteEvery ago. If so,
+// it notes a rewrite at now.
 func (i *recentInstants) mayRewrite(bucket string, now time.Time) bool {
 	if last, ok := i.get(bucket); ok && now.Sub(last).Abs() < RewriteEvery {
 		return false

@@ -100,7 +100,8 @@ func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Deci
 
 // TellAdmitted returns the decision on a send that both gates admitted, with the states that follow
 // from the rows that Begin read under its lock. ago is how long ago the Take was. If begun is a
-// repetition, or the limiter was unavailable, it returns taken, and the caller must read the states.
+// repetition, or the limiter was unavailable, it returns taken, and the caller must read the
+// states.
 func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
 	begun store.BeginAnswer) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {

@@ -26,8 +26,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule with the names of the keys by which it counts. Events with the same values of
-// these keys count together.
+// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
+// of these keys count together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
@@ -128,8 +128,8 @@ func (s *Service) SetLimits(set Set) {
 // once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only ends
-// a wait, with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError,
+// Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only
+// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError,
 // quota.ErrUnavailable. After the first two, nothing was done, and New's counted is not called.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]

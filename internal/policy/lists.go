@@ -17,9 +17,9 @@ type Blocks struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled. It
-// ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not see
-// the reason. The send is not refunded, so that such requests use up quota.
+// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled.
+// It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
+// see the reason. The send is not refunded, so that such requests use up quota.
 func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true

@@ -25,10 +25,10 @@ const BreakerScope quota.Scope = "everything"
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
-// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app: those
-// of WithLimits, each of browserRules whose scope the policy does not limit, the breaker if it is
-// configured, and for unknown browsers the rule on spellings if it is configured. In a scope in
-// which the class counts as strangers, a limit is lower by the rule's reserve; see
+// ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
+// those of WithLimits, each of browserRules whose scope the policy does not limit, the breaker if
+// it is configured, and for unknown browsers the rule on spellings if it is configured. In a scope
+// in which the class counts as strangers, a limit is lower by the rule's reserve; see
 // IsStrangerInScope.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings
@@ -39,8 +39,8 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope, so
-// that they may not use its reserve. Unknown browsers always are. Known browsers are, unless the
+// IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope,
+// so that they may not use its reserve. Unknown browsers always are. Known browsers are, unless the
 // scope is recipient: a browser is known for one recipient only, and the owner of a mail domain can
 // make a browser known for each of any number of addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
@@ -148,8 +148,8 @@ func withBrowserRules(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	return all
 }
 
-// withUniqueName appends "_" to the name of r until none of the rules has the same name, since names
-// in answers must be unique.
+// withUniqueName appends "_" to the name of r until none of the rules has the same name, since
+// names in answers must be unique.
 func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 		r.Name += "_"

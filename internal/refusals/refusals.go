@@ -3,11 +3,11 @@
 // Package verification adds refusals, and package jobs calls Flush.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
-// until its deadline. A rule of a wider scope, such as a network, can refuse requests for any number
-// of recipients at no cost to the client. So only the first recipients of a network have rows of
-// their own, which support can find; the other recipients share one row. When a bound of the batch
-// is reached, further refusals are counted in shared rows, so that none is left out. Each replica
-// has its own rows.
+// until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
+// number of recipients at no cost to the client. So only the first recipients of a network have
+// rows of their own, which support can find; the other recipients share one row. When a bound of
+// the batch is reached, further refusals are counted in shared rows, so that none is left out. Each
+// replica has its own rows.
 package refusals
 
 import (
@@ -244,8 +244,8 @@ func (o *openRow) drain() store.SendOrRefusal {
 	return row
 }
 
-// putBack adds the counts of a batch to the open rows again, after a write that failed. If the write
-// succeeded in fact, its refusals are counted twice, but none is lost.
+// putBack adds the counts of a batch to the open rows again, after a write that failed. If the
+// write succeeded in fact, its refusals are counted twice, but none is lost.
 func (r *Batch) putBack(batch []store.SendOrRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,8 +262,9 @@ func (r *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// Flush writes the collected refusals to the database. If the write fails, the refusals stay for the
-// next Flush. Flush first waits for another Flush under way; if ctx ends meanwhile, it does nothing.
+// Flush writes the collected refusals to the database. If the write fails, the refusals stay for
+// the next Flush. Flush first waits for another Flush under way; if ctx ends meanwhile, it does
+// nothing.
 func (r *Batch) Flush(ctx context.Context) {
 	select {
 	case r.flushing <- struct{}{}:
