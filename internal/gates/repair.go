@@ -128,7 +128,7 @@ func (g *Gates) compareBucket(ctx context.Context, s buckets.Subject, scope quot
 		case written && countsInBucket(s, scope, row):
 			e := g.eventOfSend(row, scope, clock, f, keep)
 			c.set, only = append(c.set, e...), append(only, e...)
-			if len(e) == 0 { // on the database's clock the event is too old to count
+			if len(e) == 0 { // by the database's clock, the event is too old to count
 				c.gone = append(c.gone, id)
 			}
 		case written, g.refunded.refundedSince(id, f.heard.Add(at.Sub(f.at))):

@@ -87,7 +87,7 @@ type App struct {
 	Title  string // its name in messages; empty: the app's name
 	Sender string // From of its mails, "Name <addr>"; empty: the service's sender
 	Brand  brand.Brand
-	Site   string // host of the page for codes that its back end sends by text message; empty: not known
+	Site   string // host of the page where users enter its back end's text-message codes; empty: not known
 	Hash   string // hash of its Android app, for text messages
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback

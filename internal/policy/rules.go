@@ -61,10 +61,11 @@ func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// reserve returns how many last places of a rule callers of a class may not use. Strangers may not
-// use half of the places of a rule on failures, but may use its only place. They may not use the
-// configured reserve of any other rule; in an app that strangers cannot reach, a built-in policy
-// has no reserve. For other callers it returns 0.
+// reserve returns how many last places of a rule callers of a class may not use. Of a rule on
+// failures, unknown browsers may not use half of the places, rounded up, but may use the only
+// place. Of another rule, callers that are strangers in its scope may not use the configured
+// reserve; in an app that strangers cannot reach, a built-in policy has no reserve. In all other
+// cases it returns 0.
 func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -110,7 +111,7 @@ const BackoffName = "backoff"
 // than the recipient's address: a pause, a mail server's refusal of our service, a mistake in the
 // settings. So a loop does not hammer a server that refuses us. The rule counts the sends of each
 // class of callers separately, so that strangers do not use up the places of other callers.
-// store.FailedQuery says which sends it no longer counts.
+// Package gates, in backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
 // withBackoff adds BackoffRule to rules if FailureRule finds one among them.
