@@ -18,8 +18,8 @@ const (
 	readBurst    = 32
 
 	// maximum numbers of reads for refusals under way at once. Together they are fewer than one
-	// shared statement of ReadHistory holds. Like the round trip, they bound for how many
-	// recipients waits are computed in a second: some 900 at 150 ms
+	// shared statement of ReadHistory holds. With the round trip they bound the number of
+	// recipients whose waits are computed in a second: some 900 at 150 ms
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
