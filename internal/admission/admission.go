@@ -44,7 +44,7 @@ type Admission struct {
 	underWay  *list.List     // the instants at which the requests under way began, oldest first
 	strangers int            // number of strangers' requests under way
 	decided   [paceSlots]int // number of requests decided in each of the last slots of time
-	slot      int64          // number of the newest slot, since 1970
+	slot      int64          // number of the newest slot
 	refused   map[string]int // number of refused requests so far, by class
 }
 
