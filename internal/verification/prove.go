@@ -27,7 +27,7 @@ var (
 
 // Prove opens an approved verification, since a browser has proved its address. Nothing is sent,
 // and no rule counts it. Each nonce serves once, since it makes the verification's ID. Errors:
-// *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
+// *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Dependencies.HoldUntil,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
 // been written.
 func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {
