@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// maxIDBytes is the length of the longest ID that a request may have, in bytes.
 const maxIDBytes = 64
 
 // tombstoneLife is how long a refunded ID cannot be counted again: longer than any copy of a call
