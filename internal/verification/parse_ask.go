@@ -42,7 +42,7 @@ type joinedVerification struct {
 
 // parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
 // rules of its purpose. If the recipient is not served, it records a refusal. Errors:
-// *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseFields(ctx, ask)
 	if err != nil {
