@@ -1,6 +1,6 @@
-// Package admission bounds how many requests are under way at once: in the process, so that all of
-// them are answered in time (Admission), and for one recipient, so that a flood for one delays no
-// other (Bulkhead).
+// Package admission bounds how many requests are under way at once. Admission bounds all requests
+// of the process, so that all admitted ones are answered in time. Bulkhead bounds the requests for
+// one recipient, so that a flood for one recipient does not delay requests for others.
 package admission
 
 import (
@@ -13,39 +13,40 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is how many requests an Admission has under way at most: as many as are decided in
-// 2.4 s where a round trip takes 600 ms.
+// MaxUnderWay is the highest number of requests that an Admission has under way: as many as are
+// decided in 2.4 s with a round trip of 600 ms.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.
 const (
-	minUnderWayLimit = 512              // two shared trips have places for as many; fewer would leave some empty
-	slowAfter        = time.Second / 2  // while no request takes longer, nothing is refused below MaxUnderWay
-	retryAfter       = 3 * time.Second  // an overload that ends is over by then
-	paceSlots        = 50               // the pace is known for so many times paceSlotLength
-	paceSlotLength   = time.Second / 10 // requests that are decided within it are counted together
+	minUnderWayLimit = 512              // places of two shared round trips to the database; a lower limit leaves some empty
+	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
+	retryAfter       = 3 * time.Second  // a short overload is over by then
+	paceSlots        = 50               // number of slots of time for which the pace is known
+	paceSlotLength   = time.Second / 10 // length of a slot; decided requests are counted by slot
 )
 
-// maxDecisionTime returns how long an admitted request may take until it is decided. It is less
-// than store.CallTimeout, so that those whose answers take longest still get one.
+// maxDecisionTime returns how long an admitted request may take until it is decided. The time is
+// less than store.CallTimeout, so that even the slowest requests get an answer.
 func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 
 // Admission bounds how many requests are under way at once, so that all of them are answered in
-// time: those beyond are refused at once (load shedding). Without it, under more load than the
-// database can serve, all requests wait and time out together.
+// time. Requests beyond the limit are refused at once (load shedding). Without an Admission, under
+// more load than the database can serve, all requests would wait and time out together.
 //
-// Requests are decided first in, first out. So the next one takes the number of those under way,
-// divided by the pace at which they are decided (Little's law). The pace is measured over as long
-// as the oldest one is under way: it is that of the network, the disk, the locks, Redis and the
-// processors, whichever is slowest. Strangers have at most half of the places, and others at least
-// half. Safe for concurrent use.
+// Requests are decided first in, first out. So the time until the next request is decided is the
+// number of requests under way, divided by the pace at which requests are decided (Little's law).
+// The pace is measured over the time since the oldest request under way began. The slowest of
+// network, disk, locks, Redis and processors determines it. Strangers have at most half of the
+// places, and others at least half. Safe for concurrent use.
 type Admission struct {
 	mu        sync.Mutex
-	underWay  *list.List     // when each began, oldest first
-	strangers int            // among them
-	decided   [paceSlots]int // requests decided in each of the last slots of time
-	slot      int64          // the newest of these
-	refused   map[string]int // so far, by class
+	underWay  *list.List     // the instants at which the requests under way began, oldest first
+	strangers int            // number of strangers' requests under way
+	decided   [paceSlots]int // number of requests decided in each of the last slots of time
+	began     time.Time      // when the first slot began
+	slot      int64          // number of the newest slot
+	refused   map[string]int // number of refused requests so far, by class
 }
 
 // Classes of requests.
@@ -57,11 +58,11 @@ const (
 
 // New returns an admission with all places free.
 func New() *Admission {
-	return &Admission{underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
+	return &Admission{began: time.Now(), underWay: list.New(), refused: map[string]int{ClassStranger: 0, ClassKnown: 0, ClassUnread: 0}}
 }
 
-// OverloadedError refuses a request because those under way are as many as can be decided in time.
-// It is a fault.Unavailable: nothing was done or counted.
+// OverloadedError refuses a request because as many requests are under way as can be decided in
+// time. It is a fault.Unavailable: nothing was done or counted for the request.
 type OverloadedError struct {
 	RetryAfter time.Duration // positive
 }
@@ -70,11 +71,12 @@ func (e *OverloadedError) Error() string {
 	return "admission: more requests than can be served in time"
 }
 
-// Is reports that it is fault.Unavailable. errors.Is calls it.
+// Is reports whether target is fault.Unavailable. errors.Is calls it.
 func (e *OverloadedError) Is(target error) bool { return target == fault.Unavailable }
 
-// Enter admits a request or returns an *OverloadedError. The caller must call leave when the
-// request is decided, or with false if it will not be; only the first call has an effect.
+// Enter admits a request or returns an *OverloadedError. The caller must call leave: with true when
+// the request is decided, with false if it ends without a decision. Only the first call of leave
+// has an effect.
 func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	class := ClassOf(stranger)
 	a.mu.Lock()
@@ -91,17 +93,18 @@ func (a *Admission) Enter(stranger bool) (leave func(decided bool), err error) {
 	return func(decided bool) { once.Do(func() { a.leave(place, stranger, decided) }) }, nil
 }
 
-// RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now;
-// Unread: any request.
+// RefuseIfFull returns the *OverloadedError with which Enter would refuse a request of a class now,
+// and counts the refusal; nil if Enter would admit the request. For ClassUnread it refuses only if
+// Enter would refuse requests of every class.
 func (a *Admission) RefuseIfFull(class string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refuseIfFullLocked(class, time.Now())
 }
 
-// refuseIfFullLocked returns an *OverloadedError and counts it if a request of a class has no
-// place: all places are taken, of which others have at least half, or strangers have their half.
-// The caller holds the lock.
+// refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
+// request of a class. That is so if all places are taken and others than strangers have at least
+// half of them, or, for strangers, if strangers have their half. The caller holds the lock.
 func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
 	most := a.limit(now)
 	switch {
@@ -135,7 +138,9 @@ func (a *Admission) leave(place *list.Element, stranger, decided bool) {
 	}
 }
 
-// limit returns how many requests may be under way at once. The caller holds the lock.
+// limit returns how many requests may be under way at once: as many as are decided in
+// maxDecisionTime at the measured pace, between minUnderWayLimit and MaxUnderWay. The caller holds
+// the lock.
 func (a *Admission) limit(now time.Time) int {
 	if a.underWay.Len() == 0 {
 		return MaxUnderWay
@@ -146,31 +151,31 @@ func (a *Admission) limit(now time.Time) int {
 	}
 	a.advanceSlots(now)
 	slots, decided := min(int64(age/paceSlotLength), paceSlots-1), 0
-	for i := range slots + 1 { // the newest slot has only begun
+	for i := range slots + 1 { // one slot more, since the newest is not over
 		decided += a.decided[(a.slot-i+paceSlots)%paceSlots]
 	}
 	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
 
-// advanceSlots empties the slots that began since its last call and makes now's the current one.
-// The caller holds the lock.
+// advanceSlots makes the slot of now the newest one, and empties the slots that began since the
+// last call. The caller holds the lock.
 func (a *Admission) advanceSlots(now time.Time) {
-	slot := now.UnixNano() / int64(paceSlotLength)
-	for range min(max(slot-a.slot, 0), paceSlots) {
+	slot := int64(now.Sub(a.began) / paceSlotLength) // by the monotonic clock, which no step of the wall clock moves
+	for range min(slot-a.slot, paceSlots) {
 		a.slot++
 		a.decided[a.slot%paceSlots] = 0
 	}
 	a.slot = slot
 }
 
-// State is how full an admission is, for metrics.
+// State has the numbers of an admission for metrics.
 type State struct {
-	Most     int            // how many may be under way at once
-	UnderWay map[string]int // by class: Stranger or Known
-	Refused  map[string]int // at once, since the start, by class: Stranger, Known, or Unread
+	Most     int            // how many requests may be under way at once
+	UnderWay map[string]int // requests under way, by class: ClassStranger or ClassKnown
+	Refused  map[string]int // requests refused since the start, by class
 }
 
-// State returns how full the admission is now.
+// State returns the admission's numbers now.
 func (a *Admission) State() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,11 +12,11 @@ const MaxPerRecipient = 32
 
 // Bounds of the queue for one recipient.
 const (
-	maxStrangersPerRecipient = MaxPerRecipient / 2   // of these, requests of strangers
+	maxStrangersPerRecipient = MaxPerRecipient / 2   // strangers' requests for one recipient that are worked on at once
 	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
-// SlotWait is how long a request waits for a slot.
+// SlotWait is how long a request waits for a slot at most.
 var SlotWait = 5 * time.Second
 
 // errNoSlot says that no slot became free within SlotWait, or that ctx ended.
@@ -24,10 +24,11 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 
 // Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
 // recipient has a queue with few slots, and a request needs a slot to be worked on. A request that
-// was not admitted keeps its slot a little longer than its answer takes. So each process refuses at
-// most 1,000 requests a second for one recipient, however many come; normal users never wait.
+// was not admitted keeps its slot for at least releaseDelay after its answer. So each process
+// refuses at most 1,000 requests a second for one recipient, however many come; normal users never
+// wait.
 // Refusing the excess at once would not help, since clients would retry. Strangers hold at most
-// half of the slots, so the requests of others do not wait behind theirs. Safe for concurrent use.
+// half of the slots, so that other callers do not wait behind strangers. Safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
 	queues map[string]*queue // by recipient
@@ -37,11 +38,11 @@ type Bulkhead struct {
 func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*queue{}} }
 
 type queue struct {
-	name      string
+	name      string // the recipient
 	slots     chan struct{}
-	strangers chan struct{} // of their requests that hold a slot or are next for one; nil before the first
+	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first
 	used      int           // requests that hold a slot or wait for one
-	last      time.Time     // when the last delayed release happens
+	last      time.Time     // instant of the last planned release of ReleaseLater
 }
 
 // Slot is the right to work on one request for a recipient. Only its first release has an effect.
@@ -52,8 +53,9 @@ type Slot struct {
 	once     sync.Once
 }
 
-// Acquire takes a slot for a request, and waits for one if all that it may have are taken. The
-// caller must release it. It fails if no slot became free within SlotWait, or if ctx ended.
+// Acquire takes a slot for a request for the recipient name, and waits if no slot is free for the
+// request. The caller must release the slot. Acquire fails if no slot became free within SlotWait,
+// or if ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
@@ -81,8 +83,9 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	return &Slot{bulkhead: b, queue: q, stranger: stranger}, nil
 }
 
-// takePlace takes one of the places of a channel, and waits for one if all are taken. It returns
-// false if the deadline or the end of ctx came first; a free place is taken also after these.
+// takePlace takes a place of a channel, and waits for one if all are taken. It returns false if the
+// deadline or the end of ctx comes first. It takes a place that is free at the call even after
+// these.
 func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:
@@ -99,7 +102,7 @@ func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) 
 	}
 }
 
-// Recipients returns how many recipients have requests now.
+// Recipients returns how many recipients have a request that holds a slot or waits for one.
 func (b *Bulkhead) Recipients() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,13 +126,13 @@ func (s *Slot) release() {
 	s.bulkhead.leave(s.queue)
 }
 
-// ReleaseNow frees the slot at once. It is for admitted requests, which may go on to wait for their
-// outcome.
+// ReleaseNow frees the slot at once. It is for admitted requests, which may then wait for their
+// outcome without a slot.
 func (s *Slot) ReleaseNow() { s.once.Do(s.release) }
 
 // ReleaseLater frees the slot of a request that was not admitted, releaseDelay or more from now.
-// The slots of a queue are freed one by one: if requests that came together also continued
-// together, other requests would wait for all of them.
+// The slots of a queue are freed at least releaseDelay/MaxPerRecipient apart: if many waiting
+// requests got their slots together, a later request would wait for all of them.
 func (s *Slot) ReleaseLater() {
 	s.once.Do(func() {
 		s.bulkhead.mu.Lock()

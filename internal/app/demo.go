@@ -74,6 +74,6 @@ func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err erro
 	if err != nil {
 		return err
 	}
-	return demo.PlayWeek(ctx, demo.Parts{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db,
+	return demo.PlayWeek(ctx, demo.Dependencies{Codes: a.core.Codes, Desk: a.core.Desk, Receipts: a.db,
 		Flush: a.core.Refusals.Flush, Clock: clock, MailServer: mails})
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // newCore creates the core of the service on the parts that are open. Nothing runs yet. around is
-// core.Parts.Around.
+// core.Dependencies.Around.
 func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 	var err error
 	if a.mails, err = a.newRenderer(""); err != nil {
@@ -27,7 +27,7 @@ func (a *App) newCore(around func(*outbox.Outbox) verification.Outbox) error {
 			// each worker uses one connection: with fewer workers some would stay idle
 			Workers: max(outbox.DefaultWorkers, a.servers.MaxConns()),
 		},
-	}, a.traceCore(core.Parts{
+	}, a.traceCore(core.Dependencies{
 		DB: a.db, Limiter: a.limiter, Mails: a.mails, Sender: a.sender, Texts: a.texts, Carrier: a.carrier,
 		Receipts: a.receiptPoller(),
 		Observer: a.metrics, Logger: a.logger, Now: a.now, Around: around,

@@ -87,7 +87,7 @@ func (a *App) traceConnections() []pgx.QueryTracer {
 }
 
 // traceCore adds the traces to the parts of the core.
-func (a *App) traceCore(p core.Parts) core.Parts {
+func (a *App) traceCore(p core.Dependencies) core.Dependencies {
 	if a.traces != nil {
 		p.Limiter, p.Tracer = tracedLimiter{p.Limiter, a.traces}, a.traces
 	}

@@ -1,6 +1,6 @@
-// Package buckets names the buckets in which the events of a request are counted: by its recipient,
-// network, app and what else the rules of its policy count by. The limiter has them by these names;
-// what counts the same sends in the database is Subject.InDatabase.
+// Package buckets names the buckets in which the events of a request are counted: those of its
+// recipient, network, app and the other scopes of its rules. The limiter stores events by these
+// names. Subject.DatabaseBucket selects the recipient's sends in the database.
 package buckets
 
 import (
@@ -14,8 +14,8 @@ import (
 )
 
 // bucket returns the name of the bucket of a scope and subject, for an app, a channel and a policy.
-// So purposes that share a policy share its buckets. An empty policy is for buckets of all policies
-// together.
+// The name does not contain the purpose, so purposes that share a policy share its buckets. An
+// empty policy is for buckets that count under all policies together.
 func bucket(app string, ch recipient.Channel, policy string, scope quota.Scope, subject string) string {
 	return quota.Bucket(app, string(ch), policy, string(scope), subject)
 }
@@ -25,14 +25,14 @@ func Recipient(app string, ch recipient.Channel, policy string, h recipient.Hash
 	return bucket(app, ch, policy, quota.Recipient, h.String())
 }
 
-// Failures returns the bucket of a recipient's failed sends, under all policies: a bad address is
-// bad for every purpose.
+// Failures returns the bucket of a recipient's sends that failed because of its address, under all
+// policies: a bad address is bad for every purpose.
 func Failures(app string, ch recipient.Channel, h recipient.Hash) string {
 	return bucket(app, ch, "", quota.Failures, h.String())
 }
 
-// Backoff returns the bucket of policy.BackoffRule: a recipient's sends by callers of a class,
-// under all policies.
+// Backoff returns the bucket of policy.BackoffRule for a recipient and a class of callers, under
+// all policies.
 func Backoff(app string, ch recipient.Channel, h recipient.Hash, class store.Class) string {
 	return quota.Bucket(app, string(ch), "", string(quota.Backoff), string(class), h.String())
 }
@@ -47,8 +47,9 @@ func AppFailedChecks(app string, ch recipient.Channel) string {
 	return quota.Bucket(app, string(ch), "checks", string(quota.App))
 }
 
-// NetworkFailedChecks returns the buckets of networks in which a failed check is counted; none
-// without a client address, since a back end's own would stand for all its users.
+// NetworkFailedChecks returns the buckets of the client's networks in which a failed check is
+// counted. Without a client address it returns none, since a back end's own address would stand for
+// all its users.
 func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[quota.Scope]string {
 	all := map[quota.Scope]string{}
 	for scope, subject := range map[quota.Scope]string{quota.IP: ClientPrefix(ip), quota.Network: NetworkPrefix(ip)} {
@@ -59,9 +60,8 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// Area is the wider unit of a recipient that some rules count by: the country and prefix of a phone
-// number, the mailbox of a mail address. In the zero Area they are unknown; a peek then leaves such
-// rules out.
+// Area is what some rules count by instead of the recipient: the country and prefix of a phone
+// number, or the mailbox of a mail address. An empty field is unknown; a peek leaves its rules out.
 type Area struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash
@@ -75,7 +75,7 @@ func AreaOf(k keys.Vault, r recipient.Recipient, h recipient.Hashes) Area {
 	return Area{Country: r.Country(), Prefix: k.PrefixHash(r)}
 }
 
-// Subject is what a request is counted by: app, purpose, recipient and the client's address.
+// Subject has the properties of a request by which rules count it.
 type Subject struct {
 	App       string
 	IP        netip.Addr
@@ -86,7 +86,7 @@ type Subject struct {
 	Class     store.Class // of the request
 }
 
-// DatabaseBucket returns the recipient's bucket in the database.
+// DatabaseBucket returns the recipient's bucket in the database, for all purposes with the policy.
 func (s Subject) DatabaseBucket() store.Bucket {
 	return store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: s.Purpose.Shares}
 }
@@ -95,8 +95,8 @@ func (s Subject) DatabaseBucket() store.Bucket {
 func (s Subject) FailuresBucket() string { return Failures(s.App, s.Channel, s.Recipient) }
 
 // Buckets returns the bucket of each scope of the purpose's rules. A scope is missing if the
-// subject has no value for it, such as an unknown client address or country: then a Take fails, and
-// a peek leaves its rules out.
+// subject has no value for it, such as a client address or a country. Then a Take fails, and a peek
+// leaves the rules of the scope out.
 func (s Subject) Buckets() map[quota.Scope]string {
 	all := make(map[quota.Scope]string, len(s.Purpose.Policy.Rules))
 	for _, r := range s.Purpose.Policy.Rules {
@@ -142,7 +142,7 @@ func (s Subject) bucket(scope quota.Scope) string {
 	case quota.Prefix:
 		subject = s.Area.Prefix
 	case quota.Global:
-		app, subject = "", everyone // no app has this name, so none can share its bucket
+		app, subject = "", everyone // no app has an empty name, so this bucket is no app's
 	}
 	if subject == "" {
 		return ""
@@ -150,8 +150,8 @@ func (s Subject) bucket(scope quota.Scope) string {
 	return bucket(app, s.Channel, s.Purpose.Policy.Name, scope, subject)
 }
 
-// OfCountedScopes returns, in no order, the buckets in which a Take counts and a refund removes
-// events; see quota.Scope.Counted.
+// OfCountedScopes returns the buckets in which a Take counts events and from which a refund removes
+// them, in no order; see quota.Scope.Counted.
 func OfCountedScopes(buckets map[quota.Scope]string) []string {
 	var all []string
 	for scope, b := range buckets {

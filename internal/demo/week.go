@@ -23,8 +23,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// Parts are what a week is played on.
-type Parts struct {
+// Dependencies are the services on which PlayWeek plays a week.
+type Dependencies struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
 	Receipts   receipts
@@ -53,8 +53,8 @@ page: {app: shop}
 `
 
 // PlayWeek plays the week that begins at the clock's time.
-func PlayWeek(ctx context.Context, p Parts) error {
-	w := &week{Parts: p, rng: newRand(2), begin: p.Clock.Now()}
+func PlayWeek(ctx context.Context, p Dependencies) error {
+	w := &week{Dependencies: p, rng: newRand(2), begin: p.Clock.Now()}
 	w.people = newPeople(w.rng, peopleCount)
 	w.plan()
 	return w.play(ctx)
@@ -66,7 +66,7 @@ const (
 )
 
 type week struct {
-	Parts
+	Dependencies
 	rng    *rand.Rand
 	begin  time.Time
 	people []person

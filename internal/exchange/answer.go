@@ -10,13 +10,14 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// maxRetryAfter bounds what a provider may ask for: a code does not live longer.
+// maxRetryAfter bounds the wait for which a provider may ask: a code in a text message does not
+// live longer.
 const maxRetryAfter = 10 * time.Minute
 
-// ErrorByStatus returns the error of a message that was not accepted, classed by the HTTP status
-// alone; never nil (RFC 9110 section 15). Unknown: 2xx, and 5xx but 503, for the gateway may have
-// the message. Temporary: 3xx, 429, 503, and what is wrong with our account or URL. Rejected: the
-// rest.
+// ErrorByStatus returns the error of a message that the provider did not accept, with a class by
+// the HTTP status alone (RFC 9110 section 15); never nil. Unknown: 2xx, and 5xx except 503, since
+// the provider may have the message. Temporary: 3xx, 429, 503, and the statuses that refuse our
+// account, our URL or our request. Rejected: all other statuses.
 func ErrorByStatus(a Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageAnswer, Status: a.Status, Code: SafeErrorCode(code)}
 	switch {
@@ -35,8 +36,8 @@ func ErrorByStatus(a Response, code string) *delivery.Error {
 	return e
 }
 
-// isOurFault reports whether a status refuses our key, our balance, our URL or the request as we
-// made it, and not the recipient.
+// isOurFault reports whether a status refuses our key, balance or URL, or the form of our request,
+// and not the recipient.
 func isOurFault(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
@@ -46,9 +47,9 @@ func isOurFault(status int) bool {
 	return false
 }
 
-// RetryAfter returns the wait in Retry-After, seconds or a date (RFC 9110 section 10.2.3), at most
-// ten minutes; 0 if there is none. A date is compared with the answer's own Date, so that our clock
-// does not matter.
+// RetryAfter returns the wait in the header Retry-After, which has seconds or a date (RFC 9110
+// section 10.2.3), at most ten minutes; 0 if there is none. A date is compared with the response's
+// own Date, so that our clock does not matter.
 func RetryAfter(a Response) time.Duration {
 	text := a.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -67,8 +68,8 @@ var (
 	providerIDPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
-// SafeErrorCode returns a provider's code if it looks like one; "" if it could be a phone number or
-// other text.
+// SafeErrorCode returns text if it looks like a provider's error code; "" if it could be a phone
+// number or other text.
 func SafeErrorCode(text string) string {
 	if !providerCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""
@@ -76,7 +77,7 @@ func SafeErrorCode(text string) string {
 	return text
 }
 
-// SafeID returns a provider's ID if it looks like one, else "".
+// SafeID returns text if it looks like a provider's ID, else "".
 func SafeID(text string) string {
 	if !providerIDPattern.MatchString(text) {
 		return ""

@@ -1,11 +1,11 @@
-// Package exchange makes one HTTP request to a provider and tells, if no answer can be read,
-// whether a byte of the request has left this machine, counted on the socket below TLS: before, the
-// provider certainly has no message; after, the outcome is unknown. It also has what the providers
-// of text messages and of mails share: errors by status, safe codes, and the signatures of AWS's
-// family.
+// Package exchange makes one HTTP request to a provider. If no answer can be read, it reports
+// whether a byte of the request was written to the socket, below TLS. If none was, the provider
+// certainly has no message; else the outcome is unknown. It also has the code that providers of
+// text messages and of mails share: errors by status, safe error codes, and signatures like those
+// of AWS.
 //
-// Every connection is used once, since net/http would by itself repeat a request on a kept one that
-// broke, and a repeated request is a second message.
+// Every connection is used once. On a kept connection that broke, net/http would repeat the request
+// by itself, and a repeated request is a second message.
 package exchange
 
 import (
@@ -29,32 +29,32 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Request is what goes to a provider.
+// Request is an HTTP request to a provider.
 type Request struct {
 	Method, URL string
 	Header      http.Header
 	Body        []byte
 }
 
-// Response is what came back, whole.
+// Response is a provider's HTTP response with its whole body.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// TLS is the state of the connection; nil in the clear.
+	// TLS is the state of the connection; nil without TLS.
 	TLS *tls.ConnectionState
 }
 
 const (
-	// DialTimeout bounds opening a connection, and the handshake.
+	// DialTimeout bounds the opening of a connection, and then its TLS handshake.
 	DialTimeout = 10 * time.Second
-	// defaultTimeout bounds one request, whole.
+	// defaultTimeout bounds one request, from the dial to the end of the response.
 	defaultTimeout = 20 * time.Second
-	// maxResponseBytes bounds what is read of an answer, in bytes.
+	// maxResponseBytes bounds the body of a response, in bytes.
 	maxResponseBytes = 64 << 10
 )
 
-// The causes of failures, in our own words.
+// The causes of failures, in texts without data of the request or the response.
 const (
 	ErrUnreadableAnswer  = delivery.SafeText("the answer can't be read")
 	ErrIncompleteMessage = delivery.SafeText("the message is not complete")
@@ -64,27 +64,28 @@ const (
 	errRedirect          = delivery.SafeText("the provider points elsewhere, which is not followed")
 )
 
-// Client makes requests, each on a connection of its own. A zero field means its default.
+// Client makes requests, each on a connection of its own. A zero field stands for its default.
 type Client struct {
 	// Timeout bounds one request; by default 20 s.
 	Timeout time.Duration
 	// Dial opens the socket; nil means a [net.Dialer].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// RootCAs are the authorities that the server's certificate may come from; nil means the
-	// system's.
+	// RootCAs are the certificate authorities that are trusted for the server's certificate; nil
+	// means those of the system.
 	RootCAs *x509.CertPool
 }
 
-// sendTracker tells whether a byte of a request has left.
+// sendTracker opens the connection of a request, and notes whether a byte of the request was
+// written to it.
 type sendTracker struct {
 	open   func(ctx context.Context, network, address string) (net.Conn, error)
 	mu     sync.Mutex // not held while writing
-	begun  bool       // the connection is ready: what is written from now on is the request
-	left   bool       // something of it was given to the socket: a write that fails may have left in part
-	sealed bool
+	begun  bool       // the connection is ready: all bytes written from now on are of the request
+	left   bool       // a write of the request began; even if it failed, some bytes may have left
+	sealed bool       // further writes fail
 }
 
-// trackedConn is a connection that tells what is written.
+// trackedConn is a connection whose sendTracker notes each write.
 type trackedConn struct {
 	net.Conn
 	*sendTracker
@@ -100,7 +101,7 @@ func (d *sendTracker) dial(ctx context.Context, network, address string) (net.Co
 	return trackedConn{conn, d}, nil
 }
 
-// Write implements net.Conn.
+// Write implements net.Conn. Error: also net.ErrClosed after stopAndReportSent.
 func (s trackedConn) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	sealed := s.sealed
@@ -119,8 +120,9 @@ func (d *sendTracker) onConnected(httptrace.GotConnInfo) {
 	d.begun = true
 }
 
-// stopAndReportSent closes the connection for writing and reports whether a byte of the request has
-// left. The answer stays true, although net/http may still be writing a request that was given up.
+// stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
+// left. net/http may still be writing a request that was given up; since such writes fail, the
+// result stays true.
 func (d *sendTracker) stopAndReportSent() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,8 +130,9 @@ func (d *sendTracker) stopAndReportSent() (left bool) {
 	return d.left
 }
 
-// Do makes one request, which names the trace of ctx in the header traceparent, and returns any
-// whole answer. The error says whether the provider may have the message.
+// Do makes one request, and returns the response, whatever its status. The request's header
+// traceparent has the trace of ctx. The error's class says whether the provider may have the
+// message: Unknown if so, Temporary if not.
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
@@ -143,12 +146,12 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrIncompleteMessage}
 	}
 	maps.Copy(req.Header, r.Header)
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // without a trace, nothing
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace
 	client := &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: gone.dial, TLSHandshakeTimeout: DialTimeout,
 			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
-			DisableKeepAlives: true, // see the package's comment
+			DisableKeepAlives: true, // see the package comment
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -168,8 +171,8 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) 
 	return Response{response.StatusCode, response.Header, body, response.TLS}, nil
 }
 
-// transportError returns the error of a request without a whole answer: Unknown if a byte of the
-// request has left, else Temporary.
+// transportError returns the error of a request without a whole response: Unknown if a byte of the
+// request may have left, else Temporary.
 func transportError(ctx context.Context, left bool, err error) *delivery.Error {
 	e := &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errConnect}
 	if left {

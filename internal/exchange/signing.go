@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// CanonicalRequest returns the text of a request that AWS, Aliyun and Tencent Cloud want signed,
-// and the list of the signed headers in it. The path is as it stands in the URL, the query sorted,
-// and the names of headers are in lower case.
+// CanonicalRequest returns the text by which AWS, Aliyun and Tencent Cloud sign a request, and the
+// list of the signed headers in that text. path must be as in the URL, query must be sorted, and
+// the names of headers must be in lower case.
 func CanonicalRequest(method, path, query string, signed map[string]string, bodyHash string) (text, list string) {
 	names := slices.Sorted(maps.Keys(signed))
 	var headers strings.Builder
@@ -24,29 +24,30 @@ func CanonicalRequest(method, path, query string, signed map[string]string, body
 	return strings.Join([]string{method, path, query, headers.String(), list, bodyHash}, "\n"), list
 }
 
-// HexSHA256 is the hash of a text in hexadecimal digits.
+// HexSHA256 returns the SHA-256 hash of a text in lower-case hexadecimal digits.
 func HexSHA256(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
 
-// HMACSHA256 is the HMAC of a text.
+// HMACSHA256 returns the HMAC-SHA-256 of a text (RFC 2104).
 func HMACSHA256(key []byte, text string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(text))
 	return mac.Sum(nil)
 }
 
-// BasicAuth returns the header Authorization of RFC 7617 section 2.
+// BasicAuth returns the value of the header Authorization for a user and password (RFC 7617
+// section 2).
 func BasicAuth(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// EscapeURL escapes for paths, queries and forms alike: a space is %20 in all of them.
+// EscapeURL escapes a text for a path, a query or a form: in all of them a space becomes %20.
 func EscapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// Host returns the host of an endpoint, with the port if it has one, as signatures need it; "" if
-// the endpoint is malformed.
+// Host returns the host of an endpoint's URL, with the port if the URL has one, as signatures need
+// it; "" if the URL is malformed.
 func Host(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"sendcode/quota"
 )
 
-// peekWithoutLimiter returns the state of every rule without the limiter: the rules on the
-// recipient and its failures from the database, the other rules from this process.
+// peekWithoutLimiter returns the state of every rule without the limiter. The states of rules on
+// the recipient and its failures come from the database, those of other rules from this process.
+// Errors: of the database, or of a bad request.
 func (g *Gates) peekWithoutLimiter(ctx context.Context, s buckets.Subject,
 	buckets map[quota.Scope]string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)

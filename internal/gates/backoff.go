@@ -12,16 +12,16 @@ import (
 	"sendcode/quota"
 )
 
-// A failed send gives its place back, so no rule on the recipient slows its repetition down.
-// policy.BackoffRule counts the sends that failed for another reason than the address. Only the
-// limiter and this process count them: what both lose admits at most one limit more, to a server
-// that refuses us anyway. The database says what is forgotten: when the rule refuses, its rows are
-// read. Those from before the recipient's last sent message count no more, and neither those that a
-// pause stopped which is over.
+// A failed send is refunded, so the rules on the recipient do not slow its repetitions down.
+// policy.BackoffRule does: it counts the sends that failed for another reason than the address.
+// Only the limiter and this process count these. If both lose the events, at most one more limit
+// of sends is admitted, to a server that refuses us anyway. When the rule refuses, the database's
+// rows are read to find the sends that no longer count: those before the recipient's last sent
+// message, and those that a pause stopped, if the pause is over.
 
 // RecordBackoff counts a failed send in a bucket of BackoffRule, in this process and in the
-// limiter. Its instant is on the clock of now. If the limiter does not answer, only this process
-// counts it.
+// limiter. e.At and now are on the same clock. If the limiter does not answer, only this process
+// counts the send.
 func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event, now time.Time) {
 	keep := policy.BackoffRule.Window
 	if g.local != nil {
@@ -30,9 +30,10 @@ func (g *Gates) RecordBackoff(ctx context.Context, bucket string, e quota.Event,
 	_ = g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// correctBackoff returns d with the state of BackoffRule that follows from the database, if the
-// rule refuses, and rewrites the bucket if that counts something else. The rows are read at most
-// once in RewriteEvery. If the database or the limiter fails, it returns d.
+// correctBackoff replaces the state of BackoffRule in d, if the rule refuses, by the state that
+// follows from the database. If the number of events differs, it rewrites the bucket. It reads the
+// rows of a bucket at most once in RewriteEvery; between reads, or if the database or the limiter
+// fails, it returns d.
 func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.Decision) quota.Decision {
 	i := slices.IndexFunc(d.Rules, func(r quota.State) bool { return r.Scope == quota.Backoff && r.RetryAfter > 0 })
 	bucket := s.Buckets()[quota.Backoff]
@@ -59,8 +60,8 @@ func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.D
 	return d
 }
 
-// agesOfFailedSends returns the ages of the failed sends that still count, by their IDs. A send
-// that a pause stopped does not count once the pause is over.
+// agesOfFailedSends returns the ages at now of the failed sends that still count, by their IDs. A
+// send that a pause stopped does not count once the pause is over.
 func (g *Gates) agesOfFailedSends(s buckets.Subject, failed []store.FailedSend, now time.Time) map[string]time.Duration {
 	set, ages := g.policy.Get(), map[string]time.Duration{}
 	for _, f := range failed {
@@ -72,7 +73,7 @@ func (g *Gates) agesOfFailedSends(s buckets.Subject, failed []store.FailedSend, 
 	return ages
 }
 
-// eventsFromAges returns events with these ages at an instant.
+// eventsFromAges returns the events that have these ages at an instant, oldest first.
 func eventsFromAges(ages map[string]time.Duration, at time.Time) (events []quota.Event) {
 	for id, age := range ages {
 		events = append(events, quota.Event{ID: id, At: at.Add(-age)})
@@ -81,8 +82,8 @@ func eventsFromAges(ages map[string]time.Duration, at time.Time) (events []quota
 	return events
 }
 
-// replaceBackoffEvents replaces the events of a bucket of BackoffRule, in this process and in the
-// limiter, unless d was made without that.
+// replaceBackoffEvents replaces the events of a bucket of BackoffRule, in this process and, unless
+// d was made without the limiter, in the limiter. Error: of the limiter.
 func (g *Gates) replaceBackoffEvents(ctx context.Context, bucket string, rule quota.Rule, ages map[string]time.Duration,
 	d quota.Decision) error {
 	replace := func(in Limiter, at time.Time) error {

@@ -9,8 +9,8 @@ import (
 )
 
 // clocks measures by how much the clocks of the limiter and of the database are ahead of this
-// process's monotonic clock, and so of each other. Each answer with an instant is a reading. Safe
-// for concurrent use.
+// process's monotonic clock, and so of each other. Each answer that contains an instant is a
+// reading. Safe for concurrent use.
 type clocks struct {
 	now   func() time.Time
 	start time.Time
@@ -19,10 +19,10 @@ type clocks struct {
 	limiter, db clockOffset
 }
 
-// clockOffset is how far a clock is ahead of the process's.
+// clockOffset is how far a clock is ahead of this process's clock.
 type clockOffset struct {
 	ahead time.Duration
-	read  bool
+	read  bool // the clock was read
 }
 
 func newClocks(now func() time.Time) *clocks {
@@ -37,8 +37,8 @@ func (c *clocks) noteLimiter(at, asked time.Time) { c.note(&c.limiter, at, asked
 // just ended.
 func (c *clocks) noteDatabase(at, asked time.Time) { c.note(&c.db, at, asked) }
 
-// note moves an estimate by as little as the reading demands, so that a slow call does not make it
-// worse. The first one is the middle.
+// note moves an estimate into the range that the reading allows, and no further, so that a slow
+// call does not make the estimate worse. The first estimate is the middle of the range.
 func (c *clocks) note(x *clockOffset, at, asked time.Time) {
 	most := at.Sub(c.start) - asked.Sub(c.start)
 	least := at.Sub(c.start) - c.now().Sub(c.start)
@@ -50,8 +50,8 @@ func (c *clocks) note(x *clockOffset, at, asked time.Time) {
 	x.ahead = max(least, min(most, x.ahead))
 }
 
-// limiterAhead returns by how much the limiter's clock is ahead of the database's; 0 until both
-// were read.
+// limiterAhead returns by how much the limiter's clock is ahead of the database's clock; 0 until
+// both were read.
 func (c *clocks) limiterAhead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,21 +61,20 @@ func (c *clocks) limiterAhead() time.Duration {
 	return c.limiter.ahead - c.db.ahead
 }
 
-// databaseNow returns the time by the database's clock, once noteDatabase was called.
+// databaseNow returns the time on the database's clock. Call noteDatabase before.
 func (c *clocks) databaseNow() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.start.Add(c.now().Sub(c.start) + c.db.ahead)
 }
 
-// wasSetSince reports whether the limiter's clock was set since ahead returned by.
+// wasSetSince reports whether one of the clocks was set since limiterAhead returned by.
 func (c *clocks) wasSetSince(by time.Duration) bool {
 	return (c.limiterAhead() - by).Abs() > store.MaxClockSkew/2
 }
 
-// OnDatabaseClock returns a decision with its instant on the database's clock, if the limiter's is
-// ahead or behind by more than MaxClockSkew: so an answer tells when a place is free on the clock
-// of its other instants.
+// OnDatabaseClock moves a decision's instant to the database's clock if the limiter's clock is
+// ahead or behind by more than MaxClockSkew. So all instants in an answer are on one clock.
 func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 	if apart := g.ClocksApart(); d.Clock != store.DatabaseClock && apart.Abs() > store.MaxClockSkew {
 		d.At, d.Clock = d.At.Add(-apart), store.DatabaseClock
@@ -84,5 +83,5 @@ func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 }
 
 // ClocksApart returns by how much the limiter's clock is ahead of the database's, as last measured;
-// 0 if it was not.
+// 0 if not measured yet.
 func (g *Gates) ClocksApart() time.Duration { return g.clocks.limiterAhead() }

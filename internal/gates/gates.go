@@ -1,9 +1,9 @@
 // Package gates combines two gates: the limiter, which is fast and may lose events, and the
-// database, which counts every send of a recipient. Gates decides in the limiter, tells what the
-// database counts, writes to the limiter what that lacks, and decides without the limiter while
-// that is unavailable.
+// database, which counts every send of a recipient. Gates decides in the limiter, computes answers
+// from the database, and writes events that the limiter lost to the limiter again. While the
+// limiter is unavailable, Gates decides without it.
 //
-// It stands between package verification (and outbox, for refunds) and package quota. The
+// Packages verification and outbox (for refunds) call this package, which calls package quota. The
 // database's own decision is in store.Begin.
 package gates
 
@@ -50,11 +50,11 @@ const (
 	// LimiterRetryDelay is how long the limiter is not called after it failed; then the next
 	// request calls it again.
 	LimiterRetryDelay = time.Second
-	// mayLackEventsFor is for how long after a failed call the limiter may lack events that it was
-	// not told.
+	// mayLackEventsFor is how long after a failed call the limiter may lack events because no call
+	// could write them.
 	mayLackEventsFor = 10 * time.Second
-	// maxLocalBuckets bounds what this process remembers while the limiter answers: 264 bytes and a
-	// name for a bucket with one event.
+	// maxLocalBuckets bounds the buckets in this process. A bucket with one event takes 264 bytes
+	// and its name.
 	maxLocalBuckets = 200_000
 )
 
@@ -70,13 +70,13 @@ func maxTimeBetweenGates() time.Duration { return LimiterTimeout + store.CallTim
 // recipient's rules alone, exactly; this process decides the other scopes, from all events that it
 // admitted. Safe for concurrent use.
 type Gates struct {
-	// RefundLater refunds an event that was refused and that the limiter may have counted, when it
-	// is back. Set it before the first call.
+	// RefundLater refunds a refused event that the limiter may have counted, once the limiter is
+	// available again. Set RefundLater before the first call.
 	RefundLater func(id string, buckets map[quota.Scope]string)
 
 	shared Limiter
-	// in this process; decides scopes that the database does not, while shared is away. nil if
-	// shared is in process
+	// the limiter in this process: while shared is unavailable, it decides the scopes that the
+	// database does not. nil if shared itself is in this process
 	local  *quota.Memory
 	db     Database
 	policy *policy.InForce
@@ -84,7 +84,7 @@ type Gates struct {
 	logger *slog.Logger
 
 	awayUntil atomic.Int64 // shared is not called before this instant; µs since 1970
-	deciding  sync.RWMutex // held while local decides alone, shared while it counts what the limiter admitted
+	deciding  sync.RWMutex // write lock: local decides alone; read lock: local counts what shared admitted
 	lastAlone time.Time    // when local last admitted an event alone; guarded by deciding
 	outage    outage
 	lines     logthrottle.Throttle // of logUncompared
@@ -92,38 +92,38 @@ type Gates struct {
 	clocks    *clocks
 	reads     sharedReads
 	only      limiterOnlyCache
-	refunded  recentInstants // by ID; what the limiter may count again after a failover
+	refunded  recentInstants // by ID: events that the limiter may count again after a failover
 	rewrites  recentInstants // by bucket of the limiter
 }
 
-// Rebuilds returns how many histories of the database were written to the limiter since the start
-// because it had lost events, although it answered every call.
+// Rebuilds returns how often, since the start, the limiter had lost events of a bucket although no
+// call had failed shortly before. The lost events were then written to it from the database.
 func (g *Gates) Rebuilds() int64 { return g.rebuilds.Load() }
 
-// countRebuild counts a history that the limiter lacked, unless a call of the limiter failed within
-// the last mayLackEventsFor: then the limiter may lack what it was not told.
+// countRebuild counts a bucket of which the limiter lost events. It does not count if a call of the
+// limiter failed within the last mayLackEventsFor, since that call may not have written its event.
 func (g *Gates) countRebuild() {
 	if g.now().Add(-mayLackEventsFor).UnixMicro() >= g.awayUntil.Load() {
 		g.rebuilds.Add(1)
 	}
 }
 
-// New makes the gates of a limiter and a database.
+// New makes a Gates of a limiter and a database.
 func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
 		reads: newSharedReads(), only: newLimiterOnlyCache(), lines: logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}}
-	if _, inProcess := shared.(*quota.Memory); !inProcess { // which is never unavailable
+	if _, inProcess := shared.(*quota.Memory); !inProcess { // a quota.Memory is never unavailable
 		g.local = quota.NewBoundedMemory(now, store.DatabaseClock, maxLocalBuckets)
 	}
 	return g
 }
 
-// outage makes the process log one line when the limiter becomes unavailable and one when it is
-// back, not one for each request.
+// outage makes the process log one line when the limiter becomes unavailable and one when the
+// limiter is back, not one for each request.
 type outage struct {
 	lasts atomic.Bool
-	sends atomic.Int64 // decided without the limiter since the outage began
+	sends atomic.Int64 // number of sends decided without the limiter since the outage began
 }
 
 func (g *Gates) logOutage(err error) {
@@ -139,25 +139,26 @@ func (g *Gates) logRecovery() {
 	}
 }
 
-// logUncompared logs that limiter and database could not be compared, at most once a minute: while
-// the limiter is slow, each request meets it.
+// logUncompared logs that limiter and database could not be compared, at most once a minute, since
+// a slow limiter causes the error in every request.
 func (g *Gates) logUncompared(ctx context.Context, err error) {
 	if _, due := g.lines.Add("uncompared", g.now()); due {
 		g.logger.WarnContext(ctx, "could not compare limiter with database", "error", err, runbook.Redis.See())
 	}
 }
 
-// errLimiterAway says that the limiter is unavailable, so the database or this process must decide
-// alone.
+// errLimiterAway says that the limiter is unavailable, so the database and this process must
+// decide without it.
 var errLimiterAway = errors.New("gates: limiter unavailable")
 
 // decider is a limiter's Take or Peek.
 type decider func(context.Context, quota.Request) (quota.Decision, error)
 
-// callLimiter runs call, a method of the limiter, unless the limiter failed less than Pause ago. A
-// failure starts a new pause. refundable: an event that is refused after all may be refunded.
-// Errors: errLimiterAway if the limiter was not called or did not answer, in which case it may have
-// counted the event; others as call returns them.
+// callLimiter runs call, a method of the limiter, unless the limiter failed less than
+// LimiterRetryDelay ago. refundable: if this process refuses an event that the limiter admitted,
+// the event may be refunded. Errors: errLimiterAway if the limiter was not called; errLimiterAway
+// joined with the cause if it did not answer, in which case it may have counted the event; other
+// errors of call, and those of confirmLocally.
 func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
 	refundable bool) (quota.Decision, error) {
 	asked := g.now()
@@ -178,17 +179,17 @@ func (g *Gates) callLimiter(ctx context.Context, r quota.Request, call decider,
 		}
 		return d, err
 	}
-	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be well
+	if ctx.Err() == nil && !errors.Is(err, quota.ErrPartly) { // if the client hung up, the limiter may be available
 		g.awayUntil.Store(g.now().Add(LimiterRetryDelay).UnixMicro())
 		g.logOutage(err)
 	}
 	return quota.Decision{}, errors.Join(errLimiterAway, err)
 }
 
-// confirmLocally counts in this process what the limiter admitted. After an outage the limiter
-// lacks the events that this process admitted alone; so while they may count, this process decides
-// too. The states are then the stricter ones of both, and an event that this process refuses is
-// refunded in the limiter. Error: quota.ErrRefunded.
+// confirmLocally counts in this process an event that the limiter admitted. After an outage the
+// limiter lacks the events that this process admitted alone. While these may count, this process
+// decides too: the states are the stricter ones of both, and an event that this process refuses is
+// refunded in the limiter if refundable. Error: quota.ErrRefunded.
 func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Decision,
 	refundable bool) (quota.Decision, error) {
 	own, decides, err := g.countLocally(ctx, r, d.Admitted)
@@ -204,8 +205,8 @@ func (g *Gates) confirmLocally(ctx context.Context, r quota.Request, d quota.Dec
 	return d, nil
 }
 
-// countLocally counts an admitted event in this process. decides: this process decided as well, and
-// own is its decision.
+// countLocally counts an event in this process if the limiter admitted it. decides: this process
+// decided as well, and own is its decision.
 func (g *Gates) countLocally(ctx context.Context, r quota.Request, admitted bool) (own quota.Decision, decides bool,
 	err error) {
 	if g.local == nil {
@@ -226,7 +227,7 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request, admitted bool
 		return own, true, err
 	case !decides:
 		for i := range r.Rules {
-			r.Rules[i].Observe = true // counts and refuses nothing
+			r.Rules[i].Observe = true // the rule counts the event and refuses nothing
 		}
 	}
 	own, err = g.local.Take(ctx, r)
@@ -234,8 +235,8 @@ func (g *Gates) countLocally(ctx context.Context, r quota.Request, admitted bool
 }
 
 // refundRefused refunds an event that the limiter admitted and this process refused, and returns
-// the limiter's states without it. If the limiter fails, the event is refunded later, and the
-// states stay as they are.
+// the limiter's states without the event. If the refund fails, RefundLater gets the event. If the
+// refund or the Peek fails, the given states are returned.
 func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quota.State) []quota.State {
 	err := g.shared.Refund(ctx, r.ID, buckets.OfCountedScopes(r.Buckets)...)
 	if err != nil {
@@ -248,7 +249,7 @@ func (g *Gates) refundRefused(ctx context.Context, r quota.Request, states []quo
 	return states
 }
 
-// takeLocally decides an event in this process.
+// takeLocally decides and counts an event in this process alone.
 func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decision, error) {
 	g.deciding.Lock()
 	defer g.deciding.Unlock()
@@ -260,8 +261,8 @@ func (g *Gates) takeLocally(ctx context.Context, r quota.Request) (quota.Decisio
 }
 
 // TakeSend counts a send in every bucket or in none. While the limiter is unavailable, this process
-// decides the scopes that the database does not; the decision then has the database's clock, so
-// that Begin uses the database's own time. Of a refused send nothing stays counted.
+// decides the scopes that the database does not. The decision then has the database's clock, so
+// that Begin uses the database's own time. A refused send does not stay counted in any bucket.
 func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request) (quota.Decision, error) {
 	d, err := g.callLimiter(ctx, r, g.shared.Take, true) // the database knows which sends were admitted
 	if !errors.Is(err, errLimiterAway) {
@@ -281,30 +282,30 @@ func (g *Gates) TakeSend(ctx context.Context, s buckets.Subject, r quota.Request
 	return told.Decision, err
 }
 
-// TakeOrLocal counts an event in the limiter or, while that is unavailable, in this process
-// (alone), even if ctx is canceled meanwhile. It is for events that are not in the database.
-// Without rules it admits the event and counts nothing.
+// TakeOrLocal counts an event in the limiter or, while the limiter is unavailable, in this process
+// alone. It does so even if ctx is canceled meanwhile. It is for events that are not in the
+// database. Without rules it admits the event and counts nothing.
 func (g *Gates) TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if len(r.Rules) == 0 {
 		return quota.Decision{Admitted: true}, false, nil
 	}
 	ctx = context.WithoutCancel(ctx)
-	// an ID from outside may be one that another process admitted before: then its repetition finds
-	// it counted
+	// Another process may have admitted an event with the caller's ID before. A refund would remove
+	// that event.
 	refundable := !r.Repeated
 	d, away := g.callLimiter(ctx, r, g.shared.Take, refundable)
 	if !errors.Is(away, errLimiterAway) {
 		return d, false, away
 	}
 	d, err = g.takeLocally(ctx, r)
-	// it was called, and may have counted the event
+	// the limiter was called, and may have counted the event
 	if err == nil && !d.Admitted && refundable && errors.Is(away, quota.ErrUnavailable) {
 		g.RefundLater(r.ID, r.Buckets)
 	}
 	return d, true, err
 }
 
-// PeekOrLocal is TakeOrLocal without counting. It needs rules.
+// PeekOrLocal is TakeOrLocal without counting. The request must have rules.
 func (g *Gates) PeekOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error) {
 	if d, err = g.callLimiter(ctx, r, g.shared.Peek, false); !errors.Is(err, errLimiterAway) {
 		return d, false, err

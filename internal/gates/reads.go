@@ -12,41 +12,41 @@ import (
 )
 
 const (
-	// Reads of the same rows for refusals begin readInterval from each other on average; readBurst
-	// of them may follow without a pause.
+	// Reads of the same rows for refusals begin readInterval apart on average; up to readBurst of
+	// them may follow each other without a pause.
 	readInterval = 20 * time.Millisecond
 	readBurst    = 32
 
-	// How many reads for refusals are under way at once: together fewer than one statement of looks
-	// holds. With the round trip they bound how many recipients are told their waits in a second:
-	// at 150 ms some 900.
+	// maximum numbers of reads for refusals under way at once. Together they are fewer than one
+	// shared statement of ReadHistory holds. With the round trip they bound the number of
+	// recipients whose waits are computed in a second: some 900 at 150 ms
 	maxReadsOfStrangers, maxReadsOfOthers = 100, 150
 )
 
-// sharedReads lets refusals that need the same rows share a read: a flood on one recipient costs
-// few reads. A refusal joins a read that has not begun, never one that has, so it knows every send
-// that was answered before it came. The reads of the same rows run one after another. Safe for
-// concurrent use.
+// sharedReads lets refusals that need the same rows share a read, so that a flood on one recipient
+// costs few reads. A refusal joins only a read that has not begun. So the read sees every send that
+// was answered before the refused request came. Reads of the same rows run one after another. Safe
+// for concurrent use.
 type sharedReads struct {
-	// reads of strangers under way, and of others: so that they never fill the statement that looks
-	// share
+	// slots of the reads under way, for strangers and for others: reads for refusals never fill the
+	// statement that calls of ReadHistory share
 	strangers, others chan struct{}
 
 	mu sync.Mutex
-	// by buckets: when the next read would begin if each had been readInterval from the one before
+	// by buckets: when the next read begins if all reads begin readInterval apart
 	turns   recentMap[time.Time]
-	waiting map[readKey]*sharedRead   // not begun
-	busy    map[readKey]chan struct{} // closed when the next one may begin
+	waiting map[readKey]*sharedRead   // reads that have not begun
+	busy    map[readKey]chan struct{} // of reads under way; closed when the read has ended
 }
 
-// readKey names rows, and the class of those that read them.
+// readKey is the key of reads that can be shared: the rows, and whether strangers need them.
 type readKey struct {
 	buckets, purposes  string
 	counting, rejected time.Duration
 	stranger           bool
 }
 
-// sharedRead is a read with its answer, which is set when done is closed.
+// sharedRead is a read and its answer. history and err are set before done is closed.
 type sharedRead struct {
 	done    chan struct{}
 	history gate.History
@@ -71,7 +71,7 @@ func (g *Gates) readRows(ctx context.Context, look gate.HistoryQuery) (gate.Hist
 	return h, err
 }
 
-// readForRefusal is readRows, in a read that is shared with other refusals of the subject.
+// readForRefusal is readRows by a read that other refusals for the subject share.
 func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate.HistoryQuery) (gate.History, error) {
 	key := readKey{strings.Join(bucketsInDatabase(s), "\x00"), strings.Join(look.Purposes, "\x00"), look.Counting,
 		look.Rejected, s.Class.IsStranger()}
@@ -89,8 +89,8 @@ func (g *Gates) readForRefusal(ctx context.Context, s buckets.Subject, look gate
 	return x.history, x.err
 }
 
-// join returns the read of a key that has not begun; first: there was none, and the caller must run
-// it.
+// join returns the read of a key that has not begun. first: the read is new, and the caller must
+// run it.
 func (r *sharedReads) join(key readKey) (x *sharedRead, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,8 +101,9 @@ func (r *sharedReads) join(key readKey) (x *sharedRead, first bool) {
 	return x, first
 }
 
-// runInTurn runs a read of a key when the one before has ended and there is a slot; others can join
-// it until it begins. Errors: of read, or fault.Unavailable if ctx ends before.
+// runInTurn runs a read of a key when the key's previous read has ended, its turn has come and a
+// slot is free. Other refusals can join the read until it begins. Errors: of read, or
+// fault.Unavailable if ctx ends before the read begins.
 func (r *sharedReads) runInTurn(ctx context.Context, key readKey, read func() error) error {
 	slots := r.others
 	if key.stranger {
@@ -120,8 +121,8 @@ func (r *sharedReads) runInTurn(ctx context.Context, key readKey, read func() er
 	return read()
 }
 
-// awaitTurn waits until the read before of a key has ended and it is the next one's turn, and takes
-// a slot. Error: of ctx.
+// awaitTurn waits until the key's previous read has ended and the turn of the next read has come,
+// and takes a slot. Error: of ctx.
 func (r *sharedReads) awaitTurn(ctx context.Context, key readKey, slots chan<- struct{}) error {
 	before, wait := r.takeTurn(key, time.Now())
 	if before != nil {
@@ -146,8 +147,8 @@ func (r *sharedReads) awaitTurn(ctx context.Context, key readKey, slots chan<- s
 	}
 }
 
-// takeTurn takes the next turn of a key's buckets. It returns what is closed when the read before
-// has ended, nil if none is under way, and how long the turn is away.
+// takeTurn takes the next turn of a key's buckets. before is closed when the key's read under way
+// has ended; nil if none is under way. wait is the time until the turn; negative if it has come.
 func (r *sharedReads) takeTurn(key readKey, now time.Time) (before chan struct{}, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +160,8 @@ func (r *sharedReads) takeTurn(key readKey, now time.Time) (before chan struct{}
 	return r.busy[key], at.Sub(now) - readBurst*readInterval
 }
 
-// begin ends the time in which others can join the waiting read of a key. runs: it runs now, until
-// end is called with what begin returns.
+// begin ends the time in which other refusals can join the waiting read of a key. runs: the read
+// runs now, until end is called with the returned channel; else begin returns nil.
 func (r *sharedReads) begin(key readKey, runs bool) (ended chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"sendcode/quota"
 )
 
-// Record records a send that the database admitted alone in a bucket of the limiter. Its instant is
-// on the database's clock, and replaces the one at which a limiter that was stalled ran the send's
-// Take.
+// Record records in a bucket of the limiter a send that the database admitted alone. e.At is on the
+// database's clock. It replaces the instant of a Take that a stalled limiter ran late. Error: of
+// the limiter.
 func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e quota.Event) error {
 	if apart := g.ClocksApart(); apart.Abs() > store.MaxClockSkew {
 		e.At = e.At.Add(apart)
@@ -22,9 +22,9 @@ func (g *Gates) Record(ctx context.Context, bucket string, keep time.Duration, e
 	return g.record(ctx, bucket, keep, e)
 }
 
-// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to that of this
-// Take, as the database will have it. An earlier request with the same send ID may have counted it
-// at an earlier instant. A failure is only logged.
+// UpdateEventTime sets the instant of a send in the limiter's recipient bucket to the instant of
+// this Take, which the database will have too. An earlier request with the same send ID may have
+// counted the send at an earlier instant. A failure is only logged.
 func (g *Gates) UpdateEventTime(ctx context.Context, s buckets.Subject, sendID string, taken quota.Decision) {
 	bucket := s.Buckets()[quota.Recipient]
 	if taken.Clock == store.DatabaseClock || bucket == "" {
@@ -38,11 +38,12 @@ func (g *Gates) UpdateEventTime(ctx context.Context, s buckets.Subject, sendID s
 
 // A send whose address takes no messages is refunded: a mistyped address costs nothing. So that a
 // bad address cannot be tried for ever, such sends count in a separate bucket, for rules of the
-// scope failures. The database decides such a rule too, from its rows. The limiter gets each
-// failure.
+// scope failures. Both gates decide such a rule: the database from its rows, the limiter from the
+// events that RecordFailure adds.
 
-// RecordFailure adds a send whose address takes no messages to a bucket of the limiter. Its instant
-// is on the clock of now. Without a rule on failures it does nothing.
+// RecordFailure adds a send whose address takes no messages to a bucket of the limiter. e.At and
+// now are on the same clock. Without a rule on failures it does nothing. Errors: as of callLimiter,
+// or of the limiter.
 func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event, now time.Time) error {
 	keep := g.policy.Get().FailureWindow()
 	if keep == 0 {
@@ -51,8 +52,8 @@ func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event,
 	return g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// recordAged adds an event, whose instant is on the clock of now, to a bucket of the limiter. The
-// instant is shifted to the limiter's clock, so that it keeps its age.
+// recordAged adds an event to a bucket of the limiter. e.At and now are on the same clock. e.At is
+// shifted to the limiter's clock, so that the event keeps its age.
 func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duration, e quota.Event, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
@@ -74,7 +75,7 @@ func (g *Gates) record(ctx context.Context, bucket string, keep time.Duration, e
 }
 
 // Refund removes an event from buckets of this process and of the limiter. It calls the limiter
-// even if that failed less than Pause ago.
+// even if a call failed less than LimiterRetryDelay ago. Error: of the limiter.
 func (g *Gates) Refund(ctx context.Context, id string, buckets ...string) error {
 	if err := g.RefundLocal(ctx, id, buckets...); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
 	for _, b := range buckets {
 		events, _, unread := g.shared.Events(ctx, b)
 		err = cmp.Or(err, unread)
-		for _, e := range events { // a failover may lose the reset: what has no row would come back
+		for _, e := range events { // a failover may undo the reset; events without a row would then count again
 			g.refunded.put(e.ID, g.now())
 		}
 	}
@@ -111,11 +112,11 @@ func (g *Gates) Reset(ctx context.Context, buckets ...string) (err error) {
 	return err
 }
 
-// Rebuild adds the database's counted sends and failures to an in-process limiter. Call it at the
-// start, when the limiter is empty, and after a change of policies that needs older events. clock
-// names the limiter's clock: instants on it are used as they are, others are the database's. Events
-// in the limiter stay. Sends of purposes that are no longer configured are left out. Error: of the
-// database or the limiter.
+// Rebuild adds the database's counted sends and failures to an in-process limiter, and keeps the
+// events that are there. Call it at the start, when the limiter is empty, and after a change of
+// policies that needs older events. clock names the limiter's clock. A send taken on that clock
+// keeps its instant; other sends get the database's instant. Sends of purposes that are no longer
+// configured are left out. Error: of the database or the limiter.
 func (g *Gates) Rebuild(ctx context.Context, clock string) error {
 	set := g.policy.Get()
 	err := g.db.CountedSends(ctx, clock, set.LongestRecipientWindow(), func(c store.CountedSend) error {

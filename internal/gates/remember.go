@@ -12,34 +12,35 @@ import (
 
 const (
 	rememberedFor   = 250 * time.Millisecond // how long events that only the limiter has are used for refusals
-	RewriteEvery    = time.Second            // a bucket of the limiter is rewritten at most so often by a process
+	RewriteEvery    = time.Second            // least time between two rewrites of a limiter's bucket by one process
 	maxRemembered   = 16_384                 // entries of each generation of a recentMap
-	versionCounters = 4096                   // version counters; buckets share them by hash
+	versionCounters = 4096                   // number of version counters; buckets share them by hash
 )
 
-// limiterOnlyCache remembers the events that only the limiter has, so that a flood of refusals on
-// one recipient does not read and compare them each time. Safe for concurrent use.
+// limiterOnlyCache remembers the events that only the limiter has, so that each refusal in a flood
+// on one recipient does not read and compare them again. Safe for concurrent use.
 type limiterOnlyCache struct {
 	recent   recentMap[limiterOnlyEvents] // by the buckets of a subject
 	seed     maphash.Seed
 	versions [versionCounters]atomic.Uint64 // increased when this process takes events out of a bucket
 }
 
-// limiterOnlyEvents is the events that only the limiter has, as they were read.
+// limiterOnlyEvents are the events that only the limiter had at heard.
 type limiterOnlyEvents struct {
 	events  map[quota.Scope][]quota.Event
-	version uint64 // of the buckets, before the read
-	heard   time.Time
+	version uint64    // of the buckets, before the read
+	heard   time.Time // on this process's clock
 }
 
 func newLimiterOnlyCache() limiterOnlyCache { return limiterOnlyCache{seed: maphash.MakeSeed()} }
 
-// bucketsInDatabase returns the limiter's buckets of which the database knows.
+// bucketsInDatabase returns the limiter's buckets whose events the database has too.
 func bucketsInDatabase(s buckets.Subject) []string {
 	return []string{buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient), s.FailuresBucket()}
 }
 
-// invalidate makes the process forget the events of these buckets: it has taken some out.
+// invalidate makes the process forget the remembered events of these buckets. Call it when this
+// process takes events out of them.
 func (r *limiterOnlyCache) invalidate(buckets ...string) {
 	for _, b := range buckets {
 		r.versions[maphash.String(r.seed, b)%versionCounters].Add(1)
@@ -54,8 +55,8 @@ func (r *limiterOnlyCache) version(s buckets.Subject) (sum uint64) {
 	return sum
 }
 
-// recentMap is a map with the newest entries, in two generations: when the young one is full, it
-// becomes the old one, and the old one is dropped. Safe for concurrent use.
+// recentMap is a map that keeps the newest entries, in two generations. When the young generation
+// is full, it replaces the old one, which is dropped. Safe for concurrent use.
 type recentMap[V any] struct {
 	mu         sync.Mutex
 	young, old map[string]V
@@ -83,11 +84,12 @@ func (r *recentMap[V]) put(key string, v V) {
 	r.young[key] = v
 }
 
-// recentInstants is when this process last rewrote a bucket, or refunded an ID, by its own clock.
+// recentInstants has the instants, on this process's clock, at which this process last rewrote each
+// bucket or refunded each ID.
 type recentInstants struct{ recentMap[time.Time] }
 
-// mayRewrite reports whether the bucket was not rewritten within RewriteEvery, and then notes that
-// it is.
+// mayRewrite reports whether the last rewrite of the bucket was at least RewriteEvery ago. If so,
+// it notes a rewrite at now.
 func (i *recentInstants) mayRewrite(bucket string, now time.Time) bool {
 	if last, ok := i.get(bucket); ok && now.Sub(last).Abs() < RewriteEvery {
 		return false

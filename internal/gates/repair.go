@@ -18,10 +18,11 @@ import (
 
 // repairLimiter compares the events of the limiter's buckets of these scopes with the database's,
 // rewrites the buckets, and returns the events that only the limiter has. A bucket is rewritten at
-// most once in RewriteEvery, so that replicas with different files do not write against each other;
-// but always if that makes a refused Take possible, or if the limiter admitted what the database
-// refused. The database may take as long as store.CallTimeout, each call of the limiter as long as
-// LimiterTimeout. Errors: errClockSet, quota.ErrUnavailable, or of the database.
+// most once in RewriteEvery, so that replicas with different settings do not keep undoing each
+// other's rewrites. It is always rewritten if a refused Take would then be admitted, or if the
+// limiter admitted a send that the database refused. All calls together take at most
+// store.CallTimeout, each call of the limiter at most LimiterTimeout. Errors: errClockSet,
+// quota.ErrUnavailable, or of the database.
 func (g *Gates) repairLimiter(ctx context.Context, s buckets.Subject, f databaseFacts, d quota.Decision, scopes []quota.Scope,
 	refused bool) (
 	map[quota.Scope][]quota.Event, error) {
@@ -65,16 +66,16 @@ func (g *Gates) repairLimiter(ctx context.Context, s buckets.Subject, f database
 	return all, nil
 }
 
-// limiterEvents returns the events of a bucket of the limiter, and the time on its clock. Error: of
-// the limiter.
+// limiterEvents returns the events of a bucket of the limiter, and the time on the limiter's clock.
+// Error: of the limiter.
 func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()
 	return g.shared.Events(ctx, bucket)
 }
 
-// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share
-// the bucket of failures.
+// keepOf returns how long the limiter keeps the events of a subject's bucket. The bucket of
+// failures has the longest window of all purposes, which share it.
 func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
@@ -82,24 +83,24 @@ func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	return s.Purpose.LongestRecipientWindow()
 }
 
-// bucketChange is what to change in a bucket of the limiter.
+// bucketChange is a change of the events in a bucket of the limiter.
 type bucketChange struct {
 	bucket string
 	keep   time.Duration
-	lacks  bool          // the bucket lacked one of the events
-	set    []quota.Event // events whose instants are set, all of the database's; none if all are there
-	gone   []string      // IDs that are taken out
-	// undecided: one of the events is of a send that may be between the gates. If the database
-	// refuses it, it is refunded a moment later.
+	lacks  bool          // the bucket lacks an event that the database counts
+	set    []quota.Event // events of the database to add, or to move to their instants there
+	gone   []string      // IDs of events to take out
+	// undecided: only the limiter has an event of a send that may be between the gates. If the
+	// database refuses that send, it is refunded a moment later.
 	undecided bool
 }
 
 func (c bucketChange) needed() bool { return len(c.set)+len(c.gone) > 0 }
 
-// compareBucket returns how to change a bucket with these events of the limiter, and which events
-// only the limiter has, on the clock of f.at. An event of the limiter that the history lacks is
-// looked up in the database: its row may be newer than the history, or not count here. Error: of
-// the database.
+// compareBucket returns how to change a bucket whose events in the limiter are limited, and the
+// events that count beside those of f, on the clock of f.at. An event that f lacks is looked up in
+// the database: its row may be newer than f, or may not count in this bucket. Error: of the
+// database.
 func (g *Gates) compareBucket(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f databaseFacts,
 	limited []quota.Event,
 	keep time.Duration) (c bucketChange, only []quota.Event, err error) {
@@ -127,7 +128,7 @@ func (g *Gates) compareBucket(ctx context.Context, s buckets.Subject, scope quot
 		case written && countsInBucket(s, scope, row):
 			e := g.eventOfSend(row, scope, clock, f, keep)
 			c.set, only = append(c.set, e...), append(only, e...)
-			if len(e) == 0 { // by the database's clock it counts no more
+			if len(e) == 0 { // by the database's clock, the event is too old to count
 				c.gone = append(c.gone, id)
 			}
 		case written, g.refunded.refundedSince(id, f.heard.Add(at.Sub(f.at))):
@@ -160,7 +161,7 @@ func (g *Gates) sendsOfEvents(ctx context.Context, events map[string]time.Time) 
 	return rows, err
 }
 
-// countsInBucket reports whether the database counts a row in the subject's bucket of a scope.
+// countsInBucket reports whether a row counts in the subject's bucket of a scope.
 func countsInBucket(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	if row.App != s.App || row.Channel != s.Channel || row.Recipient != s.Recipient {
 		return false
@@ -171,8 +172,8 @@ func countsInBucket(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 	return row.Counts && slices.Contains(s.Purpose.Shares, row.Purpose)
 }
 
-// eventOfSend converts a counted row to the event that the limiter, whose clock has this name,
-// would have of it, at an instant of that clock; empty if it is older than keep at f.at.
+// eventOfSend converts a counted row to an event on the limiter's clock, whose name is clock. It
+// returns no event if that is older than keep at f.at.
 func (g *Gates) eventOfSend(row store.Send, scope quota.Scope, clock string, f databaseFacts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {

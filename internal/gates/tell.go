@@ -18,40 +18,40 @@ import (
 	"sendcode/quota"
 )
 
-// The database tells, the limiter only refuses. What an answer tells of the rules on a recipient
-// follows from the rows of the database, and from events that only the limiter has: of a send that
-// is not written yet, or whose row the database lost in a failover. If the limiter's bucket says
-// something else, it is rewritten: events are added and moved; one is taken out only if the
-// database has its row and does not count it here, or if this process refunded it.
+// The states of a recipient's rules in an answer are computed from the rows of the database, and
+// from events that only the limiter has. These are of sends that are not written yet, or whose rows
+// the database lost in a failover. If the limiter's bucket differs, it is rewritten: events are
+// added, and moved to other instants. An event is taken out only if the database has its row and
+// does not count it in this bucket, or if this process refunded it.
 
-// Answer is what may be told of a subject's rules.
+// Answer has the states of a subject's rules for the response to a request.
 type Answer struct {
 	quota.Decision
 	History *gate.History // the database's rows at the instant of the decision; nil: the database was not asked
 }
 
-// HistoryMargin is how much further back than the longest window an Answer.History reaches: package
-// verification rounds waits by as much.
+// HistoryMargin is how much further back than the longest window an Answer.History reaches, since
+// package verification rounds waits by up to this duration.
 const HistoryMargin = 5 * time.Minute
 
 // databaseFacts are what the database counts for a subject at an instant.
 type databaseFacts struct {
-	rules    []quota.Rule                  // the rules that it explains
+	rules    []quota.Rule                  // rules whose states follow from events
 	events   map[quota.Scope][]quota.Event // on the clock of at; a scope that was not read is missing
-	at       time.Time
-	heard    time.Time // at on this process's clock
+	at       time.Time                     // the instant, on the limiter's clock
+	heard    time.Time                     // the same instant on this process's clock
 	history  *gate.History
 	moved    bool // one of the events has another instant than the limiter's Take
-	overrule bool // the limiter admitted what the database refused
-	// noise is by how much the instants of sends and of failures may differ from the limiter's,
-	// since they were computed from the database's clock.
+	overrule bool // the limiter admitted a send that the database refused
+	// The instants of sends may differ from the limiter's by up to noise, and those of failures by
+	// up to failuresNoise, since they were computed from the database's clock.
 	noise, failuresNoise time.Duration
 }
 
-// errClockSet says that a clock was set while an answer was made.
+// errClockSet says that a clock was set while an answer was computed.
 var errClockSet = errors.New("gates: clock was set meanwhile")
 
-// clockSetRetries is how often an answer is made anew because a clock was set meanwhile.
+// clockSetRetries is how often Peek computes an answer at most, if a clock is set each time.
 const clockSetRetries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
@@ -79,9 +79,10 @@ func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 	return g.tellFromRows(ctx, s, g.correctBackoff(ctx, s, d), false)
 }
 
-// TellRefusal returns what may be told after the refusal d by TakeSend. If the answer is Allowed,
-// the limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is of the
-// repeated Take; where the limiter still refuses, its wait is told. Error: of the database.
+// TellRefusal returns the answer after TakeSend refused a send by d. If the answer is Allowed, the
+// limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is the decision
+// of the repeated Take; the answer then has the wait of each rule by which the limiter still
+// refuses. Error: of the database.
 func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
 	d = g.correctBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database
@@ -97,9 +98,10 @@ func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Deci
 	return told, err
 }
 
-// TellAdmitted returns what may be told after a send that both gates admitted: what begun has read
-// under its lock. ago is how long before the Take was. If begun is a repetition, or the database
-// decided alone, it returns taken: the states are read again.
+// TellAdmitted returns the decision on a send that both gates admitted, with the states that follow
+// from the rows that Begin read under its lock. ago is how long ago the Take was. If begun is a
+// repetition, or the limiter was unavailable, it returns taken, and the caller must read the
+// states.
 func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota.Decision, ago time.Duration,
 	begun store.BeginAnswer) quota.Decision {
 	if begun.Repeated || taken.Clock == store.DatabaseClock {
@@ -107,7 +109,7 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 	}
 	g.clocks.noteDatabase(begun.Now, g.now().Add(-ago))
 	own := quota.Event{ID: string(begun.Send.ID[:]), At: begun.At}
-	slow := ago > store.MaxClockSkew // then the database counts the send from later
+	slow := ago > store.MaxClockSkew // then the database counts the send at a later instant
 	if slow {
 		own.At = own.At.Add(ago)
 	}
@@ -117,7 +119,7 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 	if errors.Is(err, errClockSet) {
 		told, err = g.Peek(ctx, s)
 	}
-	if err != nil { // the limiter's own states may lack what it has lost
+	if err != nil { // the limiter's own states may lack events that it has lost
 		told = Answer{Decision: withStates(s, taken,
 			stricterStates(quota.Evaluate(f.rules, f.events, taken.At).Rules, taken.Rules))}
 	}
@@ -125,13 +127,13 @@ func (g *Gates) TellAdmitted(ctx context.Context, s buckets.Subject, taken quota
 	return taken
 }
 
-// RefundOverruled handles a send that the limiter admitted, so long ago, and the database refused:
-// it refunds the send in the limiter, and returns what may be told. giveBack: the limiter could not
-// be changed, so the caller has to refund the send.
+// RefundOverruled handles a send that the limiter admitted and the database refused: it refunds the
+// send in the limiter, and returns the answer. ago is how long ago the Take was. giveBack: the
+// limiter could not refund the send, so the caller must.
 func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.UUID, taken quota.Decision,
 	ago time.Duration,
 	begun store.BeginAnswer) (told Answer, giveBack bool) {
-	// by the instant of Begin: the limiter's clock may be in another calendar period
+	// at the instant of Begin, since the limiter's clock may be in another calendar period
 	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
 	told = Answer{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
@@ -161,8 +163,8 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	return now, false
 }
 
-// tellFromRows is tell by the rows of the database. refused: d is a refusal of a Take, which shares
-// a read with others.
+// tellFromRows reads the rows of the database and runs tell with them. refused: d is a refusal of a
+// Take; refusals share reads. Errors: errClockSet, or of the database.
 func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Decision, refused bool) (Answer, error) {
 	look := g.lookOf(s)
 	if look.Counting == 0 && look.Rejected == 0 {
@@ -201,7 +203,7 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	return g.tell(ctx, s, d, f, refused)
 }
 
-// WithHistory returns told with the database's rows. Error: of the database.
+// WithHistory returns told with the database's rows at told.At. Error: of the database.
 func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
@@ -214,7 +216,7 @@ func (g *Gates) WithHistory(ctx context.Context, s buckets.Subject, told Answer)
 	return told, err
 }
 
-// lookOf returns what to read of a subject's recipient: nothing that no rule counts.
+// lookOf returns the query for the rows of a subject's recipient that a rule counts.
 func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
 	look := gate.HistoryQuery{Bucket: s.DatabaseBucket()}
 	if window := s.Purpose.LongestRecipientWindow(); window > 0 {
@@ -226,8 +228,8 @@ func (g *Gates) lookOf(s buckets.Subject) gate.HistoryQuery {
 	return look
 }
 
-// factsOfBegin returns what Begin has read of a subject, with the counted sends, on the limiter's
-// clock at the instant of the Take, which was so long ago.
+// factsOfBegin returns the facts that Begin read of a subject, with counted as its counted sends.
+// taken is the instant of the Take on the limiter's clock, and ago is how long ago it was.
 func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted []quota.Event, taken time.Time,
 	ago time.Duration) databaseFacts {
 	apart := taken.Sub(begun.At)
@@ -239,7 +241,7 @@ func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted
 	}
 }
 
-// shifted returns the events, each later by the same duration.
+// shifted returns the events, each later by the duration by.
 func shifted(events []quota.Event, by time.Duration) []quota.Event {
 	if by == 0 {
 		return events
@@ -251,10 +253,10 @@ func shifted(events []quota.Event, by time.Duration) []quota.Event {
 	return all
 }
 
-// tell returns d with the states of the rules on the recipient that may be told at f.at, and
-// rewrites the limiter's bucket if that says something else. refused: d refuses a Take; if the
-// database would admit it, the bucket is rewritten in any case. If the limiter fails meanwhile, the
-// stricter of both states is told. Errors: errClockSet, or of the database.
+// tell returns d with the states of the rules on the recipient at f.at, and rewrites the limiter's
+// bucket if it differs. refused: d refuses a Take; if the database would admit the Take, the bucket
+// is rewritten in any case. If the limiter fails meanwhile, the answer has the stricter state of
+// each rule. Errors: errClockSet, or of the database.
 func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f databaseFacts, refused bool) (Answer, error) {
 	states, at := quota.Evaluate(f.rules, f.events, d.At).Rules, d.At
 	differ := f.differingScopes(states, statesInOrder(f.rules, d.Rules))
@@ -289,9 +291,10 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 }
 
 // differingScopes returns the scopes of the rules for which the limiter counts other events than
-// the database: their number differs, or the sum of their ages by more than the noise of each, or
-// their times, if the ages were not summed. Times of calendar rules are not compared: the clocks
-// may show different times until the period's end.
+// the database. Events are other ones if their number differs, or if the sum of their ages differs
+// by more than the noise of each event. If the ages were not summed, the waits of the states are
+// compared instead, except for calendar rules: the clocks may show different times until the
+// period's end.
 func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []quota.Scope) {
 	apart := func(a, b, by time.Duration) bool { return (a - b).Abs() > by }
 	for i, t := range told {
@@ -313,9 +316,9 @@ func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []qu
 	return scopes
 }
 
-// cachedLimiterOnly returns the events that only the limiter has, if d is a refusal and they were
-// read less than rememberedFor ago. False: they were not, or with them the database would admit
-// what d refuses.
+// cachedLimiterOnly returns the remembered events that only the limiter has. It returns false if d
+// is no refusal, if the events were not read less than rememberedFor ago, if this process has since
+// taken events out, or if the database with these events would admit the Take that d refuses.
 func (g *Gates) cachedLimiterOnly(s buckets.Subject, f databaseFacts, d quota.Decision,
 	refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
@@ -328,8 +331,8 @@ func (g *Gates) cachedLimiterOnly(s buckets.Subject, f databaseFacts, d quota.De
 	return known.events, !withStates(s, d, quota.Evaluate(f.rules, mergeEvents(f.events, known.events), f.at).Rules).Allowed()
 }
 
-// mergeEvents returns the events of the database and those that only the limiter has. Remembered
-// ones may be in the database by now.
+// mergeEvents returns the events of the database and those that only the limiter has. An event in
+// both is returned once: the database may have got a remembered event since.
 func mergeEvents(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]quota.Event {
 	merged := maps.Clone(events)
 	for scope, some := range only {
@@ -342,8 +345,8 @@ func mergeEvents(events, only map[quota.Scope][]quota.Event) map[quota.Scope][]q
 	return merged
 }
 
-// withStates returns d with these states in place of those of the same rules, in the order of the
-// policy's rules.
+// withStates returns d with these states in place of its states of the same rules. The states are
+// in the order of the policy's rules.
 func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota.Decision {
 	if slices.EqualFunc(states, d.Rules, func(a, b quota.State) bool { return a.Name == b.Name }) {
 		d.Rules = states
@@ -359,7 +362,7 @@ func withStates(s buckets.Subject, d quota.Decision, states []quota.State) quota
 	return d
 }
 
-// decisionAt returns d as it is at a later instant of its clock, if no event was counted since.
+// decisionAt returns d as of a later instant of its clock, if no event was counted since d.At.
 func decisionAt(d quota.Decision, at time.Time) quota.Decision {
 	passed := at.Sub(d.At)
 	if passed <= 0 {
@@ -373,8 +376,8 @@ func decisionAt(d quota.Decision, at time.Time) quota.Decision {
 	return d
 }
 
-// stricterStates replaces each of the states by the one of the same rule in others if that has a
-// longer wait or, with equal waits, counts more. It changes states in place.
+// stricterStates replaces each state by the state of the same rule in others, if the latter has a
+// longer wait or, with equal waits, counts more events. It changes states in place.
 func stricterStates(states, others []quota.State) []quota.State {
 	for i, s := range states {
 		for _, o := range others {

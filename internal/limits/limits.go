@@ -1,12 +1,12 @@
 // Package limits is a general rate limiter for apps, for events other than sends. A limit is a
 // named list of rules over keys that the caller chooses, such as a user, a route or an address.
-// Package api calls this package. It decides through package gates, and writes no row to the
+// Package api calls this package, which decides through package gates and writes no row to the
 // database.
 //
 // A rule counts its events in a bucket. There is one bucket for each app, limit, and combination of
-// values of the rule's keys, so rules with the same keys share their buckets. One step decides all
-// rules of a limit. A Redis Cluster decides bucket by bucket instead: a limit is still never
-// exceeded, but a request may be refused although it would be admitted a moment later.
+// values of the rule's keys, so rules with the same keys share their buckets. All rules of a limit
+// are decided in one step. A Redis Cluster decides bucket by bucket instead: a limit is still never
+// exceeded, but a request may be refused that would be admitted a moment later.
 package limits
 
 import (
@@ -26,8 +26,8 @@ import (
 	"sendcode/quota"
 )
 
-// Rule is a quota rule and the names of the keys by which it counts. Events with the same values of
-// these keys count together.
+// Rule is a quota rule with the names of the keys by which it counts. Events with the same values
+// of these keys count together.
 type Rule struct {
 	quota.Rule          // New and SetLimits set its Scope
 	Keys       []string // at least one
@@ -38,19 +38,19 @@ type Set map[string][]Rule
 
 // Bounds of a request.
 const (
-	MaxKeys      = 8   // of a request
-	MaxTextBytes = 200 // bytes of a key, of its value, and of an ID
-	MaxWait      = 30 * time.Second
+	MaxKeys      = 8                // number of keys
+	MaxTextBytes = 200              // length of a key, of its value, and of an ID, in bytes
+	MaxWait      = 30 * time.Second // longest wait for a place
 )
 
-// Operation says whether a request decides, counts or both.
+// Operation says whether a request decides, counts, or does both.
 type Operation string
 
 // The operations.
 const (
 	Take   Operation = "take"   // counts the event, unless a rule refuses it
 	Peek   Operation = "peek"   // counts nothing
-	Record Operation = "record" // counts the event, whatever the rules say
+	Record Operation = "record" // counts the event, even if a rule would refuse it
 )
 
 // Request is one request to a limit.
@@ -59,20 +59,20 @@ type Request struct {
 	App       string
 	Limit     string
 	Keys      map[string]string // values by key name; keys that no rule of the limit has are ignored
-	ID        string            // of the event; events with the same ID count once. Empty: a random ID
+	ID        string            // ID of the event; events with the same ID count once. Empty: a random ID
 	Wait      time.Duration     // how long a Take may wait for a place, at most MaxWait; see quota.Queue
 }
 
 // Answer is the state of the limit after the operation.
 type Answer struct {
 	quota.Decision
-	Degraded bool // the limiter was unavailable: this process decided from its own events
+	Degraded bool // the limiter was unavailable, so this process decided from its own events
 }
 
 // Refused reports whether a Take was refused by a rule; false for other operations.
 func (a Answer) Refused(o Operation) bool { return o == Take && !a.Admitted }
 
-// limiter takes and peeks or, while it is unavailable, has this process decide (alone).
+// limiter decides events. alone: the limiter was unavailable, and this process decided.
 // Implementation: gates.Gates.
 type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
@@ -97,8 +97,8 @@ type limit struct {
 }
 
 // New makes a service. Values of keys are hashed with the secret before they reach the limiter.
-// counted is called after each operation on a known limit with valid keys. Its outcome is admitted,
-// refused, looked, recorded or unavailable.
+// counted is called after each operation on a known limit with valid keys and a valid ID; its
+// outcome is admitted, refused, looked, recorded or unavailable.
 func New(limiter limiter, secret []byte, set Set, counted func(limit string, o Operation, outcome string)) *Service {
 	s := &Service{limiter: limiter, secret: secret, observe: counted, queue: quota.NewQueue()}
 	s.SetLimits(set)
@@ -124,13 +124,13 @@ func (s *Service) SetLimits(set Set) {
 	s.set.Store(&limits)
 }
 
-// EndWaits answers all requests that wait, within a second, and makes none wait from now on. Call
-// it once.
+// EndWaits answers all waiting requests within a second, and lets no later request wait. Call it
+// once.
 func (s *Service) EndWaits() { s.queue.End() }
 
-// Apply applies an operation to a limit, even if ctx is canceled meanwhile; that only ends a wait,
-// with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError, quota.ErrUnavailable. The
-// first two come before the operation, so they are not reported to counted.
+// Apply applies an operation to a limit, even if ctx is canceled meanwhile: a cancellation only
+// ends a wait, with quota.ErrUnavailable. Errors: fault.NotFound, *fault.InvalidError,
+// quota.ErrUnavailable. After the first two, nothing was done, and New's counted is not called.
 func (s *Service) Apply(ctx context.Context, ask Request) (Answer, error) {
 	l, ok := (*s.set.Load())[ask.Limit]
 	if !ok {
@@ -155,8 +155,9 @@ func outcome(o Operation, a Answer, err error) string {
 	return map[Operation]string{Take: "admitted", Peek: "looked", Record: "recorded"}[o]
 }
 
-// run runs the operation in the limiter or, while that is unavailable, in this process. Hanging
-// up early must not leave an event uncounted.
+// run runs the operation in the limiter or, while the limiter is unavailable, in this process. It
+// ignores a cancellation of ctx except while it waits: a client that hangs up must not leave an
+// event uncounted.
 func (s *Service) run(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
@@ -191,8 +192,8 @@ func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, er
 	return s.noteLocalClock(s.limiter.TakeOrLocal(ctx, r))
 }
 
-// noteLocalClock notes the clock of a decision without the limiter: the queue may answer from that
-// decision later.
+// noteLocalClock notes the clock of a decision without the limiter, by which run sets Degraded: the
+// queue may answer from such a decision later.
 func (s *Service) noteLocalClock(d quota.Decision, alone bool, err error) (quota.Decision, error) {
 	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
 		s.alone.Store(&d.Clock)
@@ -205,7 +206,7 @@ func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
 		return quota.Request{}, fault.Invalid("keys", "too_many",
 			fmt.Sprintf("A request has at most %d keys.", MaxKeys))
 	}
-	for name, value := range ask.Keys { // also those that no rule has
+	for name, value := range ask.Keys { // also keys that no rule has
 		field := "keys"
 		if len(name) <= MaxTextBytes {
 			field += "." + name
@@ -248,7 +249,8 @@ func eventID(id string) (string, error) {
 	return string(sum[:16]), nil
 }
 
-// hashValues returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal them.
+// hashValues returns 128 bits of the values' HMAC, so that the limiter's keys do not reveal the
+// values.
 func (s *Service) hashValues(values []string) string {
 	m := hmac.New(sha256.New, s.secret)
 	m.Write([]byte(quota.Bucket(append([]string{"limit"}, values...)...)))

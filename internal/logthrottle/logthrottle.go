@@ -1,4 +1,4 @@
-// Package logthrottle bounds log lines that a storm of the same event can cause.
+// Package logthrottle bounds the log lines that many repetitions of one event can cause.
 package logthrottle
 
 import (
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Throttle bounds the log lines that requests of strangers, or an outage, can cause: one line for
-// each key every so often. Safe for concurrent use.
+// Throttle bounds the log lines that requests of strangers, or an outage, can cause: for each key,
+// at most one line in Every. Safe for concurrent use.
 type Throttle struct {
-	Every time.Duration
+	Every time.Duration // least time between two lines of a key
 
 	mu   sync.Mutex
 	kept map[string]pending
@@ -20,11 +20,12 @@ type Throttle struct {
 
 type pending struct {
 	last  time.Time
-	count int // since last
+	count int // events since last
 }
 
-// Add counts an event. If due, the caller should log one line now, for n events since the last
-// line; else none. Keys are a few fixed words, never texts of a request: they are kept.
+// Add counts an event. due: the caller should log one line now, for the n events since the last
+// line; otherwise it should log none. Use only a few fixed keys, never texts of a request, since
+// keys are kept in memory.
 func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +42,8 @@ func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	return p.count, true
 }
 
-// takePending returns how many events were added since the last line, and resets their number. A
-// key without any is forgotten.
+// takePending returns the number of a key's events since the last line, and resets it. If the
+// number is 0, the key is deleted.
 func (s *Throttle) takePending(key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,16 +56,16 @@ func (s *Throttle) takePending(key string) int {
 	return p.count
 }
 
-// LimitErrors returns a logger that writes the same ERROR, by its message, error and stack, at most
-// once a second. A line that also stands for others since the one before has their number in
-// "repeated".
+// LimitErrors returns a logger that writes the same ERROR at most once a second. Lines with equal
+// message, error and stack are the same. A later line for repetitions that were not written has
+// their number in "repeated".
 func LimitErrors(l *slog.Logger) *slog.Logger {
-	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // until flushed
+	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
 }
 
 type errorLimiter struct {
 	slog.Handler
-	lines *Throttle // with the errors of the last second
+	lines *Throttle // its keys are the errors of the last second
 }
 
 // Handle implements slog.Handler.
@@ -86,7 +87,8 @@ func (h errorLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// flush writes one line like r for those that were held back, and again after a second.
+// flush writes one line like r for the lines that were not written, if there are any, and then runs
+// again after a second.
 func (h errorLimiter) flush(ctx context.Context, key string, r slog.Record) {
 	if held := h.lines.takePending(key); held > 0 {
 		time.AfterFunc(time.Second, func() { h.flush(ctx, key, r) })

@@ -144,8 +144,8 @@ const (
 // MaxStopWait is how long a stop waits for the attempts under way.
 var MaxStopWait = 10 * time.Second
 
-// Parts are the dependencies of an outbox.
-type Parts struct {
+// Dependencies are the services that an Outbox uses.
+type Dependencies struct {
 	Store    Store
 	Limiter  limiter
 	Policy   *policy.InForce
@@ -171,7 +171,7 @@ type Parts struct {
 // concurrent use.
 type Outbox struct {
 	Config
-	Parts
+	Dependencies
 	pending chan struct{} // semaphore: one element for each outcome that is not in the database yet
 	waiters sync.Map      // the chan store.Outcome of each request that waits, by the ID of its send
 
@@ -196,14 +196,14 @@ type Outbox struct {
 }
 
 // New makes an outbox. Nothing runs in the background until Run.
-func New(c Config, p Parts) *Outbox {
+func New(c Config, p Dependencies) *Outbox {
 	c.Lease, c.Tick = cmp.Or(c.Lease, DefaultLease), cmp.Or(c.Tick, DefaultTick)
 	c.Workers, c.Capacity = cmp.Or(c.Workers, DefaultWorkers), cmp.Or(c.Capacity, MaxFlights)
 	if p.Random == nil {
 		p.Random = rand.N[time.Duration]
 	}
 	o := &Outbox{
-		Config: c, Parts: p, pending: make(chan struct{}, MaxOutcomes),
+		Config: c, Dependencies: p, pending: make(chan struct{}, MaxOutcomes),
 		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}

@@ -141,7 +141,7 @@ func newIdle(t *testing.T) *idle {
 	}
 	now := func() time.Time { return r.now }
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
-	r.Outbox = New(Config{}, Parts{
+	r.Outbox = New(Config{}, Dependencies{
 		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewInForce(set, now), Now: now,
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -320,7 +320,7 @@ func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 }
 
 func TestBackoff(t *testing.T) {
-	o := New(Config{}, Parts{})
+	o := New(Config{}, Dependencies{})
 	for n := range 100 {
 		low, high := time.Hour, time.Duration(0)
 		for range 200 {

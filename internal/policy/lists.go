@@ -17,9 +17,9 @@ type Blocks struct {
 	Disposable map[string]bool         // domains of throw-away addresses, with their subdomains
 }
 
-// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled. A
-// send to a blocked recipient is written and fails, and browsers do not see why. The send is not
-// refunded, so that such requests use up quota.
+// Contains reports whether a recipient is blocked. address is the hash of r's address as spelled.
+// It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
+// see the reason. The send is not refunded, so that such requests use up quota.
 func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
@@ -43,15 +43,15 @@ func domainListed(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// Numbers says to which phone numbers codes are sent. The zero value: to none.
+// Numbers says to which phone numbers codes are sent. The zero value allows none.
 type Numbers struct {
 	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
 	Everywhere bool     // all countries; for carriers that send nothing, as in development
 	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
 }
 
-// Validate returns why no code is sent to a phone number; nil if it is served, and for mail
-// addresses.
+// Validate returns the reason why no code is sent to a phone number; nil if codes are sent to it,
+// and nil for mail addresses.
 func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
@@ -75,16 +75,15 @@ func (n Numbers) ServedCountries() []string {
 	return n.Countries
 }
 
-// Reasons for which a request is refused before any rule decides, since no code is sent to its
-// recipient.
+// Reasons why no code is sent to a recipient. Its requests are refused before any rule decides.
 const (
 	ReasonCountryNotServed = "country_not_served"
 	ReasonVoIP             = "voip"
 	ReasonDisposable       = "disposable"
 )
 
-// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the same
-// name; its refusals have a RetryAfter.
+// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the name
+// of a reason, but the rule's refusals have a RetryAfter.
 func IsUnserved(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
@@ -93,9 +92,9 @@ func IsUnserved(row store.SendOrRefusal) bool {
 	return false
 }
 
-// ValidateRecipient returns why requests for a recipient are refused before any rule decides: the
-// country, VoIP, or a disposable domain. The caller is told the reason. It returns nil if the
-// recipient is served. It does not check the other lists of Blocks.
+// ValidateRecipient returns the reason why requests for a recipient are refused before any rule
+// decides: the country, VoIP, or a disposable domain; nil if there is none. The response contains
+// the reason. The other lists of Blocks are not checked.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -126,7 +125,8 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withSince sets Since of each pause: to that of the same pause before, or to now for a new one.
+// withSince returns the pauses of after with Since set: for a pause that is also in before, to its
+// Since there; for a new pause, to now.
 func withSince(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {

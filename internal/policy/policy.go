@@ -2,9 +2,9 @@
 // rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
 // is one snapshot; InForce holds the current one.
 //
-// It only describes: package buckets says what a request is counted by, package quota evaluates the
-// rules, packages gates and store count events. Packages verification, outbox, jobs and support
-// read it.
+// The package decides nothing: package buckets names the buckets in which a request is counted,
+// package quota evaluates the rules, packages gates and store count events. Packages verification,
+// outbox, jobs and support read the settings.
 package policy
 
 import (
@@ -23,18 +23,20 @@ import (
 	"sendcode/quota"
 )
 
-// Purpose is what a code is for: it sets the policy, and the life and form of codes. Package config
-// reads the fields with tags from the file of settings; their comments are its reference.
+// Purpose is what a code is for. It sets the policy, and the life and form of codes. Package config
+// reads the fields with tags from the settings file; the comments of these fields are the reference
+// of the settings.
 type Purpose struct {
 	Name   string
 	Policy quota.Policy
-	// of the policy's rules, by name: how many last places strangers may not use; see IsStranger
+	// by name of a rule of the policy: how many last places strangers may not use; see
+	// IsStrangerInScope
 	Reserve    map[string]int
-	BuiltIn    bool     // the policy is the built-in one: its reserve is for apps that strangers' browsers reach
+	BuiltIn    bool     // the policy is the built-in one; its reserve applies only in apps with ReachedByStrangers
 	Shares     []string // all purposes with the same policy, including this one; they share its buckets
 	CodeLength int      // characters, 6 to 10
 	Alphabet   code.Alphabet
-	Titles     message.Titles // what its codes are for, in words
+	Titles     message.Titles // use of the codes, in words for messages
 
 	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have
 	// `10m`. A resend does not prolong it.
@@ -46,14 +48,14 @@ type Purpose struct {
 // DefaultPurpose is the purpose of requests that name none.
 const DefaultPurpose = "default"
 
-// Set is one snapshot of the settings. A request or an attempt reads it once and uses it to its
-// end. It must not be changed.
+// Set is one snapshot of the settings. A request or an attempt gets a snapshot once and uses it to
+// the end. A Set must not be changed.
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
 	Blocks      Blocks        // recipients that get no codes
 	Checks      CheckRules    // bounds of failed checks
-	Breaker     quota.Rule    // bounds all sends together; zero: no bound
+	Breaker     quota.Rule    // bounds all sends together; see BreakerScope. Zero: no bound
 	Spellings   quota.Rule    // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
 	Pauses      []Pause       // channels and purposes that send nothing for now
 	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
@@ -61,14 +63,14 @@ type Set struct {
 	Retention   time.Duration // of rows in the database; 0: for ever
 	// BreakerReserve is how many last places of the breaker strangers may not use.
 	BreakerReserve int
-	// Reports says on which channels providers report what becomes of messages.
+	// Reports has the channels whose providers send receipts, bounces or complaints.
 	Reports map[recipient.Channel]bool
 	// TestRecipients have a configured code, and nothing is sent to them.
 	TestRecipients testrecipient.Codes
 	// Subscriptions are the events that each app receives, by app.
 	Subscriptions subscriptions
 
-	former map[string][]string // policies that a purpose had before, whose buckets may still count its sends
+	former map[string][]string // former policies by purpose; their buckets may still count its sends
 }
 
 // Purpose returns a purpose by name; "" is the default purpose.
@@ -80,13 +82,13 @@ func (s Set) Purpose(name string) (Purpose, bool) {
 	return p, ok
 }
 
-// App is how messages present an app, and by which callers it can be reached.
+// App says how messages present an app, and which callers can reach it.
 type App struct {
 	Title  string // its name in messages; empty: the app's name
-	Sender string // of its mails, Name <addr>; empty: the service's
+	Sender string // From of its mails, "Name <addr>"; empty: the service's sender
 	Brand  brand.Brand
-	Site   string // host on which codes that its back end asks for by text message are entered; empty: not known
-	Hash   string // of its Android app, for text messages
+	Site   string // host of the page where users enter its back end's text-message codes; empty: not known
+	Hash   string // hash of its Android app, for text messages
 
 	ReachedByStrangers bool // it has a public key, or a page on an address that is not loopback
 }
@@ -104,15 +106,15 @@ func (s subscriptions) To(event string) (apps []string) {
 	return apps
 }
 
-// HasApp reports whether there is an app of that name.
+// HasApp reports whether an app of this name is configured.
 func (s Set) HasApp(name string) bool {
 	_, known := s.Apps[name]
 	return known
 }
 
-// CurrentAndFormerPolicies returns the name of the purpose's present policy, and the names of the
-// last 16 policies that it had before in this process. A send may be counted under any of them. If
-// the purpose was removed, only former ones are returned.
+// CurrentAndFormerPolicies returns the names of the purpose's policies: of the current one, and of
+// the last 16 that the purpose had before in this process. A send may be counted under any of them.
+// If the purpose was removed, only the former policies are returned.
 func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	policies := slices.Clone(s.former[purpose])
 	if p, ok := s.Purposes[purpose]; ok && !slices.Contains(policies, p.Policy.Name) {
@@ -121,10 +123,11 @@ func (s Set) CurrentAndFormerPolicies(purpose string) []string {
 	return policies
 }
 
-// FailureWindow returns the longest window of any rule on failed sends; 0 if there is none.
+// FailureWindow returns the longest window of all rules on failures; 0 if there is no such rule.
 func (s Set) FailureWindow() time.Duration { return s.longestWindow(quota.Failures) }
 
-// LongestRecipientWindow returns the longest window of any rule on recipients.
+// LongestRecipientWindow returns the longest window of all rules on recipients; 0 if there is no
+// such rule.
 func (s Set) LongestRecipientWindow() time.Duration { return s.longestWindow(quota.Recipient) }
 
 func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
@@ -134,9 +137,9 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 	return d
 }
 
-// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure,
-// so that no rule or bound on the recipient is evaded by it: the longest window, plus a day's
-// margin.
+// RecipientHashRetention returns how long the recipient's keyed hash must be kept after an erasure:
+// the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
+// them.
 func (s Set) RecipientHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailureWindow+store.MaxCodeLife) + 24*time.Hour
 }
@@ -149,13 +152,14 @@ func (s Set) LongestLife() (d time.Duration) {
 	return d
 }
 
-// LongestRecipientWindow returns the longest window of the purpose's rules on recipients.
+// LongestRecipientWindow returns the longest window of the purpose's rules on recipients; 0 if it
+// has no such rule.
 func (p Purpose) LongestRecipientWindow() time.Duration {
 	return quota.LongestKeep(quota.OfScope(p.Policy.Rules, quota.Recipient))
 }
 
-// MaxTextLife is the longest life of a code in a text message, and of one with which a person signs
-// in (NIST SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
+// MaxTextLife is the longest life of a code in a text message, and of a code for signing in (NIST
+// SP 800-63A, confirmation codes; SP 800-63B, out-of-band secrets).
 const MaxTextLife = 10 * time.Minute
 
 // ForChannel returns the purpose as it applies to a channel: for mail without rules on countries
@@ -171,7 +175,7 @@ func (p Purpose) ForChannel(ch recipient.Channel) Purpose {
 	return p
 }
 
-// withoutRules returns the rules for which some is false. If none is removed, which is usual, it
+// withoutRules returns the rules for which some is false. If it removes none, as is usual, it
 // returns rules itself.
 func withoutRules(rules []quota.Rule, some func(quota.Rule) bool) []quota.Rule {
 	if !slices.ContainsFunc(rules, some) {
@@ -191,7 +195,7 @@ type InForce struct {
 	now func() time.Time
 }
 
-// NewInForce makes an InForce with its first set.
+// NewInForce makes an InForce that holds s.
 func NewInForce(s Set, now func() time.Time) *InForce {
 	f := &InForce{now: now}
 	s.Pauses = withSince(nil, s.Pauses, now())
@@ -202,11 +206,11 @@ func NewInForce(s Set, now func() time.Time) *InForce {
 // Get returns the current set.
 func (f *InForce) Get() Set { return *f.set.Load() }
 
-// Change replaces the current set. The new rules at once apply to events counted before too. The
-// caller must not change the set's maps afterwards. It returns true if a rule may now need sends
-// that the limiter has dropped or has in other buckets: a window became longer, or a purpose has
-// another policy or shares it with other purposes. Then call gates.Gates.Rebuild for an in-process
-// limiter; until then the database still decides correctly.
+// Change replaces the current set. The new rules apply at once, also to events counted before. The
+// caller must not change the set's maps afterwards. wider: a rule may now need sends that the
+// limiter has dropped or has in other buckets, since a window became longer, or a purpose has
+// another policy or shares its policy with other purposes. Then call gates.Gates.Rebuild for an
+// in-process limiter; until then the database still decides correctly.
 func (f *InForce) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()
@@ -227,8 +231,8 @@ func (f *InForce) Change(s Set) (wider bool) {
 	}
 }
 
-// appendFormer appends a policy, unless it is in the list, and drops the oldest beyond 16. Events
-// under a dropped policy are no longer refunded.
+// appendFormer appends a policy, unless it is in the list, and drops the oldest policies beyond 16.
+// Events under a dropped policy are no longer refunded.
 func appendFormer(policies []string, policy string) []string {
 	const most = 16
 	if slices.Contains(policies, policy) {

@@ -9,27 +9,27 @@ import (
 	"sendcode/quota"
 )
 
-// browserRules limit browsers by their network, in addition to the policy. Else a public key, which
-// can be copied from a page, could be used for one recipient after the other. The limits leave room
-// for an office or a mobile network behind one address. A rule of the policy with the same scope
-// replaces them.
+// browserRules limit browsers by their network, in addition to the policy. Without them, a public
+// key, which can be copied from a page, could be used for any number of recipients. The limits
+// leave room for an office or a mobile network behind one address. A rule of the policy with the
+// same scope replaces a browser rule.
 var browserRules = []quota.Rule{
 	{Name: "client", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	{Name: "network", Scope: quota.Network, Limit: 1000, Window: time.Hour},
 }
 
 // BreakerScope is the scope of the breaker, a rule on all sends of all apps, policies and channels.
-// It limits what a stolen key or a loop in a client can send.
+// The breaker limits how many messages a stolen key or a loop in a client can send.
 const BreakerScope quota.Scope = "everything"
 
 // BreakerName is the name of the breaker's rule in answers.
 const BreakerName = "breaker"
 
 // ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
-// those of WithLimits, each of browserRules whose scope the policy does not limit, and, if
-// configured, the breaker, the rule on all sends, and, for unknown browsers, the rule that counts
-// all spellings of one mailbox together. To a rule that takes the class for strangers, the limit is
-// less by the rule's reserve; see IsStrangerInScope.
+// those of WithLimits, each of browserRules whose scope the policy does not limit, the breaker if
+// it is configured, and for unknown browsers the rule on spellings if it is configured. In a scope
+// in which the class counts as strangers, a limit is lower by the rule's reserve; see
+// IsStrangerInScope.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings
 	if !class.IsStranger() {
@@ -39,16 +39,16 @@ func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// IsStrangerInScope reports whether a rule or cap of a scope takes callers of a class for
-// strangers, who may not use its reserve: those that Class.IsStranger names and, unless the scope
-// is recipient, known browsers. A browser is known for one recipient: with the mails of a whole
-// domain, one browser is known for each address there.
+// IsStrangerInScope reports whether callers of a class are strangers to a rule or cap of a scope,
+// so that they may not use its reserve. Unknown browsers always are. Known browsers are, unless the
+// scope is recipient: a browser is known for one recipient only, and the owner of a mail domain can
+// make a browser known for each of any number of addresses.
 func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 	return class.IsStranger() || class == store.KnownBrowser && scope != quota.Recipient
 }
 
 // WithLimits returns the purpose with the rules of its policy and BackoffRule, and with the limits
-// for callers of a class to an app: each is less by what reserve returns.
+// for callers of a class to an app: the policy's limits, each less the rule's reserve.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	rules := p.Policy.Rules
 	if class != store.SecretKey {
@@ -61,9 +61,11 @@ func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	return p
 }
 
-// reserve returns how many last places of a rule callers of a class may not use: of a rule on
-// failures unknown browsers half, but not the only place; of any other rule strangers its reserve,
-// and none of a built-in policy in an app that no stranger reaches.
+// reserve returns how many last places of a rule callers of a class may not use. Of a rule on
+// failures, unknown browsers may not use half of the places, rounded up, but may use the only
+// place. Of another rule, callers that are strangers in its scope may not use the configured
+// reserve; in an app that strangers cannot reach, a built-in policy has no reserve. In all other
+// cases it returns 0.
 func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int {
 	switch {
 	case r.Scope == quota.Failures:
@@ -76,10 +78,10 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 	return 0
 }
 
-// ForBackEnd returns the purpose with the rules for requests of a back end: those of its policy and
-// the breaker, or those of ForBrowser if it acts for strangers, that is for the class
-// UnknownBrowser. If the end user's address is not given, it removes rules on addresses and
-// networks, since the back end's own address stands for all its users.
+// ForBackEnd returns the purpose with the rules for requests of a back end: those of WithLimits and
+// the breaker for the class SecretKey, those of ForBrowser if the back end acts for strangers. If
+// the end user's address is not given, the rules on addresses and networks are left out, since the
+// back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
 	if class == store.SecretKey {
 		p.Policy.Rules = s.withBreaker(s.WithLimits(p, app, class).Policy.Rules, class)
@@ -92,8 +94,8 @@ func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.A
 	return p
 }
 
-// Observing returns the purpose with its rules of scope recipient alone, which count and refuse
-// nothing.
+// Observing returns the purpose with its rules of the scope recipient alone, as observing rules:
+// they count events and refuse nothing.
 func (p Purpose) Observing() Purpose {
 	p.Policy.Rules = quota.OfScope(p.Policy.Rules, quota.Recipient)
 	for i := range p.Policy.Rules {
@@ -105,14 +107,14 @@ func (p Purpose) Observing() Purpose {
 // BackoffName is the name of BackoffRule in answers.
 const BackoffName = "backoff"
 
-// BackoffRule bounds sends to one recipient that failed, and gave their place back, for a reason
-// that is not its address: a pause, a refusal of the mail server for what we are, a mistake in the
-// settings. So a loop does not hammer a server that refuses us. It counts the sends of one class of
-// callers, so that strangers use up nobody else's; see gates.Gates.RecordBackoff for when it
-// forgets.
+// BackoffRule bounds the sends to one recipient that failed, and were refunded, for another reason
+// than the recipient's address: a pause, a mail server's refusal of our service, a mistake in the
+// settings. So a loop does not hammer a server that refuses us. The rule counts the sends of each
+// class of callers separately, so that strangers do not use up the places of other callers.
+// Package gates, in backoff.go, says which sends it no longer counts.
 var BackoffRule = quota.Rule{Name: BackoffName, Scope: quota.Backoff, Limit: 20, Window: time.Hour}
 
-// withBackoff adds BackoffRule to rules of which one on failures is enforced.
+// withBackoff adds BackoffRule to rules if FailureRule finds one among them.
 func withBackoff(rules []quota.Rule) []quota.Rule {
 	if FailureRule(rules).Limit == 0 {
 		return rules
@@ -120,8 +122,8 @@ func withBackoff(rules []quota.Rule) []quota.Rule {
 	return append(slices.Clip(rules), withUniqueName(rules, BackoffRule))
 }
 
-// withBreaker returns the rules and, if there is one, the breaker with its limit for callers of a
-// class.
+// withBreaker returns the rules and, if it is configured, the breaker with its limit for callers of
+// a class.
 func (s Set) withBreaker(rules []quota.Rule, class store.Class) []quota.Rule {
 	breaker := s.Breaker
 	if breaker.Limit == 0 {
@@ -147,8 +149,8 @@ func withBrowserRules(rules []quota.Rule, spellings quota.Rule) []quota.Rule {
 	return all
 }
 
-// withUniqueName renames r until no rule of the policy has the same name, since names in answers
-// must be unique.
+// withUniqueName appends "_" to the name of r until none of the rules has the same name, since
+// names in answers must be unique.
 func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	for slices.ContainsFunc(rules, func(own quota.Rule) bool { return own.Name == r.Name }) {
 		r.Name += "_"
@@ -163,23 +165,23 @@ type CheckRules struct {
 	App         quota.Rule // scope App; refuses no check
 }
 
-// The database counts the sends of a recipient (scope recipient) and its failed sends (scope
-// failures). Only the limiter counts other scopes.
+// The database counts the sends of a recipient (scope recipient) and the sends that failed because
+// of its address (scope failures). Only the limiter counts other scopes.
 
-// CountedInDatabase reports whether the database has the events of the rule's scope.
+// CountedInDatabase reports whether the database counts the events of the rule's scope.
 func CountedInDatabase(r quota.Rule) bool {
 	return r.Scope == quota.Recipient || r.Scope == quota.Failures
 }
 
-// ForDatabase returns the rules of the scope recipient that the database decides too: those that do
-// not observe. The database also decides FailureRule.
+// ForDatabase returns the rules of the scope recipient that do not observe: the database decides
+// them too. The database also decides FailureRule, which is not returned.
 func ForDatabase(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(quota.OfScope(rules, quota.Recipient), func(r quota.Rule) bool { return r.Observe })
 }
 
-// ForLimiterAlone returns the rules that the database does not decide: those of other scopes, and
-// the observing rules on recipients. All rules on failures are left out. The database decides
-// FailureRule; without the limiter, the other rules on failures do not refuse sends.
+// ForLimiterAlone returns the rules that only the limiter decides: those of other scopes than
+// recipient and failures, and the observing rules on recipients. Rules on failures are left out:
+// the database decides FailureRule, and without the limiter the others refuse no sends.
 func ForLimiterAlone(rules []quota.Rule) []quota.Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope == quota.Failures || r.Scope == quota.Recipient && !r.Observe
@@ -207,10 +209,10 @@ func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
 }
 
 // A mailbox has many spellings: tags after a plus, dots at some providers. Each spelling is a
-// recipient, so strangers could flood a mailbox through them. So one rule for unknown browsers
-// counts all their requests to spellings of a mailbox together; see recipient.Hashes. Known
-// browsers and secret keys are neither refused by it nor counted in it. Like all rules for
-// browsers, only the limiter decides it, together with the other rules.
+// recipient, so strangers could flood a mailbox through its spellings. Therefore the rule on
+// spellings counts all requests of unknown browsers to one mailbox together; see recipient.Hashes.
+// It neither counts nor refuses requests of known browsers and secret keys. Like all rules for
+// browsers, it is decided by the limiter alone.
 
 // SpellingsScope is the scope of the rule on spellings: it counts the requests by unknown browsers
 // of one app to all spellings of one mailbox, for all purposes.
@@ -219,8 +221,8 @@ const SpellingsScope quota.Scope = "spellings"
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
 
-// WithoutSpellings returns a decision, with a list of rules of its own, without the rule on
-// spellings unless that refuses.
+// WithoutSpellings returns a decision without the rule on spellings, unless that rule refuses. The
+// list of rules is a copy.
 func WithoutSpellings(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
 		return s.Scope == SpellingsScope &&

@@ -1,5 +1,5 @@
-// Package recent keeps the last answer of a part of the service that is asked in the background, so
-// that a part that hangs delays no caller.
+// Package recent gets a value in the background and keeps the last one, so that a slow source of
+// the value delays a caller by at most MaxWait.
 package recent
 
 import (
@@ -8,31 +8,32 @@ import (
 	"time"
 )
 
-// MaxWait is how long Get waits for a newer answer.
+// MaxWait is how long Get waits at most for a newer answer.
 const MaxWait = 250 * time.Millisecond
 
-// Value asks for a value and keeps the last answer. Safe for concurrent use.
+// Value calls Ask for a value, and keeps the last answer. Set the fields before the first Get. Safe
+// for concurrent use.
 type Value[T any] struct {
 	Ask     func(context.Context) (T, error) // called without the deadline of Get's caller
-	Every   time.Duration                    // the least time between two calls of Ask
-	Share   int                              // calls take at most a part in Share of the time; 0: any part
-	Timeout time.Duration                    // of one call; 0: Ask has one of its own
+	Every   time.Duration                    // least time between the beginnings of two calls of Ask
+	Share   int                              // after a call of Ask, none begins for Share times its duration
+	Timeout time.Duration                    // of one call; 0: Ask has a timeout of its own
 
 	mu      sync.Mutex
-	running chan struct{} // closed when the present call ends; nil: there is none
+	running chan struct{} // closed when the call under way ends; nil: no call is under way
 	last    Answer[T]
 }
 
-// Answer is the last answer; zero before there is one.
+// Answer is the result of the calls of Ask; zero before the first call has ended.
 type Answer[T any] struct {
 	Value T         // of the last call that did not fail
-	Asked time.Time // when that began
+	Asked time.Time // when the call that returned Value began
 	Err   error     // of the last call
 	Next  time.Time // when the next call may begin
 }
 
-// Get returns the last answer. If a call may begin, it begins one; it waits up to Wait for the call
-// that is under way.
+// Get returns the last answer. If a call of Ask may begin, Get begins it. If one is under way, Get
+// first waits for its end, at most MaxWait, or until ctx ends.
 func (v *Value[T]) Get(ctx context.Context) Answer[T] {
 	v.mu.Lock()
 	if v.running == nil && !time.Now().Before(v.last.Next) {

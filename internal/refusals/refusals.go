@@ -1,12 +1,13 @@
-// Package refusals collects refused requests and writes them to the database in batches: an attack
-// costs one row, not one write for each request, and the response never waits for the database.
+// Package refusals collects refused requests and writes them to the database in batches, so that an
+// attack costs one row, not one write for each request, and no response waits for the database.
 // Package verification adds refusals, and package jobs calls Flush.
 //
 // A rule that counts by recipient has one row for each recipient. The row counts further refusals
-// until its deadline. A rule of a wider scope, such as a network's, can refuse any number of
-// recipients at no cost to the client. So only the first recipients of a network have rows of their
-// own, which support can find; the others share one row. When a bound of the batch is reached,
-// refusals are counted in a shared row, so that none is left out. Each replica has its own rows.
+// until its deadline. A rule of a wider scope, such as a network, can refuse requests for any
+// number of recipients at no cost to the client. So only the first recipients of a network have
+// rows of their own, which support can find; the other recipients share one row. When a bound of
+// the batch is reached, further refusals are counted in shared rows, so that none is left out. Each
+// replica has its own rows.
 package refusals
 
 import (
@@ -34,11 +35,11 @@ type Batch struct {
 
 	flushing chan struct{} // semaphore: one Flush at a time
 	mu       sync.Mutex
-	own      map[refusalKey]*openRow // of one recipient each
+	own      map[refusalKey]*openRow // rows of one recipient each
 	shared   map[refusalKey]*openRow
 	networks map[networkKey]*firstRecipients
-	first    int // rows in own of the first recipients of networks
-	lost     int // refusals that could not be counted in a row
+	first    int // number of rows in own that are of first recipients of networks
+	lost     int // number of refusals that could not be counted in a row
 	ids      store.IDs
 }
 
@@ -50,7 +51,7 @@ type refusalKey struct {
 	recipient    recipient.Hash
 	rule         string
 	ip           string
-	verification string // verification that the request named
+	verification string // ID of the verification that the request named
 }
 
 func keyOf(row store.SendOrRefusal) refusalKey {
@@ -60,9 +61,10 @@ func keyOf(row store.SendOrRefusal) refusalKey {
 // networkKey is the key by which the first recipients of a network are counted.
 type networkKey struct{ app, rule, ip string }
 
+// firstRecipients counts the first recipients of a network.
 type firstRecipients struct {
-	n     int
-	until time.Time
+	n     int       // recipients with rows of their own
+	until time.Time // deadline: a later refusal starts a new count
 }
 
 // openRow is a row in which further refusals are counted. Its Count is the number of refusals that
@@ -70,19 +72,20 @@ type firstRecipients struct {
 type openRow struct {
 	store.SendOrRefusal
 	until    time.Time               // deadline: a later refusal opens a new row
-	first    bool                    // the recipient is one of the first of its network
-	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; else nil
+	first    bool                    // the recipient is one of the first recipients of its network
+	distinct map[recipient.Hash]bool // recipients of a shared row, at most store.ManyRecipients; nil for other rows
 }
 
-// Bounds. In memory, a row is about 1 KB, and the recipients of a shared one are some 5 KB.
+// Bounds. In memory, a row takes about 1 KB, and the recipients of a shared row some 5 KB.
 const (
-	MaxOwnRowsPerNetwork = 50               // separate rows that a rule has for the first recipients of one network
-	maxFirstRows         = 5_000            // such rows of all networks
-	maxOwnRows           = 20_000           // rows of one recipient
+	MaxOwnRowsPerNetwork = 50               // own rows of a rule for the first recipients of one network
+	maxFirstRows         = 5_000            // own rows for the first recipients of all networks
+	maxOwnRows           = 20_000           // own rows of recipients, of all rules
 	maxSharedRows        = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
 	maxNetworks          = 2_000            // networks whose first recipients are counted
 	maxOpenTime          = 10 * time.Minute // longest time for which a row stays open
-	// shortest time, for rules of a wider scope, whose waits may be shorter than a second
+	// shortest time for which a row of a rule of a wider scope stays open, since the waits of such
+	// rules may be shorter than a second
 	minOpenTime = time.Minute
 )
 
@@ -112,7 +115,7 @@ func (r *Batch) addAt(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	}
 }
 
-// rowOf returns the open row in which a refusal is counted, or opens one; nil if no ID could be
+// rowOf returns the open row for a refusal, and opens one if there is none; nil if no ID could be
 // made.
 func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time) *openRow {
 	if open := r.own[keyOf(row)]; open.accepts(now) {
@@ -137,21 +140,21 @@ func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 	return r.sharedRow(row, now)
 }
 
-// countsByRecipient reports whether rules of the scope count by recipient. A client must use up
-// such a rule before it refuses.
+// countsByRecipient reports whether rules of the scope count by recipient. Such a rule refuses
+// requests for a recipient only after a client has used up the rule's places for this recipient.
 func countsByRecipient(scope quota.Scope) bool {
 	return scope == quota.Recipient || scope == quota.Failures || scope == quota.Backoff
 }
 
-// accepts reports whether refusals are still counted in the row: before its deadline, and after it
-// while Count is not in the database.
+// accepts reports whether further refusals are counted in the row: until its deadline, and after it
+// while the row has refusals that are not in the database. o may be nil.
 func (o *openRow) accepts(now time.Time) bool {
 	return o != nil && (now.Before(o.until) || o.Count > 0)
 }
 
 // networkCounter returns the counter of first recipients of the row's network. If there is none, or
-// its deadline has passed, it makes one with the deadline until. nil if there are too many
-// networks.
+// its deadline has passed, it makes one with the deadline until. It returns nil if there would be
+// more than maxNetworks.
 func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipients {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
@@ -165,9 +168,9 @@ func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *f
 	return f
 }
 
-// sharedRow returns the shared row of the refusal's network, or opens it. With too many networks it
-// returns a row that all networks share; there are few such rows, at most one for each app,
-// channel, purpose and rule. nil if no ID could be made.
+// sharedRow returns the shared row of the refusal's network, and opens it if there is none. If
+// maxSharedRows are open, it returns the row that all networks share; there is at most one such row
+// for each app, channel, purpose and rule. It returns nil if no ID could be made.
 func (r *Batch) sharedRow(row store.SendOrRefusal, now time.Time) *openRow {
 	row.Recipient, row.To, row.VerificationID, row.Locale, row.Country, row.Prefix = recipient.Hash{}, "",
 		"", "", "", ""
@@ -207,8 +210,8 @@ func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 }
 
 // drainAll returns all rows with refusals that are not in the database, and resets their counts. It
-// deletes other rows and networks whose deadline has passed. lost is the number of refusals without
-// a row.
+// deletes the other rows, and the networks, whose deadlines have passed. lost is the number of
+// refusals that could not be counted in a row.
 func (r *Batch) drainAll(now time.Time) (batch []store.SendOrRefusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -241,8 +244,8 @@ func (o *openRow) drain() store.SendOrRefusal {
 	return row
 }
 
-// putBack adds the counts of rows that were not written to the open rows again. If the write
-// succeeded after all, its refusals are counted twice, but none is lost.
+// putBack adds the counts of a batch to the open rows again, after a write that failed. If the
+// write succeeded in fact, its refusals are counted twice, but none is lost.
 func (r *Batch) putBack(batch []store.SendOrRefusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -259,8 +262,9 @@ func (r *Batch) putBack(batch []store.SendOrRefusal) {
 	}
 }
 
-// Flush writes the collected refusals to the database. If that fails, they stay for the next Flush.
-// It first waits for a Flush that is under way; if ctx ends meanwhile, it does nothing.
+// Flush writes the collected refusals to the database. If the write fails, the refusals stay for
+// the next Flush. Flush first waits for another Flush under way; if ctx ends meanwhile, it does
+// nothing.
 func (r *Batch) Flush(ctx context.Context) {
 	select {
 	case r.flushing <- struct{}{}:

@@ -24,16 +24,16 @@ func TestMendedBugsAreFound(t *testing.T) {
 	}{
 		"strangers may use up all places": {nil, "attackers stop no one else", 1},
 		"T1: after the limiter lost its data, waits are the limiter's": {func(r *simulate.Replica) {
-			r.Parts.DB = tellsNoHistory{r.Parts.DB}
+			r.Dependencies.DB = tellsNoHistory{r.Dependencies.DB}
 		}, "told wait", 1},
 		"M1: failed checks of browsers lock back ends out": {func(r *simulate.Replica) {
-			r.Parts.DB = oneKind{r.Parts.DB}
+			r.Dependencies.DB = oneKind{r.Dependencies.DB}
 		}, "attackers stop no one else", 55},
 		"B1: a send that the database did not take keeps its place": {func(r *simulate.Replica) {
-			r.Parts.DB = neverSettles{r.Parts.DB}
+			r.Dependencies.DB = neverSettles{r.Dependencies.DB}
 		}, "refunds", 1},
 		"N2: an age is computed on two clocks": {func(r *simulate.Replica) {
-			r.Parts.DB = oneClock{r.Parts.DB}
+			r.Dependencies.DB = oneClock{r.Dependencies.DB}
 		}, "told wait", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 // Replica is one process of the service.
 type Replica struct {
 	*core.Core
-	Parts core.Parts // what it is made of, for Options.Break
+	Dependencies core.Dependencies // what it is made of, for Options.Break
 
 	world   *world
 	index   int
@@ -124,7 +124,7 @@ func (w *world) start(index, life int) *Replica {
 		defer mu.Unlock()
 		return time.Duration(waits.Int64N(int64(d)))
 	}
-	r.Parts = core.Parts{
+	r.Dependencies = core.Dependencies{
 		Limiter: verificationtest.NewLimiter(w.redis, r.reach), DB: r.db, Sender: wire{r}, Carrier: carrier{r},
 		Logger: w.logger(r.name), Now: now, Random: random, Transport: receiver{r},
 	}
@@ -144,7 +144,7 @@ func (w *world) start(index, life int) *Replica {
 	}
 	r.vault = settings.Vault
 	settings.Tick, settings.Lease = tick+oddly(waits), 2*tick+oddly(waits)
-	process := verificationtest.New(settings, r.Parts)
+	process := verificationtest.New(settings, r.Dependencies)
 	r.Core, r.http = process.Core, process.Routes(apiKeys(), nil)
 	r.Hooks.Tick = hookTick
 	ctx, cancel := context.WithCancel(context.Background())

@@ -93,8 +93,8 @@ type TextRenderer interface {
 	Locales(app string) []string
 }
 
-// Parts are the dependencies of a Desk.
-type Parts struct {
+// Dependencies are the services that a Desk uses.
+type Dependencies struct {
 	Store    Store
 	Codes    verifications
 	Limiter  limiter
@@ -109,10 +109,10 @@ type Parts struct {
 }
 
 // Desk carries out the actions of administrators. Safe for concurrent use.
-type Desk struct{ Parts }
+type Desk struct{ Dependencies }
 
 // New makes a desk.
-func New(p Parts) *Desk { return &Desk{p} }
+func New(p Dependencies) *Desk { return &Desk{p} }
 
 // Paused returns the pause that stops sends of the channel and purpose; false if none does.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {

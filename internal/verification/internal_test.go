@@ -54,7 +54,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 // A known lockout of the caller's class refuses a resend only if the verification that it names is
 // of that class too.
 func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
-	s := Service{Parts: Parts{Now: func() time.Time { return seenAt }}}
+	s := Service{Dependencies: Dependencies{Now: func() time.Time { return seenAt }}}
 	to, err := recipient.Parse(recipient.Email, "ana@example.com")
 	if err != nil {
 		t.Fatal(err)

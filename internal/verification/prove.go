@@ -27,7 +27,7 @@ var (
 
 // Prove opens an approved verification for a browser that has proved its address. Nothing is sent,
 // and no rule counts it. Each nonce works once, since the verification's ID is made from the nonce.
-// Errors: *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Parts.HoldUntil,
+// Errors: *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Dependencies.HoldUntil,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
 // been written.
 func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {

@@ -39,7 +39,7 @@ func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
 // returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HeldError before
-// Parts.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable,
+// Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable,
 // fault.Uncertain, ErrBusy, ErrKeyReused.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {

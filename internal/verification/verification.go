@@ -94,8 +94,8 @@ type Observer interface {
 // MaxAttempts is how many checks a code allows.
 const MaxAttempts = 5
 
-// Parts are the dependencies of a Service.
-type Parts struct {
+// Dependencies are the services that a Service uses.
+type Dependencies struct {
 	Store    Store
 	Gates    *gates.Gates
 	Outbox   Outbox
@@ -117,7 +117,7 @@ type Parts struct {
 
 // Service runs the use cases. Safe for concurrent use.
 type Service struct {
-	Parts
+	Dependencies
 	recipients *admission.Bulkhead
 	sends      *admission.Admission
 	checks     *admission.Admission
@@ -129,8 +129,8 @@ type Service struct {
 }
 
 // New makes a service. It starts nothing in the background.
-func New(p Parts) *Service {
-	return &Service{Parts: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
+func New(p Dependencies) *Service {
+	return &Service{Dependencies: p, recipients: admission.NewBulkhead(), sends: admission.New(), checks: admission.New()}
 }
 
 func (s *Service) teller() webhook.EventMaker {
@@ -195,7 +195,7 @@ type TooManyChecksError struct {
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
-// HeldError refuses a send before Parts.HoldUntil. It is a fault.Unavailable: nothing was sent or
+// HeldError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing was sent or
 // counted.
 type HeldError struct {
 	Until      time.Time

@@ -12,7 +12,7 @@ import (
 
 // Deliverer delivers events until they arrive or are given up. Safe for concurrent use.
 type Deliverer struct {
-	Parts
+	Dependencies
 	wake chan struct{}
 	done sync.WaitGroup
 
@@ -34,7 +34,7 @@ type appLane struct {
 }
 
 // New makes a deliverer. Nothing is delivered until Run.
-func New(s Settings, p Parts) *Deliverer {
+func New(s Settings, p Dependencies) *Deliverer {
 	if p.Now == nil {
 		p.Now = time.Now
 	}
@@ -44,7 +44,7 @@ func New(s Settings, p Parts) *Deliverer {
 	if p.Tick == 0 {
 		p.Tick = defaultTick
 	}
-	d := &Deliverer{Parts: p, lanes: map[string]*appLane{}, wake: make(chan struct{}, 1)}
+	d := &Deliverer{Dependencies: p, lanes: map[string]*appLane{}, wake: make(chan struct{}, 1)}
 	d.base, d.halt = context.WithCancel(context.Background())
 	d.ChangeSettings(s)
 	return d

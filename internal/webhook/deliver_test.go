@@ -41,7 +41,7 @@ func TestWaits(t *testing.T) {
 			3: func(time.Duration) time.Duration { return 0 },
 			5: func(most time.Duration) time.Duration { return most },
 		} {
-			d := webhook.New(webhook.Settings{}, webhook.Parts{Random: random})
+			d := webhook.New(webhook.Settings{}, webhook.Dependencies{Random: random})
 			if got := webhook.Backoff(d, n); want != 0 && got != want*share/4 {
 				t.Errorf("after attempt %d it waits %v, want %v", n, got, want*share/4)
 			}

@@ -62,8 +62,8 @@ type Tracer interface {
 	EndEvent(ctx context.Context, answer string, failed bool)
 }
 
-// Parts are what a Deliverer works with.
-type Parts struct {
+// Dependencies are the services that a Deliverer uses.
+type Dependencies struct {
 	DB       Database
 	Logger   *slog.Logger
 	Observer Observer
@@ -83,7 +83,7 @@ const (
 	// lease is longer than an attempt and the recording of its result. After a crash an event waits
 	// until its lease ends.
 	lease = 30 * time.Second
-	// defaultTick is Parts.Tick unless that is set.
+	// defaultTick is Dependencies.Tick unless that is set.
 	defaultTick = time.Second
 	// retryFor is the age at which an undelivered event is given up.
 	retryFor = 24 * time.Hour

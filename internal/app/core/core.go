@@ -3,7 +3,7 @@
 // configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
 // demonstration gives it a played week.
 //
-// To add a part: a field of Parts, from newCore of package app, with a stand-in from New of
+// To add a service: a field of Dependencies, from newCore of package app, with a stand-in from New of
 // verificationtest.
 package core
 
@@ -83,8 +83,8 @@ type Observer interface {
 	LimitAnswered(limit string, o limits.Operation, outcome string)
 }
 
-// Parts are what a Core works with.
-type Parts struct {
+// Dependencies are the services that a Core uses.
+type Dependencies struct {
 	DB        Database
 	Limiter   gates.Limiter
 	Mails     Mails
@@ -119,21 +119,21 @@ type Core struct {
 	Hooks       *webhook.Deliverer
 	Maintenance *jobs.Maintenance
 
-	settings Settings
-	parts    Parts
+	settings     Settings
+	dependencies Dependencies
 }
 
-// New puts the parts together. Nothing runs in the background until Run.
-func New(s Settings, p Parts) *Core {
-	c := &Core{settings: s, parts: p, Policy: policy.NewInForce(s.Policy, p.Now),
+// New connects the services. Nothing runs in the background until Run.
+func New(s Settings, p Dependencies) *Core {
+	c := &Core{settings: s, dependencies: p, Policy: policy.NewInForce(s.Policy, p.Now),
 		Refusals: refusals.New(p.DB, p.Now, p.Logger),
 		Signer:   proof.New(s.Vault.Ring)}
-	c.Hooks = webhook.New(s.Webhooks, webhook.Parts{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
+	c.Hooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
 		Now: p.Now, Random: p.Random,
 		Transport: p.Transport})
 	ids := &store.IDs{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
-	c.Outbox = outbox.New(s.Outbox, outbox.Parts{
+	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
 		Texts: p.Texts, Carrier: p.Carrier,
 		Receipts: p.Receipts, Observer: p.Observer, Tracer: p.Tracer, IDs: ids, Now: p.Now, Logger: p.Logger,
@@ -145,8 +145,8 @@ func New(s Settings, p Parts) *Core {
 }
 
 func (c *Core) addUseCases(teller webhook.EventMaker) {
-	s, p := c.settings, c.parts
-	codes := verification.Parts{
+	s, p := c.settings, c.dependencies
+	codes := verification.Dependencies{
 		Store: p.DB, Gates: c.Gates, Outbox: c.Outbox, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Prover: c.Signer,
 		Observer: p.Observer, Lease: c.Outbox.Lease, IDs: teller.IDs, Now: p.Now, Logger: p.Logger,
@@ -155,7 +155,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	if p.Around != nil {
 		codes.Outbox = p.Around(c.Outbox)
 	}
-	desk := support.Parts{
+	desk := support.Dependencies{
 		Teller: teller, Store: p.DB, Limiter: c.Gates, Refusals: c.Refusals, Policy: c.Policy, Vault: s.Vault,
 		Mails: p.Mails, Now: p.Now, Logger: p.Logger,
 	}
@@ -180,7 +180,7 @@ func (c *Core) jobs() []jobs.Job {
 		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Refusals.Flush), AtStop: true},
 		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Codes.LogAlarms)},
 	)
-	if c.parts.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
+	if c.dependencies.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})
 	}
 	return table
@@ -191,7 +191,9 @@ func (c *Core) jobs() []jobs.Job {
 func (c *Core) Run(ctx context.Context, more ...jobs.Job) {
 	var work sync.WaitGroup
 	work.Go(func() { c.Outbox.Run(ctx) })
-	work.Go(func() { jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.parts.Observer, c.parts.Logger) })
+	work.Go(func() {
+		jobs.Run(ctx, append(c.jobs(), more...), c.settings.Tick, c.dependencies.Observer, c.dependencies.Logger)
+	})
 	work.Go(func() { c.Hooks.Run(ctx) })
 	work.Wait()
 }

@@ -67,10 +67,10 @@ func main() {
 		"{}\nimport sys\nstatus, answer = {\"send\": send, \"check\": check}[sys.argv[1]](*sys.argv[2:])\nprint(json.dumps(answer), status)\n", []string{"python3", "back.py"}},
 }
 
-// twoAMinute has room for a code and the same code again. Its second rule applies to requests that
+// twoAnHour has room for a code and the same code again. Its second rule applies to requests that
 // name the user's address alone, and is then in the answer.
 const (
-	twoAMinute = `    - {name: minute, scope: recipient, limit: 2, window: 60s}
+	twoAnHour = `    - {name: hour, scope: recipient, limit: 2, window: 3600s}
     - {name: address, scope: ip, limit: 100, window: 60s}
 `
 	ofTheUsersAddress = `"address"`
@@ -81,7 +81,7 @@ func TestQuickStarts(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/quickstart.md")
 	apptest.Must(t, err)
-	s := apptest.Embedded(t).Policy(twoAMinute + "failed_checks_per_hour: 1\n").Start(1)
+	s := apptest.Embedded(t).Policy(twoAnHour + "failed_checks_per_hour: 1\n").Start(1)
 	third := 0 // of the address of a user, so that each is in a network of its own
 	for language, q := range quickStarts {
 		text := text

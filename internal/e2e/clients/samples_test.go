@@ -79,7 +79,7 @@ func TestSamplesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	quickStart, err := os.ReadFile("../../../docs/quickstart.md")
 	apptest.Must(t, err)
-	s := apptest.Embedded(t).Policy(twoAMinute + "purposes: {newsletter: {}}\n").Start(1)
+	s := apptest.Embedded(t).Policy(twoAnHour + "purposes: {newsletter: {}}\n").Start(1)
 	for name, sample := range samples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -87,7 +87,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	}
 	c.Process = verificationtest.New(verificationtest.Settings{Set: c.inForce(),
 		Vault: keys.Vault{IndexKey: []byte("an index key of 32 bytes or more"), Ring: ring}},
-		core.Parts{
+		core.Dependencies{
 			DB: database{db, c}, Sender: provider{c}, Carrier: carrier{c}, Logger: logger, Now: now,
 			Around: func(o *outbox.Outbox) verification.Outbox { return byHand{o, c} },
 		})

@@ -71,7 +71,7 @@ type Process struct {
 // templates, time.Now, a limiter in memory, a mail server that accepts everything, an Observer that
 // only counts and a Logger that discards; without a Carrier there are no text messages. Nothing
 // runs in the background until Run.
-func New(s Settings, p core.Parts) *Process {
+func New(s Settings, p core.Dependencies) *Process {
 	p.Mails, p.Texts = templatesOnce()
 	if p.Observer == nil {
 		p.Observer = &Observed{}
@@ -99,7 +99,7 @@ func New(s Settings, p core.Parts) *Process {
 // Start makes a process over a database of its own, and runs it until the test ends.
 func Start(t testing.TB, s Settings) *Process {
 	t.Helper()
-	p := New(s, core.Parts{DB: sqlitetest.Open(t, time.Now)})
+	p := New(s, core.Dependencies{DB: sqlitetest.Open(t, time.Now)})
 	t.Cleanup(p.Background())
 	return p
 }

@@ -147,7 +147,7 @@ func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s,
 // ReplicaOn returns another process over the same limiter.
 func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
-	return &Service{Limiter: limiter, Process: New(r.Settings, core.Parts{
+	return &Service{Limiter: limiter, Process: New(r.Settings, core.Dependencies{
 		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Observed,
 		Logger: r.Logger, Now: r.now,
 	})}
