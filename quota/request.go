@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-const maxIDBytes = 64 // bytes
+// maxIDBytes is the length of the longest ID that a request may have, in bytes.
+const maxIDBytes = 64
 
 // tombstoneLife is how long a refunded ID cannot be counted again: longer than any copy of a call
 // can be under way.

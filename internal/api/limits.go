@@ -55,7 +55,7 @@ func toLimitQuota(a limits.Answer) *quotahttp.Quota {
 	return q
 }
 
-// limitProblem returns the 429 of a refused request to a limit.
+// limitProblem returns the 429 for a take that a limit refused.
 func limitProblem(a limits.Answer) *server.Problem {
 	p := refusalProblem(a.Decision, "request is let in after")
 	p.Extra["quota"] = toLimitQuota(a)

@@ -153,8 +153,9 @@ func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, 
 		p.count(source.Name, outcomeReplayed)
 		return nil
 	}
-	if err = p.ingestAll(ctx, source.Name, all); err != nil { // the provider may repeat it
-		// if it fails, the provider's repetition is rejected as used
+	if err = p.ingestAll(ctx, source.Name, all); err != nil {
+		// The refund lets the provider send the same signature again. If the refund fails, its repetition
+		// is rejected as used.
 		_ = p.used.Refund(context.WithoutCancel(ctx), id, bucket)
 	}
 	return err

@@ -26,7 +26,7 @@ import (
 type databaseProbe struct {
 	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
-	commit func() *sqldb.Commit // the last commit; nil: there was none
+	commit func() *sqldb.CommitTiming // the last commit; nil: there was none
 	beats  heartbeats           // nil: other replicas can't be seen
 	logger *slog.Logger
 
@@ -50,7 +50,7 @@ const (
 	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
 )
 
-func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Commit, beats heartbeats,
+func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.CommitTiming, beats heartbeats,
 	logger *slog.Logger) *databaseProbe {
 	p := &databaseProbe{ping: ping, commit: commit, beats: beats, logger: logger}
 	p.latest.Ask, p.latest.Every = p.check, time.Second

@@ -25,7 +25,7 @@ type played struct {
 	err    error         // of a ping
 	late   time.Duration // how long a ping takes
 	pings  atomic.Int32
-	commit *sqldb.Commit
+	commit *sqldb.CommitTiming
 	beat   atomic.Int32
 	away   bool // Redis
 	over   bool // the last heartbeat
@@ -33,7 +33,7 @@ type played struct {
 
 func (d *played) probe() *databaseProbe {
 	ping := func(context.Context) error { d.pings.Add(1); time.Sleep(d.late); return d.err }
-	return newDatabaseProbe(ping, func() *sqldb.Commit { return d.commit }, d, slog.New(slog.DiscardHandler))
+	return newDatabaseProbe(ping, func() *sqldb.CommitTiming { return d.commit }, d, slog.New(slog.DiscardHandler))
 }
 
 func (d *played) Write(context.Context) error { d.beat.Add(1); return nil }
@@ -148,7 +148,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
-		d.commit = &sqldb.Commit{At: time.Now(), Took: slowWrite}
+		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWrite}
 		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
 			"database_slow")
 	})
@@ -163,19 +163,19 @@ func TestACommitProvesTheDatabase(t *testing.T) {
 		look := func() string { defer time.Sleep(time.Second); return word(p.whyUnwritable(t.Context())) }
 		look()
 		for range 8 {
-			d.commit = &sqldb.Commit{At: time.Now()}
+			d.commit = &sqldb.CommitTiming{At: time.Now()}
 			look()
 		}
 		servertest.Same(t, "pings beside commits", int(d.pings.Load()), 1)
 		d.err = store.ErrSchema
 		for range 6 {
-			d.commit = &sqldb.Commit{At: time.Now()}
+			d.commit = &sqldb.CommitTiming{At: time.Now()}
 			look()
 		}
 		servertest.Same(t, "another schema beside commits", look(), "database_schema!")
 		d.err = nil
 		servertest.Same(t, "mended", look(), "")
-		d.err, d.commit = errors.New("away"), &sqldb.Commit{At: time.Now()}
+		d.err, d.commit = errors.New("away"), &sqldb.CommitTiming{At: time.Now()}
 		for i, want := range []string{"", "", "", "", reasonDatabaseAway} { // two seconds, and three misses
 			servertest.Same(t, fmt.Sprint("look ", i), look(), want)
 		}

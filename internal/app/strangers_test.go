@@ -509,7 +509,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 		}
 	}
 	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"),
-		values(t, "", `^(Carrier|Checks)Rule$`, "../verification/*.go"))
+		values(t, "", `^(Carrier|Lockout)RuleName$`, "../verification/*.go"))
 	split(server.QuotaExceeded.Slug, scopes)
 	checks := reflect.TypeFor[policy.CheckRules]()
 	bounds := names(t, `Limit$`, "../store/gate/*.go")
@@ -519,7 +519,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	split(server.TooManyChecks.Slug, bounds)
 	reasons := slices.Concat(
 		values(t, "", "^[Rr]eason[A-Z]", "../outbox/*.go", "../sms/*.go", "../store/*.go", "../delivery/*.go"),
-		values(t, "", "^CountryNotServed$", "../policy/*.go"))
+		values(t, "", "^ReasonCountryNotServed$", "../policy/*.go"))
 	split(server.DeliveryFailed.Slug, reasons)
 	spend, _ := reflect.TypeOf(config.Config{}.SMS.Spend).Elem().FieldByName("Scope")
 	split(server.DeliveryFailed.Slug+"/"+sms.ReasonSpendCap, strings.Fields(spend.Tag.Get("oneof")))
@@ -660,7 +660,7 @@ func mappedErrors(t *testing.T) (all []string) {
 	}
 	for _, d := range file.Decls {
 		d, ok := d.(*ast.GenDecl)
-		if !ok || d.Tok != token.VAR || d.Specs[0].(*ast.ValueSpec).Names[0].Name != "table" {
+		if !ok || d.Tok != token.VAR || d.Specs[0].(*ast.ValueSpec).Names[0].Name != "errorTable" {
 			continue
 		}
 		ast.Inspect(d, func(n ast.Node) bool {

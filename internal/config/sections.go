@@ -51,7 +51,8 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker: its app exists.
+// Check implements document.checker. It notes the reference to the app; complete reports an app that
+// does not exist.
 func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)

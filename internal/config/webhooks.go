@@ -25,8 +25,8 @@ type webhook struct {
 var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.bounced send.delivered send.undelivered
 	verification.approved verification.expired verification.canceled verification.locked`)
 
-// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and how many
-// an app has.
+// Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and the
+// highest number of secrets that an app has.
 const (
 	minWebhookSecret  = 24
 	maxWebhookSecret  = 64

@@ -93,7 +93,7 @@ func (w *week) schedule(at time.Time, do step) {
 // scheduleAfter schedules a step so long after the present one.
 func (w *week) scheduleAfter(d time.Duration, do step) { w.schedule(w.Clock.Now().Add(d), do) }
 
-// timeOn returns an instant of a day of the week, whose days count from 0.
+// timeOn returns the instant at a time of day on day 0, 1, … of the week.
 func (w *week) timeOn(day int, clock time.Duration) time.Time {
 	midnight := w.begin.Truncate(24 * time.Hour)
 	return midnight.AddDate(0, 0, day).Add(clock)

@@ -74,7 +74,8 @@ func (c *clocks) wasSetSince(by time.Duration) bool {
 }
 
 // OnDatabaseClock moves a decision's instant to the database's clock if the limiter's clock is
-// ahead or behind by more than MaxClockSkew. So all instants in an answer are on one clock.
+// ahead or behind by more than MaxClockSkew. So the instants in an answer differ by
+// at most MaxClockSkew from those of one clock.
 func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 	if apart := g.ClocksApart(); d.Clock != store.DatabaseClock && apart.Abs() > store.MaxClockSkew {
 		d.At, d.Clock = d.At.Add(-apart), store.DatabaseClock

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// Reads of the same rows for refusals begin readInterval apart on average; up to readBurst of
+	// Reads of the same rows for refusals begin minReadSpacing apart on average; up to readBurst of
 	// them may follow each other without a pause.
-	readInterval = 20 * time.Millisecond
-	readBurst    = 32
+	minReadSpacing = 20 * time.Millisecond
+	readBurst      = 32
 
 	// maximum numbers of reads for refusals under way at once. Together they are fewer than one
 	// shared statement of ReadHistory holds. With the round trip they bound the number of
@@ -33,7 +33,7 @@ type sharedReads struct {
 	strangers, others chan struct{}
 
 	mu sync.Mutex
-	// by buckets: when the next read begins if all reads begin readInterval apart
+	// by buckets: when the next read begins if all reads begin minReadSpacing apart
 	turns   recentMap[time.Time]
 	waiting map[readKey]*sharedRead   // reads that have not begun
 	busy    map[readKey]chan struct{} // of reads under way; closed when the read has ended
@@ -156,8 +156,8 @@ func (r *sharedReads) takeTurn(key readKey, now time.Time) (before chan struct{}
 	if at.Before(now) {
 		at = now
 	}
-	r.turns.put(key.buckets, at.Add(readInterval))
-	return r.busy[key], at.Sub(now) - readBurst*readInterval
+	r.turns.put(key.buckets, at.Add(minReadSpacing))
+	return r.busy[key], at.Sub(now) - readBurst*minReadSpacing
 }
 
 // begin ends the time in which other refusals can join the waiting read of a key. runs: the read

@@ -31,7 +31,7 @@ type Prepared struct {
 // once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
 // so the support references must be the caller's own and not user input.
 func (r *Renderer) Prepare(req Request) (Prepared, error) {
-	if err := checkCodeAndNotify(req); err != nil {
+	if err := checkCodeAndNotifyMode(req); err != nil {
 		return Prepared{}, err
 	}
 	form := r.formOf(req)

@@ -38,8 +38,8 @@ func CheckName(s string) error {
 	return nil
 }
 
-// checkCodeAndNotify returns an error if the Notify or the code of a request is invalid.
-func checkCodeAndNotify(req Request) error {
+// checkCodeAndNotifyMode returns an error if the Notify or the code of a request is invalid.
+func checkCodeAndNotifyMode(req Request) error {
 	if req.Notify != "" && req.Notify != NotifyPrivate && req.Notify != NotifyGlance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
@@ -64,7 +64,7 @@ func checkRequest(req Request) error {
 	case d.Minutes < 0:
 		return errors.New("message: minutes: less than 0")
 	}
-	return checkCodeAndNotify(req)
+	return checkCodeAndNotifyMode(req)
 }
 
 func notLetterOrDigit(r rune) bool {

@@ -226,7 +226,7 @@ func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Resu
 	ask := time.Duration(0)
 	if _, can := o.Receipts.Poller(r.Provider); can {
 		ask = o.PollAfter
-	} else if !o.Receipts.ReportsByID(r.Provider) {
+	} else if !o.Receipts.ReportsUseCarrierID(r.Provider) {
 		return
 	}
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {

@@ -85,10 +85,10 @@ type suspendable interface{ AttemptsAllowed() int }
 type connLimited interface{ MaxConns() int }
 
 // Receipts says which carriers can be polled for receipts (Poller), and which report by their own ID
-// (ReportsByID). Implementation: *sms.Carriers.
+// (ReportsUseCarrierID). Implementation: *sms.Carriers.
 type Receipts interface {
 	Poller(name string) (sms.Poller, bool)
-	ReportsByID(name string) bool
+	ReportsUseCarrierID(name string) bool
 }
 
 // Observer counts outcomes. It must not block.
@@ -178,7 +178,7 @@ type Outbox struct {
 	mu              sync.Mutex
 	flights         map[uuid.UUID]*flight
 	lanes           map[store.Queue]*lane
-	syncs           []pendingSync           // changes that the limiter must still get
+	syncs           []limiterSync           // changes that the limiter must still get
 	reconciliations []pendingReconciliation // requests to look up in the database
 	wake            chan struct{}           // signalled when syncs grows
 	room            chan struct{}           // signalled when memory has room for rows that wait in the database
@@ -234,7 +234,7 @@ func (o *Outbox) Run(ctx context.Context) {
 			o.stop()
 			return
 		case <-o.wake:
-			o.syncPending(o.base)
+			o.syncLimiter(o.base)
 		case <-ticks:
 			o.tick(ctx)
 		case <-o.room:
@@ -260,7 +260,7 @@ func (o *Outbox) stop() {
 		o.halt()
 		<-done
 	}
-	o.syncPending(context.Background())
+	o.syncLimiter(context.Background())
 	o.halt()
 }
 
@@ -268,7 +268,7 @@ func (o *Outbox) stop() {
 // an outage of the database, takeover pauses for one lease, so that delayed outcomes are written
 // first and no mail is sent twice.
 func (o *Outbox) tick(ctx context.Context) {
-	o.syncPending(ctx)
+	o.syncLimiter(ctx)
 	if err := o.repeatRefunds(ctx); err != nil {
 		if !o.away && ctx.Err() == nil {
 			o.Logger.Warn("database unavailable", "error", err, runbook.DatabaseAway.See())

@@ -18,7 +18,7 @@ import (
 // recordFailure counts a send whose address takes no messages in the limiter's bucket of failures:
 // now, or after the limiter is back.
 func (o *Outbox) recordFailure(s store.Send) {
-	p := pendingSync{
+	p := limiterSync{
 		id: string(s.ID[:]), buckets: []string{buckets.Failures(s.App, s.Channel, s.Recipient)},
 		at: o.Now(), failed: true, keep: o.Policy.Get().FailureWindow(),
 	}
@@ -79,9 +79,9 @@ func (o *Outbox) recipientBuckets(app string, ch recipient.Channel, purpose stri
 	return all
 }
 
-// pendingSync is a change that the limiter must still get: a refund of a send without a row, a send
+// limiterSync is a change that the limiter must still get: a refund of a send without a row, a send
 // that the database admitted alone, or a failure.
-type pendingSync struct {
+type limiterSync struct {
 	id      string
 	buckets []string
 	since   time.Time     // when it was queued
@@ -109,7 +109,7 @@ func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
 		o.Logger.Warn("could not refund event in this process", "error", err, runbook.Redis.See())
 	}
-	o.enqueueSync(pendingSync{id: id, buckets: counted, keep: retryRefundFor})
+	o.enqueueSync(limiterSync{id: id, buckets: counted, keep: retryRefundFor})
 }
 
 // RefundNow is RefundLater, but calls the limiter at once, and queues the refund only if that
@@ -124,7 +124,7 @@ func (o *Outbox) RefundNow(ctx context.Context, id string, in map[quota.Scope]st
 // that is back.
 func (o *Outbox) RecordLater(s buckets.Subject, id string, at time.Time) {
 	bucket := buckets.Recipient(s.App, s.Channel, s.Purpose.Policy.Name, s.Recipient)
-	o.enqueueSync(pendingSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
+	o.enqueueSync(limiterSync{id: id, at: at, buckets: []string{bucket}, keep: s.Purpose.LongestRecipientWindow()})
 }
 
 // recordTakenOver calls RecordLater for a send that this process took over and that the database
@@ -137,7 +137,7 @@ func (o *Outbox) recordTakenOver(s store.Send) {
 	}
 }
 
-func (o *Outbox) enqueueSync(p pendingSync) {
+func (o *Outbox) enqueueSync(p limiterSync) {
 	p.since = o.Now()
 	o.mu.Lock()
 	if len(o.syncs) < maxPendingSyncs {
@@ -153,7 +153,7 @@ func (o *Outbox) enqueueSync(p pendingSync) {
 // replaceUncounted replaces, in list, each event that no longer counts in the database by a refund,
 // and returns these refunds. An administrator may have reset or erased it through another process,
 // after it was recorded in the limiter. Error: of the database.
-func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (places []pendingSync, err error) {
+func (o *Outbox) replaceUncounted(ctx context.Context, list []limiterSync) (places []limiterSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
 		if !p.at.IsZero() {
@@ -170,16 +170,16 @@ func (o *Outbox) replaceUncounted(ctx context.Context, list []pendingSync) (plac
 		}
 		row, there := rows[uuid.UUID([]byte(p.id))]
 		if !there || !row.Counts && !(p.failed && row.Status == store.Failed && !row.Forgiven) {
-			list[i] = pendingSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: retryRefundFor}
+			list[i] = limiterSync{id: p.id, buckets: p.buckets, since: o.Now(), keep: retryRefundFor}
 			places = append(places, list[i])
 		}
 	}
 	return places, nil
 }
 
-// syncPending makes the pending syncs; after a failure the rest waits for the next tick. The first
+// syncLimiter makes the pending syncs; after a failure the rest waits for the next tick. The first
 // sync is tried alone, so that an unavailable limiter costs only one query of the database.
-func (o *Outbox) syncPending(ctx context.Context) {
+func (o *Outbox) syncLimiter(ctx context.Context) {
 	now := o.Now()
 	o.mu.Lock()
 	list := o.syncs
@@ -189,7 +189,7 @@ func (o *Outbox) syncPending(ctx context.Context) {
 			o.syncs = append(o.syncs, p)
 		}
 	}
-	list = slices.DeleteFunc(list, func(p pendingSync) bool { return now.Before(p.due) })
+	list = slices.DeleteFunc(list, func(p limiterSync) bool { return now.Before(p.due) })
 	o.mu.Unlock()
 	for n := 1; len(list) > 0; n = maxRowsPerLookup {
 		some := list[:min(n, len(list))]
@@ -207,11 +207,11 @@ func (o *Outbox) syncPending(ctx context.Context) {
 // syncBatch makes some pending syncs and returns those that are left. A reset changes the database
 // before the limiter. So if an event no longer counts in the database after it was recorded, it may
 // have been recorded after the reset, and a refund is returned for it.
-func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pendingSync, err error) {
+func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limiterSync, err error) {
 	if _, err := o.replaceUncounted(ctx, list); err != nil {
 		return list, err
 	}
-	var written []pendingSync
+	var written []limiterSync
 	for i, p := range list {
 		if o.Now().Sub(p.since) > p.keep {
 			continue // the event has left its window
@@ -240,7 +240,7 @@ func (o *Outbox) syncBatch(ctx context.Context, list []pendingSync) (left []pend
 
 // applySync makes one pending change in the limiter: it refunds an event, or records a send or a
 // failure.
-func (o *Outbox) applySync(ctx context.Context, p pendingSync) error {
+func (o *Outbox) applySync(ctx context.Context, p limiterSync) error {
 	event := quota.Event{ID: p.id, At: p.at}
 	switch {
 	case p.at.IsZero():

@@ -164,7 +164,7 @@ func (r *idle) wants(what string, calls ...string) {
 	r.calls = nil
 }
 
-func (r *idle) flushed() { r.syncPending(r.Context()) }
+func (r *idle) flushed() { r.syncLimiter(r.Context()) }
 
 func place(name string) map[quota.Scope]string { return map[quota.Scope]string{quota.Recipient: name} }
 
@@ -307,7 +307,7 @@ func TestWhatIsResetWhileItIsRecordedIsTakenBack(t *testing.T) {
 func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 	r := newIdle(t)
 	for range maxPendingSyncs + 1 {
-		r.enqueueSync(pendingSync{})
+		r.enqueueSync(limiterSync{})
 	}
 	servertest.Same(t, "changes that wait", len(r.syncs), maxPendingSyncs)
 }
@@ -435,7 +435,7 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 // A stop tells the limiter what waits for it.
 func TestAStopFlushes(t *testing.T) {
 	s := newIdle(t)
-	s.enqueueSync(pendingSync{id: "a", buckets: []string{"ana"}, keep: time.Hour})
+	s.enqueueSync(limiterSync{id: "a", buckets: []string{"ana"}, keep: time.Hour})
 	s.stop()
 	s.asked("stopped", nil, "refund a [ana]")
 }

@@ -28,7 +28,7 @@ type SpendCap struct {
 // ledger counts spent amounts. Implementation: sqldb.DB.
 type ledger interface {
 	Spend(ctx context.Context, charges []store.Charge) ([]store.SpentCharge, string, error)
-	UndoCharges(ctx context.Context, spent []store.SpentCharge) error
+	UndoSpend(ctx context.Context, spent []store.SpentCharge) error
 }
 
 // budget charges the cost of a text message in the database before the message goes to a carrier. One
@@ -85,7 +85,7 @@ func (b *budget) Reserve(ctx context.Context, m sms.Message, cost int64) (func()
 				runbook.TextMessages.See())
 		}
 	}
-	return func() { b.refund(ctx, spent) }, nil
+	return func() { b.undo(ctx, spent) }, nil
 }
 
 // charges returns a charge for each cap, and the caps by account. Strangers share an account with all
@@ -111,11 +111,11 @@ func (b *budget) charges(m sms.Message, cost int64) ([]store.Charge, map[string]
 	return all, caps
 }
 
-// refund refunds a charge. If the database fails, the amount stays spent.
-func (b *budget) refund(ctx context.Context, spent []store.SpentCharge) {
+// undo refunds a charge. If the database fails, the amount stays spent.
+func (b *budget) undo(ctx context.Context, spent []store.SpentCharge) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	if err := b.ledger.UndoCharges(ctx, spent); err != nil {
+	if err := b.ledger.UndoSpend(ctx, spent); err != nil {
 		b.logger.Warn("could not refund cost: it stays charged", "error", err, runbook.DatabaseAway.See())
 	}
 }

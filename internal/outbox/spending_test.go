@@ -50,7 +50,7 @@ func (c counted) Spend(_ context.Context, charges []store.Charge) (spent []store
 	return spent, "", nil
 }
 
-func (counted) UndoCharges(context.Context, []store.SpentCharge) error { return nil }
+func (counted) UndoSpend(context.Context, []store.SpentCharge) error { return nil }
 
 // What is logged once: strangers have reached their part of a cap, 80 % of the whole cap are used,
 // and the cap is reached for all.

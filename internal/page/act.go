@@ -21,7 +21,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// postedForm is one decoded form. A field that names an act is used by that act only.
+// postedForm is one decoded form. Where the comment of a field begins with an act ("send:"), that
+// act alone uses the field.
 type postedForm struct {
 	caller  verification.Caller
 	locale  string

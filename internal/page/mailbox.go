@@ -15,8 +15,8 @@ type Mailbox interface {
 	Messages() []mailbox.Mail // newest first
 }
 
-// The mailbox shows mails unchanged. mailCSP denies a mail in its frame scripts, an origin and the
-// network; mailboxCSP allows the page to have such frames.
+// The mailbox shows mails unchanged, each in a frame. Under mailCSP the mail in the frame has no
+// scripts, no origin and no network. mailboxCSP is for the page around the frames.
 const (
 	mailboxCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 		"frame-src 'self'; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'"

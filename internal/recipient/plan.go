@@ -32,8 +32,8 @@ type grouping struct {
 	Abroad        string // after the country code
 }
 
-// NumberPlans returns the plans of all Countries by country, and their shared parts by country
-// code.
+// NumberPlans returns the plan of each of the Countries, by country, and for each calling code
+// ("1", "44") the part that all its countries have in common, by calling code.
 func NumberPlans() (countries map[string]numberPlan, codes map[string]callingCodePlan) {
 	countries, codes = map[string]numberPlan{}, map[string]callingCodePlan{}
 	for _, country := range Countries() {

@@ -209,10 +209,10 @@ func (r *Batch) closeRow(rows map[refusalKey]*openRow, key refusalKey) {
 	delete(rows, key)
 }
 
-// drainAll returns all rows with refusals that are not in the database, and resets their counts. It
+// takeUnwritten returns all rows with refusals that are not in the database, and resets their counts. It
 // deletes the other rows, and the networks, whose deadlines have passed. lost is the number of
 // refusals that could not be counted in a row.
-func (r *Batch) drainAll(now time.Time) (batch []store.SendOrRefusal, lost int) {
+func (r *Batch) takeUnwritten(now time.Time) (batch []store.SendOrRefusal, lost int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rows := range []map[refusalKey]*openRow{r.own, r.shared} {
@@ -272,7 +272,7 @@ func (r *Batch) Flush(ctx context.Context) {
 	case <-ctx.Done():
 		return
 	}
-	batch, lost := r.drainAll(r.now())
+	batch, lost := r.takeUnwritten(r.now())
 	if lost > 0 {
 		r.logger.Error("refusals lost: too many waited for the database", "count", lost, runbook.DatabaseAway.See())
 	}

@@ -36,7 +36,7 @@ func refusal(n int, ip string) store.SendOrRefusal {
 // and that none is lost.
 func drained(t *testing.T, what string, r *Batch, at time.Time, own, shared, requests int) []store.SendOrRefusal {
 	t.Helper()
-	batch, lost := r.drainAll(at)
+	batch, lost := r.takeUnwritten(at)
 	gotOwn, gotShared, gotRequests := storetest.SumRefusals(batch)
 	storetest.Equal(t, what+": own rows, shared, requests, lost", []int{gotOwn, gotShared, gotRequests, lost},
 		[]int{own, shared, requests, 0})
@@ -65,9 +65,9 @@ func TestRefusalsShareARowUntilTheirDeadline(t *testing.T) {
 		row := refusal(1, "")
 		row.RetryAfter = c.told
 		r.addAt(row, c.scope, refusedAt)
-		first, _ := r.drainAll(refusedAt)
+		first, _ := r.takeUnwritten(refusedAt)
 		r.addAt(row, c.scope, refusedAt.Add(c.later))
-		second, _ := r.drainAll(refusedAt.Add(c.later))
+		second, _ := r.takeUnwritten(refusedAt.Add(c.later))
 		if len(first) != 1 || len(second) != 1 || (first[0].ID == second[0].ID) != c.same {
 			t.Errorf("%s: %+v, %+v", c.name, first, second)
 		}
@@ -112,7 +112,7 @@ func TestEachNetworkHasRowsOfItsOwn(t *testing.T) {
 	}
 	drained(t, "three others", r, refusedAt, MaxOwnRowsPerNetwork+3, 1, 103)
 	later := refusedAt.Add(maxOpenTime)
-	r.drainAll(later)
+	r.takeUnwritten(later)
 	for i := range 100 {
 		r.addAt(refusal(1000+i, "192.0.2.0/24"), quota.IP, later)
 	}
@@ -136,7 +136,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 	}
 	drained(t, "networks", r, refusedAt, maxFirstRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
 	later := refusedAt.Add(maxOpenTime)
-	if r.drainAll(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
+	if r.takeUnwritten(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),
 			len(r.networks), r.first)
 	}
@@ -155,7 +155,7 @@ func TestDistinctRecipients(t *testing.T) {
 			r.addAt(refusal(n, "192.0.2.0/24"), quota.IP, refusedAt)
 			r.addAt(refusal(n/2, "192.0.2.0/24"), quota.IP, refusedAt) // again
 		}
-		rows, _ := r.drainAll(refusedAt)
+		rows, _ := r.takeUnwritten(refusedAt)
 		i := slices.IndexFunc(rows, func(row store.SendOrRefusal) bool { return row.Recipients > 0 })
 		if got := rows[i].Recipients; got != min(size, store.ManyRecipients) {
 			t.Errorf("%d recipients are %d", size, got)

@@ -53,8 +53,8 @@ type Source struct {
 	Format EventFormat `yaml:",inline"`
 }
 
-// EventFormat has the paths of an event's parts in the JSON. Of several paths the first with a value
-// counts.
+// EventFormat has the paths of an event's parts in the JSON. Of several paths of a part other than
+// Type, the first with a value counts.
 type EventFormat struct {
 	// Paths whose values, joined by points, are the type.
 	Type []Path `yaml:"type,omitempty" required:"yes"`

@@ -28,7 +28,7 @@ type oracle struct {
 
 func (o *oracle) Poller(string) (sms.Poller, bool) { return o, !o.mute }
 
-func (o *oracle) ReportsByID(string) bool { return o.byID }
+func (o *oracle) ReportsUseCarrierID(string) bool { return o.byID }
 
 func (o *oracle) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	o.mu.Lock()

@@ -55,7 +55,7 @@ var errorTable = []func(error) *Problem{
 	},
 	rowForError(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
 	rowForError(verification.ErrKeyReused, Problem{Kind: keyReused}),
-	rowForError(verification.ErrCallerCode, Problem{Kind: callerChecks}),
+	rowForError(verification.ErrCallerCode, Problem{Kind: checkedByCaller}),
 	rowForError(redemption.ErrRedeemed, Problem{Kind: proofRedeemed}),
 	rowForError(redemption.ErrErased, Problem{Kind: erased}),
 	rowForType(func(e *echo.HTTPError) *Problem {

@@ -82,7 +82,7 @@ var (
 		"Each is exchanged once. If the answer was lost, repeat the request with its own Idempotency-Key. Else someone uses it a second time: " +
 			"refuse the sign-in.",
 		"This sign-in was used already. Please start again."})
-	callerChecks = registerKind(ProblemKind{"caller-checks", http.StatusConflict, "The caller checks this code",
+	checkedByCaller = registerKind(ProblemKind{"caller-checks", http.StatusConflict, "The caller checks this code",
 		"The code came with the request for it, so it is not known here: it was sent, and is neither checked nor sent again.",
 		"Compare it where you made it. To send it once more, ask with `code` again, under a new Idempotency-Key. Nothing was done.", sayOurFault})
 	erased = registerKind(ProblemKind{"erased", http.StatusGone, "Erased",

@@ -19,9 +19,9 @@ import (
 
 // reasonsInSource finds the words that say why a field is wrong, where the product makes them.
 var reasonsInSource = regexp.MustCompile(
-	`[iI]nvalid(?:Length)?\((?:[^"\n,]*, |"[\w.-]*"(?: \+ \w+)?, )?"([a-z_]+)"(?:, ["` + "`" +
+	`(?:Invalid|newInvalidError|codeError|lengthError)\((?:[^"\n,]*, |"[\w.-]*"(?: \+ \w+)?, )?"([a-z_]+)"(?:, ["` + "`" +
 		`]|\)|,\n|, [\w.]+[()])` +
-		`|(?:Reason: |"reason": |(?:CountryNotServed|VoIP|Disposable) *= )"([a-z_]+)"`)
+		`|(?:Reason: |"reason": |Reason(?:CountryNotServed|VoIP|Disposable) *= )"([a-z_]+)"`)
 
 // sourceReasons returns all reasons of problems about a field.
 func sourceReasons(t *testing.T) []string {

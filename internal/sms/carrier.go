@@ -30,7 +30,7 @@ func (s Setup) CurrentTime() time.Time {
 
 // Settings are the settings of one type of carrier: a pointer to a struct whose fields have yaml tags.
 type Settings interface {
-	// Check returns the problem with the settings, by key.
+	// Check returns the problems of the settings, by key.
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier cannot work without its secret.
 	NeedsSecret() bool
@@ -67,8 +67,8 @@ type Reporter interface {
 	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
-// reporterByID is a Reporter whose reports name messages by the carrier's own ID.
-type reporterByID interface{ ReportsByID() bool }
+// carrierIDReporter is a Reporter whose reports name messages by the carrier's own ID.
+type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
 // Poller is a Carrier that can be polled for the status of a message without a receipt.
 type Poller interface {

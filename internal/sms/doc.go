@@ -29,7 +29,7 @@
 //
 //	it sends receipts to the address that the request gives   Reporter; Config: CallbackSettings if it must be given
 //	… to an address that is entered once in its console       Reporter; Config: ReportsPerAccount
-//	… that name the message only by the carrier's ID          and the method ReportsByID
+//	… that name the message only by the carrier's ID          and the method ReportsUseCarrierID
 //	it answers what became of a message                       Poller, with smstest.PollContract; Config: CanBePolled is false without
 //	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
 //	it may need a sender of ours                              Config: SenderSettings

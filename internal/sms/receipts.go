@@ -55,11 +55,11 @@ func (c *Carriers) Poller(name string) (Poller, bool) {
 	return poller, ok && r.Polled
 }
 
-// ReportsByID reports whether the carrier of a name sends receipts to us that name messages by the
+// ReportsUseCarrierID reports whether the carrier of a name sends receipts to us that name messages by the
 // carrier's own IDs.
-func (c *Carriers) ReportsByID(name string) bool {
-	told, ok := c.routeByName(name).Carrier.(reporterByID)
-	return ok && told.ReportsByID() && c.Callback != nil
+func (c *Carriers) ReportsUseCarrierID(name string) bool {
+	told, ok := c.routeByName(name).Carrier.(carrierIDReporter)
+	return ok && told.ReportsUseCarrierID() && c.Callback != nil
 }
 
 // Query makes a request and returns its answer. A status other than 200 is a Temporary error.

@@ -69,7 +69,7 @@ func (p *probed) EndpointURL() string { return p.at }
 
 func (p *probed) Probe(context.Context) (string, error) { return "", nil }
 
-func (p *probed) ReportsByID() bool { return p.name == "listed" }
+func (p *probed) ReportsUseCarrierID() bool { return p.name == "listed" }
 
 func (p *probed) PollStatus(context.Context, StatusQuery) (Report, bool, error) {
 	return Report{}, false, nil
@@ -84,14 +84,14 @@ func TestWhoCanBeAsked(t *testing.T) {
 		if _, ok := all.Poller(name); ok != want {
 			t.Errorf("%s can be asked: %v", name, ok)
 		}
-		if got := all.ReportsByID(name); got != want {
+		if got := all.ReportsUseCarrierID(name); got != want {
 			t.Errorf("%s tells by its own ID: %v", name, got)
 		}
 		if _, ok := all.Reporter(name); ok {
 			t.Errorf("%s tells", name)
 		}
 	}
-	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ReportsByID("listed") {
+	if NewCarriers([]Route{{Carrier: listed}}, Options{}).ReportsUseCarrierID("listed") {
 		t.Error("it tells, though there is no one to call")
 	}
 }

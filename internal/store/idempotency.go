@@ -43,15 +43,15 @@ type ClaimAnswer struct {
 // old claims need no background job.
 const ClaimsDeletedPerCall = 2
 
-// ClaimRow is a claim as it is stored.
-type ClaimRow struct {
+// KeyClaimRow is a claim as it is stored.
+type KeyClaimRow struct {
 	Fingerprint []byte
 	SendID      uuid.UUID
 }
 
 // ClaimAnswer returns the answer to c. r is the stored row of c's key; s is the send with r.SendID, or
 // zero if there is none; v is that send's verification. held: the caller holds the claim now.
-func (r ClaimRow) Answer(c Claim, held bool, s Send, v Verification, now time.Time) ClaimAnswer {
+func (r KeyClaimRow) Answer(c Claim, held bool, s Send, v Verification, now time.Time) ClaimAnswer {
 	out := ClaimAnswer{State: ClaimBusy, Now: now}
 	switch {
 	case string(r.Fingerprint) != string(c.Fingerprint[:]):

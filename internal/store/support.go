@@ -20,11 +20,11 @@ type SupportRange struct {
 }
 
 const (
-	supportAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	supportPrefix   = "S"
-	supportLength   = 8 // letters, of 5 bits
-	supportTailBits = 9 // bits
-	supportTailMask = 1<<supportTailBits - 1
+	supportReferenceAlphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	supportReferencePrefix   = "S"
+	supportReferenceLength   = 8 // letters, of 5 bits
+	supportReferenceTailBits = 9 // bits
+	supportTailMask          = 1<<supportReferenceTailBits - 1
 )
 
 // supportEpoch is the start of the seconds in a reference; 31 bits last until 2088.
@@ -35,7 +35,7 @@ func supportRangeOfID(id uuid.UUID) (SupportRange, bool) {
 	ms := int64(binary.BigEndian.Uint64(id[:]) >> 16) // RFC 9562 section 5.7
 	r := SupportRange{second: ms / 1000, Tail: binary.BigEndian.Uint16(id[14:]) & supportTailMask}
 	since := r.second - supportEpoch
-	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportLength-supportTailBits)
+	return r, id.Version() == 7 && since >= 0 && since < 1<<(5*supportReferenceLength-supportReferenceTailBits)
 }
 
 // SupportReference returns the reference of a send that people can read out; "" if the ID is not a
@@ -45,12 +45,12 @@ func SupportReference(id uuid.UUID) string {
 	if !ok {
 		return ""
 	}
-	bits := uint64(r.second-supportEpoch)<<supportTailBits | uint64(r.Tail)
-	var text [supportLength]byte
+	bits := uint64(r.second-supportEpoch)<<supportReferenceTailBits | uint64(r.Tail)
+	var text [supportReferenceLength]byte
 	for i := range text {
-		text[i] = supportAlphabet[bits>>(5*(supportLength-1-i))&31]
+		text[i] = supportReferenceAlphabet[bits>>(5*(supportReferenceLength-1-i))&31]
 	}
-	return supportPrefix + "-" + string(text[:4]) + "-" + string(text[4:])
+	return supportReferencePrefix + "-" + string(text[:4]) + "-" + string(text[4:])
 }
 
 // ParseSupportReference parses a reference as people write it: small letters, other dashes or none,
@@ -63,19 +63,19 @@ func ParseSupportReference(text string) (r SupportRange, ok bool) {
 		}
 		return r
 	}, text))
-	text, ok = strings.CutPrefix(text, supportPrefix)
-	if !ok || len(text) != supportLength {
+	text, ok = strings.CutPrefix(text, supportReferencePrefix)
+	if !ok || len(text) != supportReferenceLength {
 		return r, false
 	}
 	var bits uint64
 	for _, c := range strings.NewReplacer("O", "0", "I", "1", "L", "1").Replace(text) {
-		value := strings.IndexRune(supportAlphabet, c)
+		value := strings.IndexRune(supportReferenceAlphabet, c)
 		if value < 0 {
 			return r, false
 		}
 		bits = bits<<5 | uint64(value)
 	}
-	return SupportRange{second: int64(bits>>supportTailBits) + supportEpoch, Tail: uint16(bits & supportTailMask)}, true
+	return SupportRange{second: int64(bits>>supportReferenceTailBits) + supportEpoch, Tail: uint16(bits & supportTailMask)}, true
 }
 
 // IsSupportReference reports whether ParseSupportReference can parse the text.

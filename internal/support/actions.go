@@ -65,8 +65,8 @@ func (p Target) addToEntry(act store.AuditEntry) store.AuditEntry {
 	return act
 }
 
-// appsOf returns the names of the apps to which an action on the target applies.
-func (d *Desk) appsOf(p Target) []string {
+// affectedApps returns the names of the apps to which an action on the target applies.
+func (d *Desk) affectedApps(p Target) []string {
 	if p.App != "" {
 		return []string{p.App}
 	}
@@ -91,7 +91,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	}
 	var logged []store.Bucket
 	var limited []string
-	for _, app := range d.appsOf(p) {
+	for _, app := range d.affectedApps(p) {
 		logged = append(logged, store.Bucket{App: app, Channel: p.Channel, Recipient: p.Recipient,
 			Purposes: purpose.Shares})
 		limited = append(limited, buckets.Failures(app, p.Channel, p.Recipient), buckets.Spellings(app, p.mailbox()))
@@ -109,7 +109,7 @@ func (d *Desk) ResetQuota(ctx context.Context, p Target, act store.AuditEntry) e
 	if err := d.Store.ResetCounters(ctx, logged, act); err != nil {
 		return err
 	}
-	for _, app := range d.appsOf(p) {
+	for _, app := range d.affectedApps(p) {
 		d.Codes.ForgetLockouts(app, p.Channel, p.Recipient)
 	}
 	if err := d.Limiter.Reset(ctx, limited...); err != nil {

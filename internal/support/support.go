@@ -52,7 +52,7 @@ type Store interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
 		bool, error)
-	Lift(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
+	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
 	LiftPrefix(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
 	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)

@@ -112,7 +112,7 @@ func TestSuppressByHandAndLift(t *testing.T) {
 			s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
 		r.SendFails(vtest.Ana, "suppressed")
 		lift := func(l support.LiftRequest) ([]store.Suppression, error) {
-			return r.Svc.Desk.Lift(r.Context(), l, vtest.AuditEntry("suppression.lift"))
+			return r.Svc.Desk.LiftSuppressions(r.Context(), l, vtest.AuditEntry("suppression.lift"))
 		}
 		for _, want := range []int{1, 0} {
 			list, err := lift(support.LiftRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})

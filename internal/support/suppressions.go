@@ -58,9 +58,9 @@ type LiftRequest struct {
 	Reason  string         `json:"reason"`
 }
 
-// Lift ends the recipient's current suppressions, returns them, and records the action. Errors:
+// LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
+func (d *Desk) LiftSuppressions(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
 	lifting := store.LiftSuppressionsRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
 		Why: l.Reason}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
@@ -75,7 +75,7 @@ func (d *Desk) Lift(ctx context.Context, l LiftRequest, act store.AuditEntry) ([
 	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
 		return nil, err
 	}
-	list, err := d.Store.Lift(ctx, lifting, record)
+	list, err := d.Store.LiftSuppressions(ctx, lifting, record)
 	return list, err
 }
 

@@ -64,7 +64,7 @@ var ErrTooManySends = errors.New("more sends than can be replayed")
 // replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooManySends,
 // fault.Unavailable.
 func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (ReplayResult, error) {
-	r := replay{
+	r := whatIfRun{
 		ReplayResult: ReplayResult{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedHistory{},
 	}
@@ -93,7 +93,7 @@ type replayedHistory struct {
 	refused bool
 }
 
-type replay struct {
+type whatIfRun struct {
 	ReplayResult
 	rules   []quota.Rule
 	longest time.Duration
@@ -104,7 +104,7 @@ type replay struct {
 
 // tally evaluates the rules for the next send and counts the outcome; sends before the period only
 // fill the window. Error: ErrTooManySends.
-func (r *replay) tally(c store.CountedSend) error {
+func (r *whatIfRun) tally(c store.CountedSend) error {
 	if r.read++; r.read > maxReplayedSends {
 		return ErrTooManySends
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestReplayIsBounded(t *testing.T) {
-	full := replay{read: maxReplayedSends}
+	full := whatIfRun{read: maxReplayedSends}
 	if err := full.tally(store.CountedSend{}); !errors.Is(err, ErrTooManySends) {
 		t.Error(err)
 	}

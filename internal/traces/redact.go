@@ -35,16 +35,16 @@ const (
 	outcome   = attribute.Key("sendcode.outcome")
 	reason    = attribute.Key("sendcode.reason")
 
-	route  = attribute.Key("http.route")
-	method = attribute.Key("http.request.method")
-	server = attribute.Key("server.address")
+	route         = attribute.Key("http.route")
+	method        = attribute.Key("http.request.method")
+	serverAddress = attribute.Key("server.address")
 )
 
 // exportedKeys are the keys of the exported attributes. A caller can choose only one of their values,
 // the request ID, which is checked (requestid.Valid) and logged too.
 var exportedKeys = map[attribute.Key]bool{
 	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
-	route: true, method: true, "http.response.status_code": true, "error.type": true, server: true, "server.port": true,
+	route: true, method: true, "http.response.status_code": true, "error.type": true, serverAddress: true, "server.port": true,
 	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true,
 	"pgx.sql_state": true,
 }
@@ -56,7 +56,7 @@ type redactedSpan struct{ sdktrace.ReadOnlySpan }
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
 		// of a request these are the caller's header Host
-		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == server || a.Key == "server.port")
+		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddress || a.Key == "server.port")
 		if exportedKeys[a.Key] && !callers {
 			all = append(all, a)
 		}

@@ -36,8 +36,8 @@ func (s *Service) countOverload(what string, err error) error {
 }
 
 // SendsOverloaded returns the *admission.OverloadedError with which Send would refuse any request
-// now, or nil. It is for callers that have not read the request yet: reading a request costs more
-// than refusing it.
+// now, and counts it as a refusal; nil: Send would not. Callers use it before they read a request,
+// because reading costs more than refusing.
 func (s *Service) SendsOverloaded() error {
 	return s.countOverload(sendsAdmission, s.sends.RefuseIfFull(admission.ClassUnread))
 }

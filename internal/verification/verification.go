@@ -150,7 +150,7 @@ const (
 type Caller struct {
 	App  string
 	Kind CallerKind
-	IP   netip.Addr // of the end user's client; a back end may name it; invalid: not known
+	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
 	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
 }

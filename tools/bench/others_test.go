@@ -135,7 +135,7 @@ func (b *rig) measureOthers() string {
 	}
 	b.goals.most("the right code ÷ the fair floor's", 3.13*air, ratio(of(rightCheck), of(floorCheck), costOfSend), "")
 	reads := b.readsInFlood()
-	inFlood := 50 + 32/b.length.Seconds() // see gates.readInterval
+	inFlood := 50 + 32/b.length.Seconds() // see gates.minReadSpacing
 	b.goals.most("round trips to Postgres a second in a flood on one recipient", inFlood*air, reads, "")
 	return table([]string{"processor time, µs"}, b.others, medians("the program", cpu(inProgram)),
 		medians(inPostgres, cpu(inPostgres)),

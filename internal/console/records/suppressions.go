@@ -173,7 +173,7 @@ func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppressi
 	if err != nil {
 		return nil, err
 	}
-	return a.Desk.Lift(c.Request().Context(), l, act)
+	return a.Desk.LiftSuppressions(c.Request().Context(), l, act)
 }
 
 func (a *Records) liftJSON(c echo.Context) error {

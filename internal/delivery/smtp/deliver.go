@@ -25,8 +25,7 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	return reply, usable, fail
 }
 
-// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction was refused
-// half-way. After success the server waits for the content.
+// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction failed. After success the server waits for the content.
 func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMail) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})

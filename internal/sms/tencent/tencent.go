@@ -171,8 +171,8 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	return id, code, fail
 }
 
-// ReportsByID returns true: reports name messages by the SerialNo in the answer to SendSms.
-func (c *carrier) ReportsByID() bool { return true }
+// ReportsUseCarrierID returns true: reports name messages by the SerialNo in the answer to SendSms.
+func (c *carrier) ReportsUseCarrierID() bool { return true }
 
 // PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
 // PullSmsSendStatusByPhoneNumber): by number and time, and not PullSmsSendStatus, which hands each

@@ -99,7 +99,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 			began := time.Now()
 			notCommitted, err = p.writeAndCommit(ctx, conn, answers)
 			if err == nil && slices.ContainsFunc(answers, func(a beginAnswer) bool { return a.Admitted }) {
-				p.committed.Store(&sqldb.Commit{At: time.Now(), Took: time.Since(began)})
+				p.committed.Store(&sqldb.CommitTiming{At: time.Now(), Took: time.Since(began)})
 			}
 			return answers, notCommitted, err
 		}

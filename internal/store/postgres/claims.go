@@ -236,10 +236,10 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 	defer func() { err = errors.Join(err, results.Close()) }()
 	var key []byte
 	var now time.Time
-	var row store.ClaimRow
+	var row store.KeyClaimRow
 	var s store.Send
 	var v store.Verification
-	stored := map[[32]byte]store.ClaimRow{}
+	stored := map[[32]byte]store.KeyClaimRow{}
 	sends := map[[32]byte]store.Send{}
 	verifications := map[[32]byte]store.Verification{}
 	for _, read := range []struct {
@@ -247,7 +247,7 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 		each   func(key [32]byte)
 	}{
 		{[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
-			func(key [32]byte) { stored[key] = row; row = store.ClaimRow{} }},
+			func(key [32]byte) { stored[key] = row; row = store.KeyClaimRow{} }},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
 	} {

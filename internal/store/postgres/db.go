@@ -110,12 +110,12 @@ func (p *DB) beginTransaction(ctx context.Context, c *pgxpool.Conn) (now time.Ti
 }
 
 // Run implements sqldb.Engine, in one round trip.
-func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
+func (p *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
 	return p.changeOnPool(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		var b pgx.Batch
 		b.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 		for _, s := range steps {
-			b.Queue(replaceNow(s.Statement, p.now, s.Args), toNamedArgs(s.Args))
+			b.Queue(replaceNow(s.SQL, p.now, s.Args), toNamedArgs(s.Args))
 		}
 		b.Queue("COMMIT")
 		results := c.SendBatch(ctx, &b)
@@ -134,7 +134,7 @@ func (p *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
 }
 
 // readStepResult reads the results of one step of a batch and sets how many rows it changed.
-func readStepResult(s *sqldb.Step, results pgx.BatchResults) error {
+func readStepResult(s *sqldb.Statement, results pgx.BatchResults) error {
 	rows, err := results.Query()
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ const (
 type (
 	historyCall      = batch.Call[gate.HistoryQuery, gate.History]
 	verificationCall = batch.Call[string, storedVerification]
-	readCall         = batch.Call[*sqldb.Step, struct{}]
+	readCall         = batch.Call[*sqldb.Statement, struct{}]
 )
 
 // storedVerification is a verification with its newest send.
@@ -101,7 +101,7 @@ func (p *DB) Verification(ctx context.Context, id string) (store.Verification, s
 }
 
 // ReadShared implements sqldb.Engine. It shares round trips as ReadHistory does.
-func (p *DB) ReadShared(ctx context.Context, s *sqldb.Step) error {
+func (p *DB) ReadShared(ctx context.Context, s *sqldb.Statement) error {
 	_, err := submitRead(ctx, p, p.steps, s)
 	return err
 }
@@ -174,7 +174,7 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
-		trip.Queue(replaceNow(x.In.Statement, p.now, x.In.Args), toNamedArgs(x.In.Args))
+		trip.Queue(replaceNow(x.In.SQL, p.now, x.In.Args), toNamedArgs(x.In.Args))
 	}
 	return make([]struct{}, len(steps)),
 		withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) (err error) {

@@ -273,7 +273,7 @@ func (m *model) suppress(*rapid.T) {
 func (m *model) lift(*rapid.T) {
 	l := store.LiftSuppressionsRequest{Channel: recipient.Email, Address: storetest.Address(1), App: pick(m, "app", "", "shop"),
 		By: "ops", Why: "mended"}
-	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.Lift(m.ctx, l, nil)) })
+	m.same("Lift", func(f *storetest.Fixture) []any { return answers(f.LiftSuppressions(m.ctx, l, nil)) })
 }
 
 // claim claims a key for a send that nobody asked for before, as the service does, and may begin

@@ -45,7 +45,7 @@ type DB struct {
 	eventEnds     *batch.Batcher[store.AppEventEnd, bool]
 	histories     *batch.Batcher[gate.HistoryQuery, gate.History]
 	verifications *batch.Batcher[string, storedVerification]
-	steps         *batch.Batcher[*sqldb.Step, struct{}]
+	steps         *batch.Batcher[*sqldb.Statement, struct{}]
 	sharedReads   atomic.Int64 // shared reads so far; the keys of their batches
 
 	searches takeOverSearches // up to where TakeOver has searched
@@ -56,7 +56,7 @@ type DB struct {
 	now  string       // SQL expression for the database's time
 	seen atomic.Int64 // the last time that the database's clock showed, µs since 1970; see idBoundsOfBatch
 
-	committed atomic.Pointer[sqldb.Commit]
+	committed atomic.Pointer[sqldb.CommitTiming]
 	roomy     atomic.Bool // the last Ping went well, and no send failed since
 }
 
@@ -305,7 +305,7 @@ func prepareStatements(ctx context.Context, conn *pgx.Conn, statements []string)
 }
 
 // LastCommit implements sqldb.Engine.
-func (p *DB) LastCommit() *sqldb.Commit { return p.committed.Load() }
+func (p *DB) LastCommit() *sqldb.CommitTiming { return p.committed.Load() }
 
 // Close implements sqldb.Engine. It first waits until all queued calls have their answers.
 func (p *DB) Close() error {

@@ -83,7 +83,7 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, &sqldb.Step{Statement: recheckRoomSQL}) // else the others look within roomCheckInterval
+		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckRoomSQL}) // else the others look within roomCheckInterval
 	}
 	if isUndefinedTable(err) { // without these tables, nothing is applied
 		err = migrations.CheckFingerprints(own, nil)

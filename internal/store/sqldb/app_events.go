@@ -107,8 +107,8 @@ func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error) {
 	args := Args{"keep": keep, "limit": limit}
 	ended, old := db.Dialect.inSubquery(db.Dialect.lockRows(endedEventsSQL)), db.Dialect.inSubquery(db.Dialect.lockRows(oldPendingEventsSQL))
-	forget := &Step{Statement: `DELETE FROM app_events WHERE id ` + ended, Args: args}
-	giveUp := &Step{Statement: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
+	forget := &Statement{SQL: `DELETE FROM app_events WHERE id ` + ended, Args: args}
+	giveUp := &Statement{SQL: `UPDATE app_events SET state = 'given_up', due_at = NULL, ended_at = @now WHERE id ` +
 		old, Args: args}
 	if err := db.Run(ctx, forget, giveUp); err != nil {
 		return 0, 0, err

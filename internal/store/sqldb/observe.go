@@ -84,7 +84,7 @@ func (e observedEngine) Write(ctx context.Context, f func(q Tx) error) error {
 }
 
 // Run implements Engine.
-func (e observedEngine) Run(ctx context.Context, steps ...*Step) error {
+func (e observedEngine) Run(ctx context.Context, steps ...*Statement) error {
 	ctx, began := e.begin(ctx, "write")
 	defer e.end(ctx, began, "write")
 	return e.Engine.Run(ctx, steps...)
@@ -106,7 +106,7 @@ func (e observedEngine) Verification(ctx context.Context, id string) (store.Veri
 }
 
 // ReadShared implements Engine.
-func (e observedEngine) ReadShared(ctx context.Context, s *Step) error {
+func (e observedEngine) ReadShared(ctx context.Context, s *Statement) error {
 	ctx, began := e.begin(ctx, "read")
 	defer e.end(ctx, began, "read")
 	return e.Engine.ReadShared(ctx, s)

@@ -58,9 +58,9 @@ func (db *DB) SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUI
 // caller dies. It gives up messages that have waited for three days.
 func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingReceipt, err error) {
 	err = db.Run(ctx,
-		&Step{Statement: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
+		&Statement{SQL: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
 			Args: Args{"await": store.AwaitReceiptFor}},
-		&Step{Statement: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
+		&Statement{SQL: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
 			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings,
 			"limit": limit,
 		}})

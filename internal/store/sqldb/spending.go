@@ -59,8 +59,8 @@ func (db *DB) Spend(ctx context.Context, charges []store.Charge) (spent []store.
 	return spent, "", err
 }
 
-// UndoCharges subtracts charges that Spend made from the periods in which it made them.
-func (db *DB) UndoCharges(ctx context.Context, spent []store.SpentCharge) error {
+// UndoSpend subtracts charges that Spend made from the periods in which it made them.
+func (db *DB) UndoSpend(ctx context.Context, spent []store.SpentCharge) error {
 	return db.Write(ctx, func(q Tx) error {
 		for _, x := range spent {
 			if err := q.exec(undoChargeSQL, Args{"amount": x.Amount, "account": x.Account,
@@ -82,7 +82,7 @@ func (db *DB) AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipi
 // CarrierHold returns the present hold on a recipient; zero if there is none.
 func (db *DB) CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (hold store.CarrierHold,
 	err error) {
-	err = db.ReadShared(ctx, &Step{Statement: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
+	err = db.ReadShared(ctx, &Statement{SQL: carrierHoldSQL, Args: Args{"channel": ch, "recipient": h},
 		Each: func(read Scan) error {
 			var since, until, now time.Time
 			err := read(columns.ScannerFor(&since), columns.ScannerFor(&until), columns.ScannerFor(&now))

@@ -26,8 +26,8 @@ type DB struct {
 	Actions *slog.Logger // gets a line for each committed audit entry; nil: none
 }
 
-// Commit is a committed send.
-type Commit struct {
+// CommitTiming tells when a send was committed, and how long that took.
+type CommitTiming struct {
 	At   time.Time     // on this process's clock
 	Took time.Duration // the round trip that wrote and committed
 }
@@ -44,7 +44,7 @@ type Engine interface {
 	Write(ctx context.Context, f func(q Tx) error) error
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of
 	// each.
-	Run(ctx context.Context, steps ...*Step) error
+	Run(ctx context.Context, steps ...*Statement) error
 	// ReadHistory reads what the database counts of a recipient, without a lock.
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
@@ -52,7 +52,7 @@ type Engine interface {
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	// ReadShared runs a statement that only reads, for which a send or a check waits. In Postgres
 	// it shares a round trip with other reads.
-	ReadShared(ctx context.Context, s *Step) error
+	ReadShared(ctx context.Context, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
@@ -65,7 +65,7 @@ type Engine interface {
 	PurgeDeleted(ctx context.Context) error
 	// LastCommit returns the last committed send; nil if there is none, if a send failed since, or
 	// in SQLite.
-	LastCommit() *Commit
+	LastCommit() *CommitTiming
 	// Pools returns the state of each pool of connections.
 	Pools() []store.PoolStats
 	Close() error
@@ -152,19 +152,19 @@ type Tx struct {
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
 
-// Step is a statement that does not depend on the results of the ones before it, so that all can be
+// Statement is an SQL statement that does not depend on the results of the ones before it, so that all can be
 // sent in one trip.
-type Step struct {
-	Statement string
-	Args      Args
-	Each      func(Scan) error // nil: rows are not read
-	Restart   func()           // called before ReadShared reads the rows; nil: not called
-	Changed   int64            // rows that it changed or returned
+type Statement struct {
+	SQL     string
+	Args    Args
+	Each    func(Scan) error // nil: rows are not read
+	Restart func()           // called before ReadShared reads the rows; nil: not called
+	Changed int64            // rows that it changed or returned
 }
 
 // runOne runs one statement in its own transaction, and reports whether it changed a row.
 func (db *DB) runOne(ctx context.Context, statement string, args Args) (changed bool, err error) {
-	s := Step{Statement: statement, Args: args}
+	s := Statement{SQL: statement, Args: args}
 	err = db.Run(ctx, &s)
 	return s.Changed > 0 && err == nil, err
 }
@@ -270,7 +270,7 @@ func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statemen
 // readAllShared is ReadAll through ReadShared.
 func readAllShared[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) (rows []T,
 	err error) {
-	s := Step{Statement: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
+	s := Statement{SQL: statement, Args: args, Each: AppendTo(&rows, fields), Restart: func() { rows = nil }}
 	if err = db.ReadShared(ctx, &s); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (s *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error
 		if err != nil {
 			return out, err
 		}
-		var row store.ClaimRow
+		var row store.KeyClaimRow
 		_, err = q.Run(readClaimSQL, args, func(read sqldb.Scan) error { return read(&row.Fingerprint, &row.SendID) })
 		if err != nil {
 			return out, err

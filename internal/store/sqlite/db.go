@@ -94,18 +94,18 @@ func (s *DB) Read(ctx context.Context, f func(sqldb.Tx) error) error {
 }
 
 // ReadShared implements sqldb.Engine.
-func (s *DB) ReadShared(ctx context.Context, x *sqldb.Step) error {
+func (s *DB) ReadShared(ctx context.Context, x *sqldb.Statement) error {
 	return s.Engine.Read(ctx, func(q sqldb.Tx) error {
-		_, err := q.Run(x.Statement, x.Args, x.Each)
+		_, err := q.Run(x.SQL, x.Args, x.Each)
 		return err
 	})
 }
 
 // Run implements sqldb.Engine.
-func (s *DB) Run(ctx context.Context, steps ...*sqldb.Step) error {
+func (s *DB) Run(ctx context.Context, steps ...*sqldb.Statement) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) (err error) {
 		for _, x := range steps {
-			if x.Changed, err = q.Run(x.Statement, x.Args, x.Each); err != nil {
+			if x.Changed, err = q.Run(x.SQL, x.Args, x.Each); err != nil {
 				return err
 			}
 		}

@@ -59,7 +59,7 @@ func sqliteCause(err error) error {
 
 // LastCommit implements sqldb.Engine. It always returns nil: health checks can Ping instead, which
 // is cheap.
-func (s *DB) LastCommit() *sqldb.Commit { return nil }
+func (s *DB) LastCommit() *sqldb.CommitTiming { return nil }
 
 // Ping implements sqldb.PerDatabase. It writes, since reading also works on a full disk. It
 // allocates more pages than a send needs and frees them before the commit, so that the file has

@@ -83,7 +83,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	f.MustFinish(t, o, false)
 
 	// The same again, from an event: it is one row, and stays lifted.
-	lifted := Must(f.Lift(t.Context(),
+	lifted := Must(f.LiftSuppressions(t.Context(),
 		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "ops", Why: "mended"}, nil))(t)
 	got, added := must2(f.Suppress(t.Context(),
 		store.Suppression{ID: want.ID, Channel: recipient.Email, Address: Address(1),
@@ -111,7 +111,7 @@ func suppressionList(t *testing.T, f *Fixture) {
 		Equal(t, name, f.suppressions(t, x.filter), x.want)
 	}
 	for _, app := range []string{"shop", ""} { // those of this app alone, or all that hold now
-		lifted := Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
+		lifted := Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: a.Address, App: app},
 			nil))(t)
 		Equal(t, "lifted", len(lifted), map[string]int{"": 1}[app])
 	}
@@ -131,12 +131,12 @@ func suppressionActs(t *testing.T, f *Fixture) {
 		To:        "a•••@example.com", Cause: store.CauseManual, By: "mei"}
 	must2(f.Suppress(t.Context(), s, time.Hour, add))(t)
 	f.Pass(time.Second)
-	lifted := Must(f.Lift(t.Context(),
+	lifted := Must(f.LiftSuppressions(t.Context(),
 		store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1), By: "mei", Why: "asked"},
 		act(2, "suppression.lift")))(t)
 	Equal(t, "lifted", len(lifted), 1)
 	f.Pass(time.Second)
-	Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)},
+	Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)},
 		act(3, "suppression.lift")))(t)
 
 	list := Must(f.AuditEntries(t.Context(), store.AuditFilter{Limit: 10}))(t)
@@ -152,7 +152,7 @@ func suppressionActs(t *testing.T, f *Fixture) {
 		store.Suppression{ID: uuid.UUID{2}, Channel: recipient.Email, Address: Address(2),
 			Cause: store.CauseManual}, time.Hour, bad)
 	Is(t, err, store.ErrBadRequest)
-	Is(t, Err(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
+	Is(t, Err(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: Address(1)}, bad)),
 		store.ErrBadRequest)
 	Equal(t, "suppressions", len(f.suppressions(t, store.SuppressionFilter{})), 1)
 }

@@ -365,11 +365,11 @@ func spendTogether(t *testing.T, f *Fixture) {
 	f.spend(t, charge("a", 0, 100))
 	_, by = f.spend(t, charge("new", 101, 100))
 	Equal(t, "refused by", by, "new")
-	OK(t, f.UndoCharges(t.Context(), spent))
+	OK(t, f.UndoSpend(t.Context(), spent))
 	spent, _ = f.spend(t, charge("a", 40, 100))
 	Equal(t, "used again", spent[0].Used, int64(100))
-	OK(t, f.UndoCharges(t.Context(), append(spent, spent...)))
-	OK(t, f.UndoCharges(t.Context(), spent)) // never below nothing
+	OK(t, f.UndoSpend(t.Context(), append(spent, spent...)))
+	OK(t, f.UndoSpend(t.Context(), spent)) // never below nothing
 	spent, _ = f.spend(t, charge("a", 100, 100))
 	Equal(t, "used at last", spent[0].Used, int64(100))
 }
@@ -385,7 +385,7 @@ func spendPeriods(t *testing.T, f *Fixture) {
 	Equal(t, "after midnight", spent[0].Period, "2030-03-02")
 	_, by = f.spend(t, month)
 	Equal(t, "in the same month", by, "month")
-	OK(t, f.UndoCharges(t.Context(), first)) // what came back belongs to yesterday, and to this month
+	OK(t, f.UndoSpend(t.Context(), first)) // what came back belongs to yesterday, and to this month
 	_, by = f.spend(t, charge("day", 1, 10))
 	Equal(t, "still spent", by, "day")
 	f.spend(t, month)

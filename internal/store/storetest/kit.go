@@ -93,7 +93,7 @@ func WriteTraces(t *testing.T, f *Fixture, n int) {
 		ID: uuid.New(), Channel: recipient.Email, Address: h, Recipient: h, To: Traces["masked"], Cause: store.CauseManual,
 		Detail: Traces["why it was suppressed"],
 	}, time.Hour, nil))(t)
-	Must(f.Lift(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
+	Must(f.LiftSuppressions(t.Context(), store.LiftSuppressionsRequest{Channel: recipient.Email, Address: h, Why: Traces["why that ended"]},
 		nil))(t)
 	OK(t, f.AddAuditEntry(t.Context(),
 		f.Act(func(a *store.AuditEntry) { a.Recipient, a.To = recipient.Hash{15: byte(n)}, Traces["masked"] })))
