@@ -27,7 +27,7 @@ type databaseProbe struct {
 	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
 	commit func() *sqldb.CommitTiming // the last commit; nil: there was none
-	beats  heartbeats           // nil: other replicas can't be seen
+	beats  heartbeats                 // nil: other replicas can't be seen
 	logger *slog.Logger
 
 	mu     sync.Mutex

@@ -1,6 +1,6 @@
 // Package jobs runs periodic background work: retention, statistics, partitions, erasure, automatic
-// pauses of prefixes, polls for receipts, and flushes of what other packages collect in memory.
-// internal/app builds the list of jobs. No send or check waits for a job.
+// pauses of prefixes, polls for receipts, and flushes of data that other packages collect in
+// memory. internal/app builds the list of jobs. No send or check waits for a job.
 package jobs
 
 import (
@@ -16,17 +16,17 @@ import (
 type Job struct {
 	Name  string
 	Every time.Duration
-	// Run does the work, or a part of it. If again is true, Run is called again after a tick, else
-	// after Every. An error is only logged.
+	// Run does the work, or a part of it. Run is called again after a tick if again is true, else
+	// after Every. An error is only logged and counted.
 	Run func(ctx context.Context) (again bool, err error)
-	// AtStop says that the job runs once more when the process ends.
+	// AtStop: the job runs once more when the process ends.
 	AtStop bool
 }
 
-// DefaultTick is the time between two parts of a job's work.
+// DefaultTick is the time between two runs of a job that has more work to do.
 const DefaultTick = time.Second
 
-// stopTimeout bounds the last runs when the process ends.
+// stopTimeout bounds the last runs of all jobs together, when the process ends.
 const stopTimeout = 5 * time.Second
 
 // Run runs each job in its own goroutine, at once and then whenever it is due, until ctx ends. Then
@@ -76,11 +76,11 @@ func (j Job) loop(ctx context.Context, tick time.Duration, observer Observer, lo
 	}
 }
 
-// failureLogInterval is the shortest time between two log lines on failures of the same job.
+// failureLogInterval is the shortest time between two log lines about failures of the same job.
 const failureLogInterval = 10 * time.Minute
 
-// failureLog logs a job's failures at most once every failureLogInterval, since all jobs fail at every tick
-// while the database is unavailable.
+// failureLog logs a job's failures at most once every failureLogInterval, since a job may fail at
+// every tick while the database is unavailable. A success ends the interval.
 type failureLog struct{ logged time.Time }
 
 func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
@@ -93,7 +93,8 @@ func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
 	}
 }
 
-// RunWithoutError converts a function to a Job.Run that never fails and does all its work at once.
+// RunWithoutError converts a function to a Job.Run that never fails and never asks for another run
+// after a tick.
 func RunWithoutError(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

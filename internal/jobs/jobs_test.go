@@ -13,11 +13,11 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// counter is a job that is noted each time it runs.
+// counter is a job that records when it ran.
 type counter struct {
-	runs  []time.Duration // since the first
+	runs  []time.Duration // times since the first run
 	began time.Time
-	again int // so many runs ask for another one
+	again int // number of runs that ask for another one
 	fails bool
 }
 
@@ -42,8 +42,8 @@ func during(d time.Duration, table []Job, observer Observer, logger *slog.Logger
 	<-done
 }
 
-// At once, at the next tick while there is more to do, else after its interval; and those that ask
-// for it once more at the stop.
+// A job runs at once. It runs again at the next tick if it has more to do, else after its interval.
+// A job with AtStop runs once more at the end.
 func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		seldom, busy, last := &counter{}, &counter{again: 2}, &counter{}
@@ -56,7 +56,7 @@ func TestJobsRunWhenTheyAreDue(t *testing.T) {
 	})
 }
 
-// A job that hangs holds up no other one, and ends with its context.
+// A job that hangs delays no other job, and ends with its context.
 func TestAJobHoldsUpNoOther(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		other := &counter{}
@@ -79,7 +79,7 @@ func (r ran) JobRan(job string, failed bool) {
 	}
 }
 
-// While the database is away, the process's log has a line for each job in ten minutes, not one for
+// While the database is unavailable, the log has one line for each job in ten minutes, not one for
 // each tick. Each failure is counted.
 func TestAFailureIsLoggedOnceInAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {

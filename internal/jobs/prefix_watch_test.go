@@ -21,12 +21,13 @@ func watched(s *vtest.Settings) {
 	s.Watch = store.PrefixWatch{Sends: 20, Approved: 10, Within: time.Hour, TTL: 10 * time.Minute, Pause: time.Hour}
 }
 
-// Codes go to a prefix and none comes back: it is paused, people are alerted, nothing leaves, the
-// place is given back. Others, and mail, go on. When the time is over, so does the prefix.
+// Many codes go to a prefix and none is entered. The prefix is paused, an alarm is logged, its
+// messages are not sent, and their places are refunded. Other prefixes, other apps and mail are not
+// paused. The pause ends after its time.
 func TestPumpedPrefixIsPaused(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
-		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // as the pause is not there yet
+		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // before the pause begins
 		r.WantStatus(before, "sent")
 		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
 		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
@@ -47,7 +48,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 	})
 }
 
-// A pause stops what waits for its next attempt as well.
+// A pause also stops sends that wait for their next attempt.
 func TestPauseStopsWhatWaits(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
@@ -62,7 +63,8 @@ func TestPauseStopsWhatWaits(t *testing.T) {
 	})
 }
 
-// While the database does not say whether there is a pause, nothing leaves; then it goes on.
+// While the database cannot say whether a prefix is paused, no text message is sent. Sends continue
+// after it answers.
 func TestNothingLeavesWhileTheDatabaseDoesNotSay(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "PrefixPaused")
@@ -87,8 +89,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 			r.Want(name, len(got), 0)
 		})
 	}
-	// A prefix that is exempted during a pause is open at once, and so are all if nothing is
-	// watched any more.
+	// A prefix that is exempted during a pause is open at once. Without a watch all prefixes are
+	// open at once.
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)
 		r.Sleep(12 * time.Minute)
@@ -99,8 +101,8 @@ func TestExemptPrefixesAndNoWatch(t *testing.T) {
 	})
 }
 
-// What strangers pump pauses strangers alone: secret keys go on. Who failed for the pause may try
-// again as soon as it is lifted.
+// If strangers' codes cause a pause, it applies to strangers alone: secret keys go on. A stranger
+// whose sends failed because of the pause may try again as soon as the pause is lifted.
 func TestStrangersPauseStrangersAlone(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { vtest.BoundFailures(s); watched(s) }, func(r *vtest.Rig) {
 		byStranger := func(n int) verification.Request {
@@ -135,7 +137,7 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 	})
 }
 
-// A lifted pause ends at once, and the sends that caused it cause no other.
+// A lifted pause ends at once, and the sends that caused it cause no second one.
 func TestLiftPrefix(t *testing.T) {
 	vtest.InBubbleWith(t, watched, func(r *vtest.Rig) {
 		r.Pump(0, 20)

@@ -14,7 +14,7 @@ import (
 	vtest "sendcode/internal/verification/verificationtest"
 )
 
-// keepFor sets how long rows are kept, and has the process tick slowly: days pass.
+// keepFor sets the retention, and a long tick, since the test lasts for days.
 func keepFor(d time.Duration) func(*vtest.Settings) {
 	return func(s *vtest.Settings) { s.Retention, s.Tick, s.Lease = d, 5*time.Minute, time.Hour }
 }
@@ -27,7 +27,7 @@ func TestOldRowsGoByThemselves(t *testing.T) {
 		r.Sleep(time.Minute)
 		r.SendTo("bob@example.com")
 		r.Sleep(days)
-		r.SendTo("eve@example.com") // also now, and young
+		r.SendTo("eve@example.com") // its row is younger than the retention
 		r.Sleep(store.MaxCodeLife + jobs.RetentionEvery + 5*time.Minute)
 		r.Want("rows that are left", len(r.Rows()), 1)
 		if _, _, _, err := r.Store.Verification(r.Context(), old.View.ID); err == nil {
@@ -43,12 +43,13 @@ func TestRowsAreKeptForEver(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { keepFor(0)(s); s.Tick, s.Lease = time.Hour, 12*time.Hour },
 		func(r *vtest.Rig) {
 			r.SendTo(vtest.Ana)
-			r.Sleep(105 * 24 * time.Hour) // longer than rows are kept by default
+			r.Sleep(105 * 24 * time.Hour) // longer than the default retention
 			r.Want("rows that are left", len(r.Rows()), 1)
 		})
 }
 
-// Many go a few at a time, tick after tick; a database that is away is asked again later.
+// Old rows are deleted a few at a time, at each tick. After a failure of the database, the job
+// tries again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
 		r.FailStore(sqlitetest.Down, "Expire")
@@ -70,7 +71,7 @@ func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	})
 }
 
-// little is a database that tells of little room for rows to come, or of none.
+// little is a database with few partitions ahead, or whose EnsurePartitions fails.
 type little struct {
 	*sqlitetest.DB
 	mu    sync.Mutex
@@ -86,7 +87,7 @@ func (l *little) EnsurePartitions(context.Context) (time.Time, error) {
 	return l.until, l.err
 }
 
-// say sets what it tells, and gives how often it was asked before.
+// say sets the result of EnsurePartitions, and returns how often it was called since the last say.
 func (l *little) say(until time.Time, err error) (asked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +95,8 @@ func (l *little) say(until time.Time, err error) (asked int) {
 	return asked
 }
 
-// The operator is told in time that rows will find no place, again and again but not at every tick;
-// and while all is well the database is not asked at every tick.
+// If there are too few partitions ahead, an alarm is logged repeatedly, but not at every tick. With
+// enough partitions the database is not asked at every tick.
 func TestLittleRoomIsTold(t *testing.T) {
 	vtest.InBubbleIdle(t, func(s *vtest.Settings) { s.Tick = 5 * time.Second }, func(r *vtest.Rig) {
 		db := &little{DB: sqlitetest.Open(r.T, time.Now), until: time.Now().AddDate(0, 4, 0)}
@@ -131,7 +132,7 @@ func (l *lives) CountHours(_ context.Context, life, _ time.Duration, _ int) (int
 	return 0, nil
 }
 
-// An hour is counted once the codes of every purpose have ended.
+// An hour is counted only after the codes of every purpose have ended.
 func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 	r := vtest.NewRig(t, func(s *vtest.Settings) {
 		p := s.Purposes["login"]

@@ -11,7 +11,7 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// Store are the database's methods for its jobs. Implementation: sqldb.DB.
+// Store has the database's methods that the jobs call. Implementation: sqldb.DB.
 type Store interface {
 	Expire(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
@@ -34,31 +34,31 @@ type Maintenance struct {
 	Store    Store
 	Policy   *policy.InForce
 	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
-	Tick     time.Duration     // between two parts of a job; 0 means DefaultTick
+	Tick     time.Duration     // between two parts of a job's work; 0: DefaultTick
 	Observer Observer          // nil: nothing is counted
 	Now      func() time.Time
 	Teller   webhook.EventMaker
 	Logger   *slog.Logger
 
-	expired   int                // rows deleted since the last time that none was left
+	expired   int                // rows deleted since the last log line about them
 	alarmedAt time.Time          // last alarm about partitions
-	told      store.ExpiryCursor // events of codes that expired before it are written
+	told      store.ExpiryCursor // expiry events up to this one are written
 }
 
-// How often the jobs are due, and how much work they do in one run. A run is short, so that no other
-// work waits for it.
+// The intervals of the jobs, and how much work a job does in one run. Runs are short, so that no
+// other work waits for them.
 const (
-	RetentionEvery    = 10 * time.Minute // once nothing old is left
-	rollUpEvery       = time.Minute      // once all is counted
+	RetentionEvery    = 10 * time.Minute // while no old row is left
+	rollUpEvery       = time.Minute      // while no hour is left to count
 	partitionsEvery   = 10 * time.Minute
 	erasureEvery      = time.Hour
 	expiryEventsEvery = 10 * time.Second
-	WatchEvery        = time.Minute // of all replicas together
+	WatchEvery        = time.Minute // all replicas together
 
 	ExpireRowsPerRun    = 2000 // of each table
 	expiryEventsPerRun  = 500
 	hoursPerRun         = 4
-	minWeeksAhead       = 2 // fewer partitions ahead are an alarm
+	minWeeksAhead       = 2 // with fewer weeks of partitions an alarm is logged
 	partitionAlarmEvery = 10 * time.Minute
 	watchTimeout        = 30 * time.Second
 	eraseTimeout        = 90 * time.Second // a recipient may have many rows
@@ -81,8 +81,8 @@ func (l *Maintenance) Table() []Job {
 	return table
 }
 
-// expire deletes up to ExpireRowsPerRun rows of each table and at most one partition that are older than
-// the retention. again: more may be left.
+// expire deletes rows and partitions that are older than the retention: in one run up to
+// ExpireRowsPerRun rows of each table and at most one partition. again: more may be left.
 func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	keep := l.Policy.Get().Retention
 	if keep == 0 {
@@ -105,8 +105,8 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// addExpiryEvents writes the events of some expired codes for the apps that subscribe to them. again:
-// more may be left. All replicas do so, and the database keeps one event of each code.
+// addExpiryEvents writes the events of some expired codes, for the apps that subscribe to them.
+// again: more may be left. Every replica runs it; the database keeps one event for each code.
 func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err error) {
 	apps := l.Policy.Get().Subscriptions.To(store.VerificationExpired)
 	if len(apps) == 0 {
@@ -128,7 +128,7 @@ func (l *Maintenance) addExpiryEvents(ctx context.Context) (again bool, err erro
 }
 
 // countPastHours counts the rows of some past hours for statistics. again: more hours may be left.
-// For hours that are not counted yet, statistics read the rows.
+// Until an hour is counted, statistics read its rows.
 func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error) {
 	set := l.Policy.Get()
 	keep := set.Retention
@@ -159,8 +159,8 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	return true, nil
 }
 
-// deleteErasedHashes deletes the hashes of erased recipients that no rule needs any more. again is
-// always false.
+// deleteErasedHashes deletes hashes of erased recipients after no rule needs them any more. again
+// is always false.
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -171,8 +171,8 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 	return false, err
 }
 
-// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud. By
-// a lease, one replica does it for all.
+// pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
+// A lease lets one replica do this for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -191,7 +191,7 @@ func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error)
 	return false, err
 }
 
-// reportPause logs and counts a new pause, so that an operator checks it.
+// reportPause logs a new pause, so that an operator checks it, and counts it.
 func (l *Maintenance) reportPause(p store.PrefixPause) {
 	args := []any{
 		"app", p.App, "prefix", p.Prefix, "country", p.Country, "class", p.Class.Name(), "sends", p.Sends, "approved",

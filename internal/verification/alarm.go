@@ -31,9 +31,9 @@ func (a *alarm) count(name string) {
 	a.counts[name]++
 }
 
-// log writes a line with args and the counts, under the key what, and with its runbook, and resets
-// the counts. It does nothing if there are no counts, or if the last line is younger than
-// alarmInterval.
+// log writes a log line with args, the counts under the key what, and the runbook section see. Then
+// it resets the counts. It writes nothing if there are no counts, or if the last line is younger
+// than alarmInterval.
 func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Section, what string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,8 +43,8 @@ func (a *alarm) log(s *Service, level slog.Level, text string, see runbook.Secti
 	}
 }
 
-// LogAlarms logs the counts of checks that exceeded a bound, if a line is due. Package jobs calls
-// it.
+// LogAlarms logs the counts of exceeded bounds on checks, and of refusals by overload, if a line is
+// due. Package jobs calls it.
 func (s *Service) LogAlarms(context.Context) {
 	bound := s.Policy.Get().Checks.App
 	s.apps.log(s, slog.LevelError,
@@ -73,7 +73,7 @@ func (s *Service) countCheckOverBound(ch recipient.Channel, app string) {
 	s.LogAlarms(context.Background())
 }
 
-// countBreakerRefusal counts an app's send that the breaker refused, and logs if a line is due,
+// countBreakerRefusal counts an app's send that the breaker refused. It logs if a line is due,
 // since an operator must act. It ignores other rules.
 func (s *Service) countBreakerRefusal(app string, rule quota.State) {
 	if rule.Scope == policy.BreakerScope {

@@ -17,8 +17,8 @@ type Request struct {
 	Caller
 	Channel string
 	To      string
-	// ISO 3166-1 alpha-2: country of a phone number in To that is in national form; empty: only
-	// international
+	// ISO 3166-1 alpha-2: country of a phone number in national form; empty: To must be in
+	// international form
 	Country   string
 	Purpose   string        // empty: default
 	Locale    string        // a BCP 47 tag of at most 35 characters; empty: see Languages
@@ -31,10 +31,10 @@ type Request struct {
 	// browsers: tokens of earlier right codes, the newest first, at most MaxKnownTokens; see
 	// CheckResult.Known
 	Known []string
-	// secret keys: the caller's own code, 4 to 12 ASCII letters and digits, which it checks itself;
-	// empty: ours
+	// secret keys: the caller's code, 4 to 12 ASCII letters and digits, which the caller checks
+	// itself; empty: the code is made here
 	Code string
-	TTL  time.Duration // how long Code is good, told in the message, 1 min to store.MaxCodeLife; 0: not told
+	TTL  time.Duration // how long Code is good, 1 min to store.MaxCodeLife; the message says it; 0: it does not
 	// Idempotency-Key: requests of one caller with the same key are one request, for 24 h; empty:
 	// none
 	Key string

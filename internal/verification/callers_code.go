@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Bounds of a caller's code, in characters, and the least of its TTL, since messages tell whole
-// minutes.
+// Bounds of the length of a caller's code, in characters, and the shortest TTL. Messages tell a TTL
+// in whole minutes.
 const (
 	minCallerCodeLength = 4
 	maxCallerCodeLength = 12
@@ -23,7 +23,7 @@ var callerCodePattern = regexp.MustCompile(fmt.Sprintf(`^[0-9A-Za-z]{%d,%d}$`, m
 // ErrTTLOutOfRange says that a ttl is too short or too long.
 var ErrTTLOutOfRange = fault.Invalid("ttl", "out_of_range", "A ttl is 60 to 86400 seconds.")
 
-// validateCallerCode checks a caller's code and its TTL. No error repeats the code.
+// validateCallerCode checks a caller's code and its TTL. No error contains the code.
 func validateCallerCode(ask Request) error {
 	switch {
 	case ask.Code == "" && ask.TTL == 0:

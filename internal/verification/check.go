@@ -28,18 +28,18 @@ type checkInProgress struct {
 	Caller
 	id    string
 	typed string // the code as it was typed, or pasted with the message around it
-	code  string // as it is compared; empty: not read yet
-	// what was counted for the client's networks, which is refunded unless the code is wrong;
-	// without Buckets: nothing was counted
+	code  string // the code in typed, as it is compared; empty: not parsed yet
+	// the event that was counted for the client's networks; it is refunded unless the code is
+	// wrong; without Buckets: nothing was counted
 	failed quota.Request
 }
 
-// Check compares a typed code with a verification's code and approves it if they are equal. The
-// database counts the check and approves in one transaction, which is committed before any caller
-// learns the result. Of several right checks exactly one approves. Errors: *fault.InvalidError for
-// a text that has not the code's characters or length, which costs no attempt; fault.NotFound,
-// ErrCallerCode, *TooManyChecksError, *admission.OverloadedError, fault.Unavailable, and
-// fault.Uncertain if the attempt may count.
+// Check compares a typed code with a verification's code and approves the verification if they are
+// equal. The database counts the check and approves in one transaction, which is committed before
+// any caller learns the result. Of several right checks exactly one approves. Errors:
+// *fault.InvalidError for a text without the code's characters or length, which costs no attempt;
+// fault.NotFound, ErrCallerCode, *TooManyChecksError, *admission.OverloadedError,
+// fault.Unavailable, and fault.Uncertain if the attempt may count.
 func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result CheckResult, err error) {
 	leave, err := s.enterAdmission(s.checks, checksAdmission, c.class())
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 		s.Outbox.RefundLater(k.failed.ID, k.failed.Buckets)
 	}
 	switch s.teller().WakeForEvent(checked.Event); {
-	// asks the limiter as often as for a verification that exists; the answer still takes less time
+	// The limiter is asked as often as for a verification that exists. The answer still takes less
+	// time.
 	case errors.Is(err, fault.NotFound):
 		_, _, _ = s.Gates.PeekOrLocal(ctx, s.wrongCodeRequest(c.App, recipient.Email))
 		return CheckResult{}, err
@@ -75,8 +76,10 @@ func (s *Service) Check(ctx context.Context, c Caller, id, typed string) (result
 	return s.approvedResult(c, checked), nil
 }
 
-// judge returns the function by which the database learns whether a typed code is right. It fails
-// as Check does, and with fault.Unavailable if the code cannot be derived.
+// judge returns the function that tells the database whether the typed code is right, and which
+// event to write. If the check does not count, the function only parses the code. Errors of the
+// function: those of parseTypedCode, and fault.Unavailable if it cannot derive the code or make the
+// event.
 func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool, store.NewEvent, error) {
 	return func(v store.Verification, counts bool) (right bool, tell store.NewEvent, err error) {
 		if err := s.parseTypedCode(k, v); err != nil || !counts {
@@ -93,9 +96,9 @@ func (s *Service) judge(k *checkInProgress) func(store.Verification, bool) (bool
 	}
 }
 
-// parseTypedCode checks that the caller may read the verification and parses the typed code, unless
-// it has done so. Errors: fault.NotFound for another app's verification, and for a browser if a
-// back end opened it; ErrCallerCode; *fault.InvalidError.
+// parseTypedCode checks that the caller may read the verification, and sets k.code if it is empty.
+// Errors: fault.NotFound for another app's verification, and for a browser if a back end opened the
+// verification; ErrCallerCode; *fault.InvalidError.
 func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err error) {
 	if !k.mayRead(v) {
 		return fault.NotFound
@@ -109,14 +112,15 @@ func (s *Service) parseTypedCode(k *checkInProgress, v store.Verification) (err 
 	return err
 }
 
-// approvedResult returns the result of a check that approved, or of Prove. The address is decrypted
-// once.
+// approvedResult returns the result of a check that approved, or of Prove. It decrypts the address
+// only once.
 func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResult {
 	v, outcome := checked.Verification, "approved"
 	if v.Method == store.MethodEVP {
 		outcome = "proven"
 	}
-	// not of the mailbox: reading mail for one spelling does not prove another one
+	// The hash is of the address as spelled, not of the mailbox: a code that was read at one
+	// spelling does not prove another one.
 	spelling, err := s.Vault.AddressHashOf(v)
 	result := s.checkResult(checked, outcome, spelling)
 	result.Valid = true
@@ -128,22 +132,24 @@ func (s *Service) approvedResult(c Caller, checked store.CheckAnswer) CheckResul
 			Channel: string(v.Channel),
 			Purpose: v.Purpose, Test: result.Test}, checked.Now)
 	}
-	if err != nil { // the approval is valid without
+	if err != nil { // the approval is valid without a proof or token
 		s.Logger.Error("could not sign proof", "error", err, runbook.Defect.See())
 	}
 	return result
 }
 
-// checkResult returns the result of a check and counts it for the metrics. address is as for view.
+// checkResult returns the result of a check and counts the check for the metrics. address is as for
+// view.
 func (s *Service) checkResult(checked store.CheckAnswer, outcome string, address recipient.Hash) CheckResult {
 	s.Observer.Checked(checked.Verification.Channel, checked.Verification.App, outcome)
 	return CheckResult{View: s.view(checked.Verification, store.Send{}, checked.Now, address)}
 }
 
 // CheckByRecipient is Check for a back end that did not keep the ID. It checks the newest pending
-// verification that was requested with a secret key for the recipient, purpose and session of ask;
-// never one of a browser or of another session. Errors: those of Check, and *fault.InvalidError for
-// ask; fault.NotFound also if no such verification is pending, or if the caller has no secret key.
+// verification that was requested with a secret key for the recipient, purpose and session of ask.
+// It never checks a verification of a browser or of another session. Errors: those of Check, and
+// *fault.InvalidError for ask; fault.NotFound also if no such verification is pending, or if the
+// caller has no secret key.
 func (s *Service) CheckByRecipient(ctx context.Context, ask Request, typed string) (CheckResult, error) {
 	if ask.Kind != BackEnd {
 		return CheckResult{}, fault.NotFound
@@ -166,8 +172,8 @@ func (s *Service) testCodeOf(v store.Verification) (testrecipient.Code, bool) {
 	return s.Policy.Get().TestRecipients.Of(s.Vault, v, s.Now())
 }
 
-// codeShape returns the shape of the right code for v: of the configured code for a test recipient,
-// else of the derived one. Zero for a caller's code.
+// codeShape returns the shape of the right code for v: the configured code for a test recipient,
+// else the derived one. It is zero for a caller's code.
 func (s *Service) codeShape(v store.Verification) code.Shape {
 	if v.CallerChecks {
 		return code.Shape{}

@@ -12,16 +12,16 @@ import (
 	"sendcode/quota"
 )
 
-// Failed checks have three bounds. Of the recipient: in the database, together with the check
-// (gate.FailureLimit), separately for each class of callers. Of the client's networks: in the
-// limiter, before the comparison, and refunded unless the code was wrong. Of the app: in the
-// limiter, after a wrong code. It refuses no check, but while it is exceeded, an alarm is logged
-// and new codes of browsers are longer.
+// Three bounds limit failed checks. The database counts those of a recipient together with the
+// check (gate.FailureLimit), separately for each class of callers. The limiter counts those of the
+// client's networks: each check before the comparison, with a refund unless the code was wrong. The
+// limiter also counts those of the app, after a wrong code. The app's bound refuses no check: while
+// it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
-// sets k.failed, for a refund. It counts nothing for a caller without an address, and for a check
-// that will not be counted. Errors: those of parseTypedCode, *TooManyChecksError,
-// fault.Unavailable.
+// sets k.failed, for a refund. It counts nothing if the caller has no address, or if the
+// verification is not pending or not found. Errors: *fault.InvalidError, ErrCallerCode,
+// *TooManyChecksError, fault.Unavailable.
 func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) error {
 	if !k.IP.IsValid() {
 		return nil
@@ -37,7 +37,7 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	r := quota.Request{Rules: []quota.Rule{checks.Network, checks.WideNetwork},
 		Buckets: buckets.NetworkFailedChecks(k.App, k.IP, v.Channel)}
 	switch {
-	case errors.Is(err, fault.NotFound): // asks as for a known one, and counts nothing
+	case errors.Is(err, fault.NotFound): // the limiter is asked as often as for a known verification
 		_, _, _ = s.Gates.PeekOrLocal(ctx, r)
 		return nil
 	case err != nil || StateOf(v, now) != Pending:
@@ -53,8 +53,8 @@ func (s *Service) takeNetworkQuota(ctx context.Context, k *checkInProgress) erro
 	return err
 }
 
-// takeWithNewID counts an event under a new ID, which it sets in the request. It may decide in this
-// process; see gates.Gates.TakeOrLocal.
+// takeWithNewID counts an event under a new ID, which it sets in the request. The decision may be
+// made in this process; see gates.Gates.TakeOrLocal.
 func (s *Service) takeWithNewID(ctx context.Context, r *quota.Request) (quota.Decision, error) {
 	id, err := s.newID()
 	if err != nil {
@@ -71,7 +71,8 @@ func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Reque
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 
-// countWrongCode counts a wrong code for its app, and an alarm if that has too many.
+// countWrongCode counts a wrong code for its app. If the app has too many, it also counts the check
+// for the alarm.
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
 	r := s.wrongCodeRequest(app, ch)
 	switch d, err := s.takeWithNewID(ctx, &r); {

@@ -19,16 +19,16 @@ import (
 )
 
 // A request with an idempotency key runs once. The key is claimed in the database before the gates
-// decide, and the claim fixes the ID of the send, by which both gates recognize the send. A refusal
-// releases the key, so that the caller may try again after the wait. So does an outage after which
-// the database certainly has no row, if the database can take the release. After an outage that may
-// have written the send, the next request with the key continues with the same send ID.
+// decide. The claim fixes the ID of the send, by which both gates recognize the send. A refusal
+// releases the key, so that the caller may try again after the wait. An outage releases it too, if
+// the database certainly has no row and can take the release. After an outage that may have written
+// the send, the next request with the key continues with the same send ID.
 
 // KeyLife is how long an idempotency key is kept.
 const KeyLife = 24 * time.Hour
 
-// claimLease is longer than both gates may take together. Meanwhile a request with the same key
-// gets ErrBusy.
+// claimLease is how long a claim keeps other requests with the key out: they get ErrBusy. It is
+// longer than both gates may take together.
 func claimLease() time.Duration { return 3 * store.CallTimeout }
 
 // claim is the send ID that a request uses, and its claimed idempotency key if it has one.
@@ -36,9 +36,9 @@ type claim struct {
 	send  uuid.UUID
 	key   [32]byte
 	keyed bool
-	// the ID is from an earlier request with the key, which may have counted or written the send
+	// send is the ID of an earlier request with the key, which may have counted or written the send
 	inherited bool
-	done      *store.ClaimAnswer // the key's request was admitted before; nil: it was not
+	done      *store.ClaimAnswer // of an earlier request with the key, which was admitted; nil: none
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
@@ -54,7 +54,7 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) 
 	got, err := s.Store.Claim(ctx,
 		store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
 	if errors.Is(err, fault.Uncertain) {
-		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is: nothing was counted
+		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is uncertain: nothing was counted
 	}
 	if err != nil {
 		return c, err
@@ -89,8 +89,8 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 }
 
 // replay repeats the answer of the first request with the key, but with the present states of the
-// rules. If a.Wait is set, it has the present states of the send and the verification too, else
-// those at admission. Error: fault.Unavailable.
+// rules. The send and the verification have their present states if a.Wait is set, else those at
+// admission. Error: fault.Unavailable.
 func (s *Service) replay(ctx context.Context, a parsedRequest, done store.ClaimAnswer) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
@@ -118,8 +118,9 @@ func asAdmitted(v store.Verification, s store.Send) (store.Verification, store.S
 }
 
 // idempotencyKeyHash hashes the idempotency key together with the app and the kind of caller, so
-// that those never share a key. If a browser's key can be guessed, its network is hashed too: else
-// a guess from another network would get the answer, and the verification with it.
+// that two apps, or a browser and a back end, never share a key. If a browser's key can be guessed,
+// its network is hashed too. Else a guess from another network would get the answer, and with it
+// the verification.
 func (s *Service) idempotencyKeyHash(a parsedRequest) [32]byte {
 	switch {
 	case a.Kind == BackEnd:
@@ -139,7 +140,7 @@ func (s *Service) fingerprint(a parsedRequest) [32]byte {
 	if a.Stranger {
 		parts = append(parts, "stranger")
 	}
-	if a.Code != "" { // hashed with the index key, as all of it
+	if a.Code != "" { // safe: the whole hash is keyed with the index key
 		parts = append(parts, "code", a.Code, a.TTL.String())
 	}
 	return s.Vault.KeyedHash("idempotency request", parts...)
@@ -147,8 +148,8 @@ func (s *Service) fingerprint(a parsedRequest) [32]byte {
 
 // isRandomKey reports whether an Idempotency-Key looks random: only hexadecimal digits, an even
 // number of at least 32, with letters and at least 8 different digits. Words, counters and times
-// never look like that. In doubt it returns false: base64 may be words, and a UUID with dashes may
-// be one made of a time.
+// never look like that. In doubt it returns false: base64 may consist of words, and a UUID with
+// dashes may be made from a time.
 func isRandomKey(key string) bool {
 	key = strings.ToLower(key)
 	different := slices.Compact(slices.Sorted(slices.Values([]byte(key))))

@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// A resend of a code with less life left than min(120 s, life/5) opens a new verification instead,
-// since the code would expire soon after it arrives.
+// MinResendLife is min(120 s, life/5). A resend of a code with less life left opens a new
+// verification instead, since the code would expire soon after it arrives.
 const (
 	maxMinResendLife   = 120 * time.Second
 	minResendLifeShare = 5
@@ -57,13 +57,14 @@ func (s *Service) newVerification(r *sendInProgress, id string) (store.Verificat
 		MaxAttempts: MaxAttempts,
 		Replaces:    r.joins.chain[:min(len(r.joins.chain), store.MaxReplacedIDs)],
 	}
-	if r.Code != "" { // nothing is derived
+	if r.Code != "" { // a caller's code is not derived
 		v.CallerChecks, v.Nonce, v.CodeLength, v.Alphabet = true, nil, 0, ""
 	}
 	return v, nil
 }
 
-// MinResendLife returns how much of its life a code must have left for a resend to send it again.
+// MinResendLife returns how much life a code must have left for a resend to send the same code
+// again.
 func MinResendLife(life time.Duration) time.Duration {
 	return min(maxMinResendLife, life/minResendLifeShare)
 }

@@ -12,14 +12,15 @@ import (
 	"sendcode/quota"
 )
 
-// LockoutRuleName is the rule's name in records of refusals by a lockout: too many wrong codes were
-// entered for the recipient, for codes that the same class of callers requested.
+// LockoutRuleName is the rule's name in records of refusals by a lockout. A lockout follows too
+// many wrong codes for a recipient, among the codes that one class of callers requested.
 const LockoutRuleName = "checks"
 
 var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailureLimit,
 	Window: gate.FailureWindow}
 
-// lockoutKey identifies a lockout: of a recipient, for codes that one class of callers requested.
+// lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
+// codes.
 type lockoutKey struct {
 	app       string
 	channel   recipient.Channel
@@ -28,9 +29,9 @@ type lockoutKey struct {
 }
 
 // lockouts caches lockouts that the database reported, until they end. So repeated requests during
-// a lockout are refused before the limiter counts them: else each would use the recipient's quota,
-// which other callers need, until the database refuses it. One that was reported some seconds ago
-// is read again before it refuses.
+// a lockout are refused before the limiter counts them. Else each would use up the recipient's
+// quota, which other callers need, until the database refuses it. A lockout that was reported
+// lockoutFreshFor ago is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
 	known map[lockoutKey]lockoutEntry
@@ -38,7 +39,7 @@ type lockouts struct {
 
 type lockoutEntry struct{ ends, reported time.Time }
 
-// The time is short, so that an administrator's reset soon takes effect on other replicas.
+// lockoutFreshFor is short, so that an administrator's reset soon takes effect on other replicas.
 const (
 	lockoutFreshFor   = 5 * time.Second
 	maxCachedLockouts = 10_000
@@ -62,8 +63,8 @@ func (l *lockouts) remember(key lockoutKey, wait time.Duration, now time.Time) {
 }
 
 // find returns the remaining wait of a cached lockout; 0 if none is known, or if it has ended. old
-// says that it was reported too long ago, and that the caller reads it again; until then other
-// requests use the cached one.
+// is true if the lockout was reported lockoutFreshFor ago or earlier: the caller must then read it
+// again. Meanwhile other requests use the cached one.
 func (l *lockouts) find(key lockoutKey, now time.Time) (left time.Duration, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,9 +90,10 @@ func (a parsedRequest) lockoutKey(class store.Class) lockoutKey {
 }
 
 // cachedLockout returns the wait of a cached lockout that applies to the code to send; 0 if there
-// is none. It also returns 0 for a caller's code, which is not checked here, and if a resend names
-// a verification of another class: only the database knows whether that code or a new one will be
-// sent. Errors: those of the database, where the lockout has to be read again.
+// is none. It also returns 0 for a caller's code, which is not checked here. It returns 0 if a
+// resend names a verification of another class: only the database knows whether the code of that
+// verification or a new one will be sent. Errors: those of Store.Lockout, which reads an old
+// lockout again.
 func (s *Service) cachedLockout(ctx context.Context, a parsedRequest) (time.Duration, error) {
 	if a.Code != "" || a.joins.id != "" && a.joins.class != a.subject.Class {
 		return 0, nil

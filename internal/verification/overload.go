@@ -7,25 +7,26 @@ import (
 	"sendcode/internal/store"
 )
 
-// The names of both admissions in metrics and log lines.
+// The names of the two admissions in metrics and log lines.
 const (
 	sendsAdmission  = "sends"
 	checksAdmission = "checks"
 )
 
-// AdmissionStates returns how full both admissions are, by name: sends and checks.
+// AdmissionStates returns how full the two admissions are, by name: sends and checks.
 func (s *Service) AdmissionStates() map[string]admission.State {
 	return map[string]admission.State{sendsAdmission: s.sends.State(), checksAdmission: s.checks.State()}
 }
 
-// enterAdmission admits a request of a class. Error: *admission.OverloadedError, which it has
-// counted.
+// enterAdmission admits a request of a class. It counts a refusal for the log. Error:
+// *admission.OverloadedError.
 func (s *Service) enterAdmission(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.Enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
 }
 
-// countOverload counts a refusal for the log lines of an overload, if err is one, and returns err.
+// countOverload counts a refusal by the admission what for the log lines of an overload, unless err
+// is nil. It returns err.
 func (s *Service) countOverload(what string, err error) error {
 	if err != nil {
 		s.overload.count(what)
@@ -47,7 +48,8 @@ func (s *Service) ChecksOverloaded() error {
 }
 
 // refuseIfOverloaded returns the *admission.OverloadedError with which Send would refuse a request
-// of its class. nil also if the class is not known yet, since a browser may be a known one.
+// of its class, or nil. It also returns nil if the class is not known yet, since the browser may be
+// a known one.
 func (s *Service) refuseIfOverloaded(ask Request) error {
 	if ask.Kind == Browser && (ask.Resend != "" || len(ask.Known) > 0) {
 		return nil

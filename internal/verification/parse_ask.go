@@ -18,31 +18,31 @@ import (
 	"sendcode/quota"
 )
 
-// parsedRequest is a Request that was read: for which recipient it is, and under which rules.
-// Nothing changes it afterwards.
+// parsedRequest is a Request after parsing, with its recipient and the rules that apply. It is not
+// changed afterwards.
 type parsedRequest struct {
-	Request                        // with what a resend leaves out
+	Request                        // for a resend: completed from the verification that it names
 	request string                 // ID of the HTTP request; empty: none
 	locale  string                 // canonical
 	joins   joinedVerification     // zero: not a resend
-	to      recipient.Recipient    // to whom the code is sent
+	to      recipient.Recipient    // of the code
 	address recipient.Hash         // of the address as it is spelled; subject.Recipient may stand for several spellings
 	subject buckets.Subject        // has the purpose with its rules, and the class
-	buckets map[quota.Scope]string // of the subject; do not change
+	buckets map[quota.Scope]string // of the subject; must not be changed
 	holder  string                 // of a verification that the request opens
 }
 
 // joinedVerification is the verification that a resend names.
 type joinedVerification struct {
 	id    string
-	chain []string // IDs of it and of those that it replaces
+	chain []string // its ID, and the IDs of the verifications that it replaces
 	class store.Class
 	state State
 }
 
-// parseRequest reads a request in three steps: what it says, the hashes of its recipient, and the
-// rules of its purpose. A request to a recipient that is not served is recorded as a refusal.
-// Errors: *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// parseRequest reads a request in three steps: its fields, the hashes of its recipient, and the
+// rules of its purpose. If the recipient is not served, it records a refusal. Errors:
+// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest, error) {
 	a, err := s.parseFields(ctx, ask)
 	if err != nil {
@@ -61,15 +61,15 @@ func (s *Service) parseRequest(ctx context.Context, ask Request) (parsedRequest,
 		a.Site = set.Apps[a.App].Site
 	}
 	if refusal := set.ValidateRecipient(a.to); refusal != nil {
-		// so that an administrator finds why no code was sent
+		// The record shows administrators why no code was sent.
 		s.recordRefusal(a, "refused", refusal.Reason, quota.Global, 0)
 		return a, fault.Invalid("to", refusal.Reason, refusal.Detail)
 	}
 	return a, nil
 }
 
-// parseFields reads what a request says. For a resend it reads the verification. Errors:
-// *fault.InvalidError, fault.NotFound, fault.Unavailable.
+// parseFields parses the fields of a request. For a resend it also reads the verification. Errors:
+// *fault.InvalidError, fault.NotFound, ErrCallerCode, fault.Unavailable.
 func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, error) {
 	a := parsedRequest{Request: ask, request: requestid.FromContext(ctx)}
 	if err := validateOptions(ask); err != nil {
@@ -94,9 +94,10 @@ func (s *Service) parseFields(ctx context.Context, ask Request) (parsedRequest, 
 	return a, err
 }
 
-// fillFromVerification fills in what a resend leaves out from the verification that it names. If
-// To, Channel or Purpose are given, they must match it; Reference and Languages may differ. Errors:
-// *fault.InvalidError, fault.NotFound also if it was erased, ErrCallerCode, fault.Unavailable.
+// fillFromVerification fills the empty fields of a resend from the verification that it names. To,
+// Channel and Purpose must match the verification if they are given; Reference and Languages may
+// differ. Errors: *fault.InvalidError; fault.NotFound, also if the recipient was erased;
+// ErrCallerCode; fault.Unavailable.
 func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) error {
 	v, err := s.lookup(ctx, a.Caller, a.Resend)
 	if err != nil {
@@ -146,8 +147,8 @@ func (s *Service) preferredLocale(a parsedRequest) string {
 	return s.Mails.PreferredLocale(a.App, a.Languages)
 }
 
-// classOf returns the class of a request: of a browser, known if it presents a token for the
-// address, or names a verification of a known one.
+// classOf returns the class of a request. A browser is known if it presents a token for the
+// address, or names a verification that a known browser opened.
 func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
 	if a.Kind == Browser && (a.joins.class == store.KnownBrowser || s.isKnownBrowser(ctx, a)) {
 		return store.KnownBrowser
@@ -155,17 +156,17 @@ func (s *Service) classOf(ctx context.Context, a parsedRequest) store.Class {
 	return a.Caller.class()
 }
 
-// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long after
-// the approval a token is good.
+// MaxKnownTokens is how many tokens a browser keeps and presents. KnownTokenLife is how long a
+// token is good after the approval.
 const (
 	MaxKnownTokens = 5
 	KnownTokenLife = 90 * 24 * time.Hour
 )
 
-// isKnownBrowser reports whether a browser presents a token of this app and address whose
-// verification was approved, at most KnownTokenLife ago, and still has its address. It reads at
-// most one verification, and none without a token that fits; if the database does not answer, it
-// returns false.
+// isKnownBrowser reports whether a browser presents a token of this app and address. The token's
+// verification must have been approved less than KnownTokenLife ago, and its address not erased. It
+// reads at most one verification, and none without a token that fits. If the database does not
+// answer, it returns false.
 func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 	for _, token := range a.Known {
 		id, err := s.Vault.OpenKnownToken(token, a.App, a.to.Channel(), a.address)
@@ -186,8 +187,8 @@ func (s *Service) isKnownBrowser(ctx context.Context, a parsedRequest) bool {
 	return false
 }
 
-// subjectWithRules returns what a caller's request of a class for a recipient is counted by, with
-// the purpose and its rules.
+// subjectWithRules returns the subject that a request counts for: its caller, class and recipient,
+// with the purpose and its rules.
 func (s *Service) subjectWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, r recipient.Recipient,
 	h recipient.Hashes) buckets.Subject {
@@ -200,8 +201,8 @@ func subjectOf(c Caller, class store.Class, ch recipient.Channel, h recipient.Ha
 	return buckets.Subject{App: c.App, IP: c.IP, Channel: ch, Recipient: h, Area: in, Purpose: p, Class: class}
 }
 
-// purposeWithRules returns the purpose with the rules and limits for a caller of a class on sends
-// to an address by a channel. To a test recipient nothing is refused.
+// purposeWithRules returns the purpose with the rules and limits that apply to the caller, the
+// class and the channel. If the address is a test recipient's, the rules only observe.
 func (s *Service) purposeWithRules(
 	set policy.Set, c Caller, class store.Class, p policy.Purpose, ch recipient.Channel,
 	address recipient.Hash) policy.Purpose {
@@ -217,10 +218,10 @@ func (s *Service) purposeWithRules(
 	return p
 }
 
-// newHolder returns the holder of a verification that the request opens: for a back end, unless it
-// acts for a stranger or brings a code, a hash of the session and, if the address is not the
-// canonical spelling of its mailbox, of the address as typed. A later request with the same holder
-// may resend without the verification's ID. Empty for a browser.
+// newHolder returns the holder of a verification that the request opens. For a browser it is empty.
+// For a stranger, and for a caller's code, it is random. Else it is a hash of the session and, if
+// the address is not the canonical spelling of its mailbox, of the address as typed. A later
+// request with the same holder may resend without the verification's ID.
 func (a parsedRequest) newHolder() string {
 	switch {
 	case a.Stranger, a.Code != "":
@@ -236,7 +237,8 @@ func (a parsedRequest) newHolder() string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// sendRow returns the fields of the database's row that an admitted and a refused request share.
+// sendRow returns the fields of the database's row that are the same for an admitted and a refused
+// request.
 func (a parsedRequest) sendRow() store.Send {
 	return store.Send{
 		App: a.App, Channel: a.to.Channel(), Purpose: a.subject.Purpose.Name, Recipient: a.subject.Recipient,

@@ -10,11 +10,11 @@ import (
 	"sendcode/internal/store"
 )
 
-// AddressEvidence says that a browser has proved an address by a token, which package evp has
-// verified.
+// AddressEvidence is the evidence for a browser's address. It comes from a token that package evp
+// has verified.
 type AddressEvidence struct {
-	Issuer  string    // host that vouches for the address
-	Nonce   string    // that the token answers: random, and of this browser alone
+	Issuer  string    // host of the issuer, which signed the token
+	Nonce   string    // random, made for this browser alone; the token is for this nonce
 	NonceAt time.Time // when the nonce was made
 }
 
@@ -25,9 +25,9 @@ var (
 	ErrStopped = errors.New("verification: stopped by hand")
 )
 
-// Prove opens an approved verification, since a browser has proved its address. Nothing is sent,
-// and no rule counts it. Each nonce serves once, since it makes the verification's ID. Errors:
-// *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Dependencies.HoldUntil,
+// Prove opens an approved verification for a browser that has proved its address. Nothing is sent,
+// and no rule counts it. Each nonce works once, since the verification's ID is made from the nonce.
+// Errors: *fault.InvalidError, ErrNonceUsed, ErrStopped, *HeldError before Dependencies.HoldUntil,
 // *admission.OverloadedError, fault.Unavailable, and fault.Uncertain if the verification may have
 // been written.
 func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (result CheckResult, err error) {
@@ -78,8 +78,8 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 		Approved: true, Event: tell}), nil
 }
 
-// refuseProofIfStopped returns ErrStopped or a *HeldError if no code could be sent now: what stops
-// codes stops proofs too.
+// refuseProofIfStopped returns ErrStopped or a *HeldError if no code could be sent now: a stop of
+// codes is also a stop of proofs.
 func (s *Service) refuseProofIfStopped(a parsedRequest) error {
 	set := s.Policy.Get()
 	if _, paused := set.Paused(a.to.Channel(), a.subject.Purpose.Name); paused || set.Blocks.Contains(a.to, a.address) {

@@ -12,19 +12,19 @@ import (
 	"sendcode/quota"
 )
 
-// A browser does not learn from an answer whether or when others requested codes for a recipient,
-// as far as the truth about its own wait allows. Of a rule that does not refuse it is told what
-// follows from its own sends. A wait that depends on others' events is rounded up to a whole
-// instant, which stays the same in later answers.
+// An answer to a browser does not show whether or when others requested codes for a recipient,
+// except as far as the browser's own wait depends on it. For a rule that does not refuse, the
+// answer follows from the browser's own sends. A wait that depends on others' events is rounded up
+// to a whole instant (roundedEnd), which stays the same in later answers.
 
-// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. So
-// such a wait may be longer than the window.
+// MinRoundedWindow is the shortest window of a rule whose waits are rounded up for browsers. A
+// rounded wait may be longer than the window.
 const MinRoundedWindow = time.Hour
 
 const roundingStep = gates.HistoryMargin
 
-// roundedEnd returns the end of a rule's refusal as a browser is told it: ends, rounded up to a
-// multiple of 5 minutes in UTC if the rule's window is an hour or longer.
+// roundedEnd returns the instant that a browser is told for the end of a rule's refusal. If the
+// rule's window is an hour or longer, it is ends rounded up to a multiple of 5 minutes in UTC.
 func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
 		return whole.Add(roundingStep)
@@ -32,16 +32,17 @@ func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	return ends
 }
 
-// sendHistory holds counted sends of a recipient on the clock of a decision, oldest first.
+// sendHistory has counted sends to a recipient, oldest first, with times on the clock of a
+// decision.
 type sendHistory struct {
 	Own []quota.Event // of the verification that a browser names or has just opened, and of those that it replaces
 	All []quota.Event // by all callers, for at least 5 minutes longer than the longest window; empty after an admission
 }
 
 // redact returns what the caller may see of a decision (redactDecision), on the database's clock.
-// chain are the IDs of the verification that the caller names and of those that it replaces; none:
-// it names none. If the database does not answer, a browser is told what one without a verification
-// is told.
+// chain has the ID of the verification that the caller names, and the IDs of those that it
+// replaces; it is empty if the caller names none. If the database does not answer, a browser sees
+// as much as a browser that names no verification.
 func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Answer, c Caller, state State,
 	chain []string) quota.Decision {
 	var sends sendHistory
@@ -59,8 +60,8 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Ans
 	return s.Gates.OnDatabaseClock(redactDecision(told.Decision, c, state, sends))
 }
 
-// sendHistoryOf returns the sends within a window that a history has, and those of the named
-// verifications.
+// sendHistoryOf returns the sends of a history within a window: all, and those of the verifications
+// in chain.
 func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
 	if h := told.History; h != nil {
 		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
@@ -68,12 +69,12 @@ func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sen
 	return sends
 }
 
-// redactDecision returns the part of a decision that the caller may see. state is that of the
-// verification that the caller names or has just opened; empty: none.
+// redactDecision returns the part of a decision that the caller may see. state is the state of the
+// verification that the caller names or has just opened; empty: there is none.
 //
-// A secret key sees every public rule exactly. A browser sees them as sendHistory.visibleState
-// describes: all of them while its verification is pending, but the rule on spellings only while
-// that refuses. Any other browser sees only the rule that refuses it, if one does.
+// A secret key sees every public rule exactly. A browser sees a rule as sendHistory.visibleState
+// returns it. While its verification is pending, it sees all rules, but the rule on spellings only
+// while that rule refuses. Any other browser sees only the rule that refuses it, if one does.
 func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) quota.Decision {
 	d = d.Public()
 	if c.Kind == BackEnd {
@@ -95,10 +96,10 @@ func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) 
 	return d
 }
 
-// visibleState returns the state of a rule that a browser is told in place of the actual one. It is
-// the state by the browser's own sends, unless others' events make it wait longer: then the rule is
-// used up until the actual instant, rounded up if the rule's window is an hour or longer. So a look
-// tells the rounded instant also after the actual one has passed.
+// visibleState returns the state of a rule that a browser is told in place of the actual one. It
+// follows from the browser's own sends, unless others' events make the browser wait longer. Then
+// the rule is shown as used up until the actual instant, rounded up if the rule's window is an hour
+// or longer. A later answer gives the same rounded instant, even after the actual one has passed.
 func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State {
 	own := k.Own
 	if actual.Name == CarrierRuleName || !actual.Scope.Counted() {
@@ -119,7 +120,7 @@ func (k sendHistory) visibleState(actual quota.State, at time.Time) quota.State 
 	return told
 }
 
-// tooManyChecks returns the error for a caller who must wait because bound allows no more failed
+// tooManyChecks returns the error for a caller that must wait because bound allows no more failed
 // checks. wait was measured at the instant at. Callers without a secret key are told a rounded wait
 // (roundedEnd).
 func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time) *TooManyChecksError {
@@ -129,9 +130,9 @@ func tooManyChecks(c Caller, bound quota.Rule, wait time.Duration, at time.Time)
 	return &TooManyChecksError{RetryAfter: wait}
 }
 
-// refusedUntil returns when a rule on the recipient last ceased to refuse because others' sends had
-// used it up; zero if it did not, or if its waits are not rounded. A send after that instant shows
-// that the rule had ceased to refuse.
+// refusedUntil returns the end of the last refusal by a rule on the recipient that others' sends
+// had used up. It is zero if there was none, if a later send shows that the refusal had ended, or
+// if the rule's waits are not rounded.
 func (k sendHistory) refusedUntil(r quota.Rule) (ends time.Time) {
 	if r.Name == CarrierRuleName || r.Scope != quota.Recipient || r.Calendar() || r.Window < MinRoundedWindow ||
 		len(k.All) < r.Limit {
@@ -145,9 +146,10 @@ func (k sendHistory) refusedUntil(r quota.Rule) (ends time.Time) {
 	return time.Time{}
 }
 
-// visibleRefusal returns the one rule of a refusal that a browser sees: the rule of a wider scope
-// that blocks longest or, if none of these blocks, the rule on the recipient that blocks longest.
-// False: no rule blocks. So a client over its own limits gets the same answer for every recipient.
+// visibleRefusal returns the one rule of a refusal that a browser sees. It is the rule of a wider
+// scope that blocks longest or, if none of a wider scope blocks, the rule on the recipient that
+// blocks longest. So a client over its own limits gets the same answer for every recipient. False:
+// no rule blocks.
 func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	wide := d
 	wide.Rules = slices.DeleteFunc(slices.Clone(d.Rules),
@@ -158,8 +160,8 @@ func visibleRefusal(d quota.Decision) (quota.State, bool) {
 	return d.Blocking()
 }
 
-// widerScopes are the scopes that count the events of many recipients. Others count as the
-// recipient's.
+// widerScopes are the scopes that count the events of many recipients. All other scopes are treated
+// as the recipient's.
 var widerScopes = []quota.Scope{
 	quota.IP, quota.Network, quota.App, quota.Purpose, quota.Country, quota.Prefix, quota.Global, policy.BreakerScope,
 }

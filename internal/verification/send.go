@@ -26,15 +26,15 @@ type sendInProgress struct {
 	longCode bool               // a new code has at least LongCodeLength characters
 }
 
-// decisionTimeout bounds all steps of a send together until it is decided: a key, the limiter and
-// the database have bounds of their own, whose sum is more than a proxy waits. What is left of
-// answerTimeout releases the Idempotency-Key of a request that was not decided in time, so that
-// another replica can serve it at once.
+// decisionTimeout bounds the time until a send is decided. The key, the limiter and the database
+// have bounds of their own, but their sum is longer than a proxy waits. The rest of answerTimeout
+// is for releasing the Idempotency-Key of a request that was not decided in time, so that another
+// replica can serve the request at once.
 func decisionTimeout() time.Duration { return store.CallTimeout * 6 / 5 }
 
-// answerTimeout is when a send has its answer at the latest, unless the caller waits for the
-// outcome or a processor is missing. It is less than the 8 s after which the proxies of deploy/ ask
-// another replica.
+// answerTimeout is the longest time until a send has its answer, unless the caller waits for the
+// outcome or the process gets no processor. It is less than the 8 s after which the proxies of
+// deploy/ ask another replica.
 func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
@@ -79,8 +79,8 @@ func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err err
 }
 
 // decide runs the steps of a send: carrier hold and lockout, limiter, database, outbox. ctx has the
-// deadline of the steps until the send is written, and does not end if the client hangs up, so that
-// no send is counted and not delivered; only the wait for the outcome ends with waiting.
+// deadline for the steps until the send is written. It does not end if the client hangs up: else a
+// send could be counted and never delivered. Only the wait for the outcome ends with waiting.
 func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answer, error) {
 	if left := s.HoldUntil.Sub(s.Now()); left > 0 {
 		return Answer{}, &HeldError{s.HoldUntil, left}
@@ -92,9 +92,9 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 	decision, err := s.takeQuota(ctx, r)
 	var told gates.Answer
 	if err == nil && !decision.Admitted {
-		// the limiter's bucket was wrong
+		// If the database would allow the send, the limiter's bucket was wrong.
 		if told, err = s.tellRefusal(ctx, r.parsedRequest, decision, false); err == nil && told.Allowed() {
-			began, r.keyed = s.Now(), true // the limiter is asked, not its cache
+			began, r.keyed = s.Now(), true // makes takeQuota ask the limiter, not its cache
 			if decision, err = s.takeQuota(ctx, r); err == nil && !decision.Admitted {
 				told, err = s.tellRefusal(ctx, r.parsedRequest, decision, true)
 			}
@@ -107,7 +107,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		return s.refusalAnswer(ctx, r.parsedRequest, told, "refused"), nil
 	}
 	begun, err := s.writeSend(ctx, r, decision)
-	ctx = context.WithoutCancel(waiting) // what was written stands
+	ctx = context.WithoutCancel(waiting) // the database has decided: no deadline applies
 	switch {
 	case err != nil:
 		return Answer{}, err
@@ -134,7 +134,7 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, e
 	if err != nil {
 		return &Answer{}, err
 	}
-	// an error goes to peek, which reports it
+	// After an error here, peek returns the error.
 	if _, held, err := s.carrierHold(ctx, a.subject); lockout == 0 && !held && err == nil {
 		return nil, nil
 	}
@@ -151,8 +151,8 @@ func (s *Service) refuseIfHeld(ctx context.Context, a parsedRequest) (*Answer, e
 	return nil, nil
 }
 
-// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors:
-// fault.Unavailable, or of the gate.
+// takeQuota counts the send in the limiter, the first gate, and sets r.longCode. Errors: those of
+// gates.Gates.TakeSend, and fault.Unavailable.
 func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decision, error) {
 	take := s.withFailedChecksRule(r.parsedRequest, quota.Request{
 		ID: string(r.send[:]), Rules: r.subject.Purpose.Policy.Rules, Buckets: r.buckets, Repeated: r.keyed,
@@ -168,8 +168,8 @@ func (s *Service) takeQuota(ctx context.Context, r *sendInProgress) (quota.Decis
 	return d, err
 }
 
-// writeSend decides and writes the send in the database, the second gate. After an error it queues
-// a refund or, if the database may have written the send, a later look-up. Errors:
+// writeSend lets the database, the second gate, decide the send and write it. After an error it
+// queues a refund or, if the database may have written the send, a later look-up. Errors:
 // fault.Unavailable, fault.Uncertain.
 func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Decision) (store.BeginAnswer, error) {
 	id, buckets := string(r.send[:]), r.buckets
@@ -192,7 +192,7 @@ func (s *Service) writeSend(ctx context.Context, r *sendInProgress, d quota.Deci
 	return begun, err
 }
 
-// deliverAdmitted passes the send to the outbox, waits for its outcome if the caller wants that,
+// deliverAdmitted passes the send to the outbox, waits for the outcome if the request has a Wait,
 // and returns the answer.
 func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quota.Decision,
 	begun store.BeginAnswer) (Answer, error) {
@@ -209,7 +209,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	}
 	began := s.Now()
 	work := store.Work{Send: begun.Send, Verification: begun.Verification, Code: begun.Code}
-	if begun.Opened() { // a joined verification may have another spelling of the recipient
+	if begun.Opened() { // a joined verification may have another spelling of the address
 		work.To, work.Address = r.to, r.address
 	}
 	send := s.Outbox.Deliver(ctx, work, min(r.Wait, MaxWait))
@@ -218,7 +218,7 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	}
 	seen := s.view(begun.Verification, send, begun.Now.Add(s.Now().Sub(began)), work.Address)
 	var told quota.Decision
-	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // its only send needs no read
+	if begun.Opened() && len(begun.Verification.Replaces) == 0 { // it has only this send: no read is needed
 		told = s.Gates.OnDatabaseClock(redactDecision(d, r.Caller, Pending,
 			sendHistory{Own: []quota.Event{eventOfSend(begun.Send, d.Clock)}}))
 	} else {
@@ -228,8 +228,8 @@ func (s *Service) deliverAdmitted(ctx context.Context, r *sendInProgress, d quot
 	return Answer{Admitted: true, View: seen, Quota: told, Policy: r.subject.Purpose.Policy}, nil
 }
 
-// eventOfSend returns a send as an event on the named clock, which is the limiter's that admitted
-// it, or the database's.
+// eventOfSend returns a send as an event on the named clock: the database's, or that of the limiter
+// that admitted the send.
 func eventOfSend(s store.Send, clock string) quota.Event {
 	if clock == store.DatabaseClock {
 		return quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}
@@ -250,9 +250,11 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// tellRefusal returns what the database says of a refusal by the limiter, if the caller hears of
-// the recipient's rules; see gates.Gates.TellRefusal. Error: fault.Unavailable if the database does
-// not answer, since only it knows how long to wait.
+// tellRefusal corrects a refusal by the limiter with what the database counts; see
+// gates.Gates.TellRefusal. It returns the refusal as it is for a browser that a rule of another
+// scope than recipient, failures or backoff refuses: such a browser is told nothing about the
+// recipient's rules. Error: fault.Unavailable if the database does not answer, since only the
+// database knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
 	if worst, _ := d.Blocking(); a.Kind != BackEnd && !policy.CountedInDatabase(worst.Rule) &&
 		worst.Scope != quota.Backoff {
@@ -290,8 +292,9 @@ func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.An
 // checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
-// withFailedChecksRule adds an observing rule on the app's failed checks to the Take of a browser
-// or for a stranger. So the Take reads them in the same round trip. The rule refuses nothing.
+// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless its class is that
+// of secret keys. So the Take reads the failed checks in the same round trip. The rule only
+// observes.
 func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
 	if a.subject.Class == store.SecretKey {
 		return r
@@ -318,7 +321,7 @@ func splitFailedChecksRule(d quota.Decision) (own quota.Decision, longer bool) {
 	return own, longer
 }
 
-// codeLength returns the length of a new code.
+// codeLength returns the length of a new code, in characters.
 func (r *sendInProgress) codeLength() int {
 	if r.longCode {
 		return max(LongCodeLength, r.subject.Purpose.CodeLength)
@@ -329,9 +332,9 @@ func (r *sendInProgress) codeLength() int {
 // CarrierRuleName is the name under which a carrier's hold is shown among the rules of an answer.
 const CarrierRuleName = "carrier"
 
-// carrierHold returns the hold that the database has on a text message's recipient, during which
-// the carrier would refuse messages to it. It is returned as the state of a rule named
-// CarrierRuleName, used up until the hold ends. False: there is none.
+// carrierHold returns the hold on a text message's recipient, as the database has it. Until the
+// hold ends, the carrier would refuse messages to the recipient. The hold is returned as the state
+// of a rule named CarrierRuleName, used up until then. False: there is no hold.
 func (s *Service) carrierHold(ctx context.Context, of buckets.Subject) (quota.State, bool, error) {
 	if of.Channel != recipient.SMS || s.Texts == nil {
 		return quota.State{}, false, nil

@@ -5,12 +5,13 @@
 //	     ─▶ Store.Begin    ─ refused ─▶ gates.RefundOverruled: the place is given back
 //	     ─▶ Outbox.Deliver ─▶ answer 202
 //
-// Its files, by what they are about: ask.go and parse_ask.go read a request; send.go,
-// idempotency.go, lockouts.go, overload.go and intent.go decide it; view.go and redact.go say what
-// a caller may be told; check.go and check_bounds.go compare codes.
+// Files: ask.go, callers_code.go and parse_ask.go read a request; send.go, idempotency.go,
+// lockouts.go, overload.go and intent.go decide it; view.go and redact.go decide what a caller may
+// see; check.go and check_bounds.go compare codes; prove.go approves without a code; alarm.go logs
+// alarms.
 //
-// After the Take, work continues even if the client hangs up. Package outbox delivers what Begin
-// wrote; package support has the actions of administrators.
+// After the Take, work continues even if the client hangs up. Package outbox delivers the sends
+// that Begin wrote; package support has the actions of administrators.
 package verification
 
 import (
@@ -69,7 +70,7 @@ type Outbox interface {
 // Languages chooses a language for which there are templates. Implementations: message.Renderer and
 // message.TextRenderer.
 type Languages interface {
-	PreferredLocale(app, list string) string // the tag of an Accept-Language list that best fits the app's templates
+	PreferredLocale(app, list string) string // tag in an Accept-Language list that fits the app's templates best
 }
 
 // Prover signs proofs of approvals. Implementation: proof.Signer.
@@ -85,8 +86,8 @@ type Observer interface {
 	RuleWouldRefuse(channel recipient.Channel, app, rule string) // an observing rule would have refused a send
 	// outcome: approved, proven (no code was needed), wrong, ended, locked_out, refused
 	Checked(channel recipient.Channel, app, outcome string)
-	// a check exceeded a bound on failed checks: of a network, which refuses it, or of the app,
-	// which only logs an alarm
+	// a check exceeded a bound on failed checks: a network's bound, which refuses the check, or the
+	// app's bound, which only logs an alarm
 	CheckBoundExceeded(channel recipient.Channel, app, rule string)
 }
 
@@ -109,9 +110,9 @@ type Dependencies struct {
 	Lease    time.Duration // lease of a row that Begin writes; must be the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
-	Notify   func() // called after an app's event was written to the database. It must not block
+	Notify   func() // called after an event was written for an app's webhook; must not block
 
-	HoldUntil time.Time // no send is admitted before
+	HoldUntil time.Time // no send is admitted before this instant
 }
 
 // Service runs the use cases. Safe for concurrent use.
@@ -121,7 +122,7 @@ type Service struct {
 	sends      *admission.Admission
 	checks     *admission.Admission
 	lockouts   lockouts
-	overload   alarm // requests that sends or checks refused
+	overload   alarm // requests that an admission refused
 	breaker    alarm // sends that the breaker refused
 	networks   alarm // checks that the bound of a network refused
 	apps       alarm // checks beyond the bound of an app
@@ -149,12 +150,12 @@ const (
 type Caller struct {
 	App  string
 	Kind CallerKind
-	IP   netip.Addr // of the end user's client; for a back end the address that it names, if any
+	IP   netip.Addr // of the end user's client, which a back end may name; invalid: not known
 
-	Stranger bool // a back end acts for a person that it does not know: it is of the class of unknown browsers
+	Stranger bool // a back end acts for a person that it does not know: its class is UnknownBrowser
 }
 
-// network returns the client's network as rows have it; empty: not known.
+// network returns the client's network in the form that rows have; empty: not known.
 func (c Caller) network() string {
 	if !c.IP.IsValid() {
 		return ""
@@ -162,7 +163,7 @@ func (c Caller) network() string {
 	return buckets.NetworkPrefix(c.IP)
 }
 
-// class returns the caller's class without a known browser's token.
+// class returns the caller's class, without regard to tokens of known browsers.
 func (c Caller) class() store.Class {
 	if c.Kind == BackEnd && !c.Stranger {
 		return store.SecretKey
@@ -170,8 +171,8 @@ func (c Caller) class() store.Class {
 	return store.UnknownBrowser
 }
 
-// newID makes a UUID version 7. IDs sort by time; the 16 bytes of a send's ID are its ID in the
-// limiter.
+// newID makes a UUID version 7. IDs sort by time. The 16 bytes of a send's ID are also its ID in
+// the limiter.
 func (s *Service) newID() (uuid.UUID, error) { return s.IDs.New(s.Now()) }
 
 // Errors of the use cases. Package server maps each to a status.
@@ -203,5 +204,5 @@ type HeldError struct {
 
 func (e *HeldError) Error() string { return "verification: sends are held" }
 
-// Is reports that it is fault.Unavailable. errors.Is calls it.
+// Is reports whether target is fault.Unavailable. errors.Is calls it.
 func (e *HeldError) Is(target error) bool { return target == fault.Unavailable }

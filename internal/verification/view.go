@@ -46,7 +46,7 @@ type View struct {
 	Channel recipient.Channel
 	To      string // masked
 	Purpose string
-	// what the code is for, in words of the verification's language; "" if it has no title in that
+	// title of the purpose in the verification's language; "" if there is none
 	PurposeTitle      string
 	Reference         string
 	CreatedAt         time.Time
@@ -54,19 +54,19 @@ type View struct {
 	AttemptsRemaining int
 	Send              SendView
 	Now               time.Time // on the database's clock
-	// hash of the address as spelled, as in a proof's sub; for secret keys; empty after it was
-	// erased
+	// hash of the address as spelled, the same as sub in a proof; for secret keys; empty after the
+	// address was erased
 	Recipient string
 	Test      bool                 // a test recipient: nothing is sent, and its code is configured
 	Code      code.Shape           // length and alphabet of the code, for the page's input
-	Method    store.ApprovalMethod // how it was approved; empty: not, or by its code
+	Method    store.ApprovalMethod // how it was approved; empty: by its code, or not approved
 }
 
 // SendView is the newest send of a verification.
 type SendView struct {
 	ID     string
 	Number int
-	// Undelivered also for a mail that bounced for good, of which the database has Sent or Unknown
+	// Undelivered also for a mail that bounced for good; its row has Sent or Unknown
 	Status       store.Status
 	Final        bool   // the status does not change any more
 	Reason       string // with Failed and Unknown; for secret keys and the administrator
@@ -129,7 +129,7 @@ type storedVerification struct {
 func (f storedVerification) state() State { return StateOf(f.Verification, f.now) }
 
 // lookup reads a verification for a caller. Errors: fault.NotFound, also for another app's
-// verification, and for a browser if a back end opened it; fault.Unavailable.
+// verification, and for a browser if a back end opened the verification; fault.Unavailable.
 func (s *Service) lookup(ctx context.Context, c Caller, id string) (storedVerification, error) {
 	v, send, now, err := s.Store.Verification(ctx, id)
 	if err == nil && !c.mayRead(v) {
@@ -208,9 +208,9 @@ func (s *Service) Quota(ctx context.Context, c Caller, channel, to, purpose stri
 }
 
 // RecipientQuota is Quota for administrators, by the recipient's hash, with the limits of a class.
-// It also returns the rules that quota.Decision.Public removes, but no rules on networks,
-// countries, prefixes and spellings, which the hash does not tell. Errors: *fault.InvalidError,
-// fault.Unavailable.
+// It also returns the rules that quota.Decision.Public removes. It returns no rules on networks,
+// countries, prefixes and spellings, since the hash does not tell these. Errors:
+// *fault.InvalidError, fault.Unavailable.
 func (s *Service) RecipientQuota(
 	ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
 	class store.Class) (quota.Decision, error) {
@@ -225,7 +225,7 @@ func (s *Service) RecipientQuota(
 	return s.Gates.OnDatabaseClock(told.Decision), err
 }
 
-// ValidateRecipient returns an *fault.InvalidError if codes are not sent to a recipient: it is
+// ValidateRecipient returns an *fault.InvalidError if no codes are sent to a recipient, since it is
 // invalid, or its country or kind is not served; else nil.
 func (s *Service) ValidateRecipient(channel, to string) error {
 	r, err := s.parseRecipient(channel, to, "")
@@ -248,8 +248,8 @@ func (s *Service) peek(ctx context.Context, of buckets.Subject) (gates.Answer, e
 	return told, err
 }
 
-// AlternativeChannel returns the channel to offer to a person if a text message failed or was not
-// delivered: email. Else it returns "".
+// AlternativeChannel returns the channel to offer if a message failed or was not delivered: email
+// for a text message, else "".
 func AlternativeChannel(ch recipient.Channel, s store.Status) recipient.Channel {
 	if ch == recipient.SMS && (s == store.Failed || s == store.Undelivered) {
 		return recipient.Email
@@ -266,14 +266,16 @@ type ChannelInfo struct {
 	Countries []string
 }
 
-// Appearance is what a form shows of an app and a purpose before anything is sent.
+// Appearance has the title and colours with which a form shows an app and a purpose before anything
+// is sent.
 type Appearance struct {
-	Title       string // what a code of the purpose is for; "" without a title in the reader's languages
+	Title       string // of the purpose; "" without a title in the reader's languages
 	Light, Dark string // the app's accent in light and in dark colours, as #rrggbb; "" without one
 }
 
-// Introduce returns the introduction of the caller's app, in the languages of a tag or an
-// Accept-Language list. An unknown purpose has no title.
+// Appearance returns the purpose's title and the accent colours of the caller's app. languages is a
+// tag or an Accept-Language list. An empty purpose is the default one. An unknown purpose has no
+// title.
 func (s *Service) Appearance(c Caller, purpose, languages string) Appearance {
 	set := s.Policy.Get()
 	look := set.Apps[c.App].Brand

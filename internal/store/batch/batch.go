@@ -1,5 +1,5 @@
-// Package batch lets calls to a database share transactions: what arrives while the writers are
-// busy runs in the next batch.
+// Package batch lets calls to a database share transactions: calls that arrive while the writers
+// are busy run in the next batch.
 package batch
 
 import (
@@ -15,12 +15,12 @@ import (
 
 const (
 	maxBatchSize = 256   // calls in a batch
-	minBatchSize = 16    // the same, while batches take longer than Batcher.Slow
+	minBatchSize = 16    // lower bound of the size of batches after slow ones; see Batcher.Slow
 	maxQueued    = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While a writer is busy, another one starts only when extraWriterQueue calls are queued, or one
-	// has waited for extraWriterWait. An earlier start would only make the batches smaller, and each batch
-	// costs round trips and a sync of the disk.
+	// While a writer is busy, another one starts only when extraWriterQueue calls are queued, or
+	// when one call has waited for extraWriterWait. An earlier start would only make the batches
+	// smaller, and each batch costs round trips and a sync of the disk.
 	extraWriterQueue = 32
 	extraWriterWait  = 10 * time.Millisecond
 )
@@ -37,41 +37,42 @@ type Call[In, Answer any] struct {
 	Answer Answer
 	Err    error
 	ctx    context.Context // of the caller
-	queued bool            // no batch has it yet
+	queued bool            // it is in the queue, and in no batch
 	done   chan struct{}   // closed when Answer and Err are set
 }
 
-// NewCall makes a call as Submit does, without a caller.
+// NewCall makes a call without a caller. Its context never ends.
 func NewCall[In, Answer any](in In, key int64) *Call[In, Answer] {
 	return &Call[In, Answer]{In: in, Key: key, ctx: context.Background(), done: make(chan struct{})}
 }
 
-// SetAnswer sets the answer of a call, once.
+// SetAnswer sets the answer of a call. It must be called once for each call.
 func (x *Call[In, Answer]) SetAnswer(answer Answer, err error) {
 	x.Answer, x.Err = answer, err
 	close(x.done)
 }
 
-// RoundTripContext returns the context for the round trip of a batch whose first call is x: that of
-// x's caller, so that the trip belongs to the caller's trace, but without its end.
+// RoundTripContext returns the context for the round trip of a batch whose first call is x. It has
+// the values of the context of x's caller, so that the round trip belongs to that trace, but it
+// does not end with that context.
 func (x *Call[In, Answer]) RoundTripContext() context.Context { return context.WithoutCancel(x.ctx) }
 
 // Batcher runs calls in batches. Calls that arrive while a batch is under way share the next one;
-// else a call runs at once. At most one call of each key is under way at a time: two in one batch
-// would not see each other's rows, and in two batches the second would wait for the first one's
-// lock and delay all calls of its batch.
+// else a call runs at once. At most one call of each key is under way at a time. Two calls of one
+// key in the same batch would not see each other's rows. In two batches, the second call would wait
+// for the first one's lock and delay all calls of its batch.
 type Batcher[In, Answer any] struct {
 	// Waits: Submit waits for a call that has begun even if ctx ends. Set it before the first call.
 	Waits bool
 	// Pause is the least time between the starts of two batches of one writer. Set it before the
 	// first call.
 	Pause time.Duration
-	// Slow: after a batch that takes longer, batches are half as large, so that they do not time
-	// out. After a full batch that takes less than half of Slow, they are twice as large. 0: the
-	// size is fixed. Set it before the first call.
+	// Slow: after a batch that takes longer than Slow, batches are half as large, so that they do
+	// not time out. After a full batch that takes less than half of Slow, they are twice as large.
+	// 0: the size is fixed. Set it before the first call.
 	Slow time.Duration
 
-	run        func([]*Call[In, Answer]) // runs a batch and calls Finish for every call
+	run        func([]*Call[In, Answer]) // runs a batch and calls SetAnswer for every call
 	maxWriters int                       // most writers at once
 	maxSize    int                       // most calls in a batch now
 	mu         sync.Mutex
@@ -82,15 +83,15 @@ type Batcher[In, Answer any] struct {
 	closed     bool
 }
 
-// New makes a batcher of up to most writers, each of which runs one batch after the other. run must
-// call Finish for every call.
+// New makes a batcher with up to most writers. Each writer runs one batch after the other. run must
+// call SetAnswer for every call.
 func New[In, Answer any](most int, run func([]*Call[In, Answer])) *Batcher[In, Answer] {
 	return &Batcher[In, Answer]{run: run, maxWriters: most, maxSize: maxBatchSize, busy: map[int64]bool{}}
 }
 
-// Submit queues a call and waits for its answer. If ctx ends before its batch begins, the call is
-// withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error wraps
-// fault.Uncertain, unless c.Waits is set.
+// Submit queues a call and waits for its answer. If ctx ends before the call's batch begins, the
+// call is withdrawn and surely wrote nothing. If ctx ends later, the write goes on and the error
+// wraps fault.Uncertain, unless c.Waits is set.
 func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (none Answer, err error) {
 	x := NewCall[In, Answer](in, key)
 	x.ctx = ctx
@@ -146,7 +147,7 @@ func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	return nil
 }
 
-// startWriter starts a writer if fewer than the limit run. The caller holds the lock.
+// startWriter starts a writer if fewer than maxWriters run. The caller holds the lock.
 func (c *Batcher[In, Answer]) startWriter() {
 	if c.active < c.maxWriters {
 		c.active++
@@ -154,7 +155,7 @@ func (c *Batcher[In, Answer]) startWriter() {
 	}
 }
 
-// withdraw removes a call from the queue. False: its round trip has begun already.
+// withdraw removes a call from the queue. False: its batch has begun already.
 func (c *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +167,7 @@ func (c *Batcher[In, Answer]) withdraw(x *Call[In, Answer]) bool {
 	return true
 }
 
-// runBatches runs one batch after the other until no call is left.
+// runBatches runs one batch after the other until takeBatch finds no call to run.
 func (c *Batcher[In, Answer]) runBatches() {
 	for {
 		began, batch := time.Now(), c.takeBatch()
@@ -181,8 +182,8 @@ func (c *Batcher[In, Answer]) runBatches() {
 }
 
 // takeBatch removes the oldest calls with free keys from the queue, marks their keys busy and
-// returns the calls. If it returns nil, the calling writer must end: all queued calls have keys of
-// other writers' batches, and those writers take them next.
+// returns the calls. If it returns nil, the calling writer must end: the keys of all queued calls
+// are in other writers' batches, and those writers take the calls next.
 func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +205,8 @@ func (c *Batcher[In, Answer]) takeBatch() []*Call[In, Answer] {
 	return batch
 }
 
-// releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch took,
-// and returns the number of queued calls.
+// releaseKeys frees the keys of a batch, adapts the size of batches to the time that the batch
+// took, and returns the number of queued calls.
 func (c *Batcher[In, Answer]) releaseKeys(batch []*Call[In, Answer], took time.Duration) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

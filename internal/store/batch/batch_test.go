@@ -17,7 +17,7 @@ const writers = 2
 
 type call = Call[store.Intent, store.BeginAnswer]
 
-// gatedRuns is a batcher of Begins whose round trips wait to be let through.
+// gatedRuns is a batcher of Begins. Each round trip sends its batch to begun and waits for end.
 type gatedRuns struct {
 	*Batcher[store.Intent, store.BeginAnswer]
 	begun chan []*call
@@ -50,7 +50,7 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 		for key := range int64(600) {
 			go call(2 + key)
 		}
-		synctest.Wait() // a third round trip would block on begun; none is
+		synctest.Wait() // a third round trip would now wait to send to begun
 		select {
 		case <-g.begun:
 			t.Error("more than two round trips at once")
@@ -66,8 +66,8 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 	})
 }
 
-// A second writer starts at once for as many calls as are worth it. One that pauses lets calls
-// gather, but does not delay a call alone.
+// A second writer starts at once if extraWriterQueue calls are queued. A pause lets a writer gather
+// calls, but does not delay a call when no writer is busy.
 func TestBatcherGathersCalls(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
@@ -96,7 +96,7 @@ func TestBatcherGathersCalls(t *testing.T) {
 	})
 }
 
-// A batch that takes too long is followed by smaller ones, until one that is full is quick again.
+// After a slow batch, batches are smaller, until a full batch is quick again.
 func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
@@ -126,7 +126,7 @@ func TestBatcherMakesSmallerBatchesWhenTheyAreSlow(t *testing.T) {
 	})
 }
 
-// Of the calls with one key one is under way, the oldest first, whatever the others do.
+// Of the calls with one key only the oldest is under way, whatever calls with other keys do.
 func TestBatcherKeepsKeysApart(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
@@ -175,7 +175,7 @@ func TestBatcherCallersWhoLeave(t *testing.T) {
 	})
 }
 
-// With Waits, a caller does not leave its call once the batch has begun.
+// With Waits, Submit does not return before the call's batch has ended, once the batch has begun.
 func TestBatcherWaits(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()
@@ -188,7 +188,7 @@ func TestBatcherWaits(t *testing.T) {
 		}
 		<-g.begun
 		cancel()
-		storetest.Certain(t, <-answer) // that which waited was withdrawn
+		storetest.Certain(t, <-answer) // the call that waited was withdrawn
 		synctest.Wait()
 		storetest.Equal(t, "answers", len(answer), 0)
 		g.end <- struct{}{}
@@ -218,7 +218,8 @@ func TestBatcherBound(t *testing.T) {
 
 type traceKey struct{}
 
-// A trip has the values of the oldest call's context, and does not end with it.
+// The context of a round trip has the values of the oldest call's context, and does not end with
+// it.
 func TestATripBelongsToItsOldestCall(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		g := newGatedRuns()

@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Array parameters for Postgres are encoded here, since pgx would allocate a slice for each array
-// and an interface value for each element. The format:
-// https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES, array_send
-// in the server's source.
+// Array parameters for Postgres are encoded in this file, since pgx would allocate a slice for each
+// array and an interface value for each element. The format is described in
+// https://www.postgresql.org/docs/current/protocol-overview.html#PROTOCOL-FORMAT-CODES and by
+// array_send in the server's source.
 
 // elementType is the type of an array's elements, by its OID.
 type elementType uint32
@@ -39,36 +39,36 @@ var elementTypes = map[elementType]struct {
 	Bytes:   {"bytea", pgtype.ByteaArrayOID},
 }
 
-// elementAppender appends one row's element in Postgres's binary form; nil is NULL.
+// elementAppender appends one row's element in Postgres's binary form. It returns nil for NULL.
 type elementAppender[R any] func(buf []byte, row R) []byte
 
-// InsertManyArgs are the parameters of a statement that takes one array for each column of some rows.
+// Arrays are the array parameters of a statement: each array has one column of all rows.
 type Arrays[R any] struct {
 	rows  []R
 	lists []arrayParameter[R]
 	args  []any
 }
 
-// arrayParameter is one array.
+// arrayParameter is one array: one element for each row.
 type arrayParameter[R any] struct {
 	rows    []R
 	element elementType
 	write   elementAppender[R]
 }
 
-// NewArrays returns Arrays of rows without a column yet; see Add. capacity is the largest number of
+// NewArrays returns Arrays for rows, without columns; see Add. It allocates space for capacity
 // columns.
 func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
 	return &Arrays[R]{rows: rows, lists: make([]arrayParameter[R], 0, capacity), args: make([]any, 0, capacity)}
 }
 
-// Add appends an array parameter with one element for each row, written by write.
+// Add adds an array with one element for each row. write appends the elements.
 func (a *Arrays[R]) Add(of elementType, write elementAppender[R]) {
 	a.lists = append(a.lists, arrayParameter[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }
 
-// Args returns the parameters, followed by more.
+// Args returns the arrays as parameters, followed by more.
 func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
 
 // AppendArray appends the array in Postgres's binary form: one dimension, lower bound 1.
@@ -99,13 +99,13 @@ func appendInt32(buf []byte, values ...int32) []byte {
 	return buf
 }
 
-// AppendInteger writes an Integer.
+// AppendInteger appends an integer.
 func AppendInteger(buf []byte, v int) []byte { return appendInt32(buf, int32(v)) }
 
-// AppendBigint writes a Bigint.
+// AppendBigint appends a bigint.
 func AppendBigint(buf []byte, v int64) []byte { return binary.BigEndian.AppendUint64(buf, uint64(v)) }
 
-// AppendBoolean writes a Flag.
+// AppendBoolean appends a boolean.
 func AppendBoolean(buf []byte, v bool) []byte {
 	if v {
 		return append(buf, 1)
@@ -113,7 +113,7 @@ func AppendBoolean(buf []byte, v bool) []byte {
 	return append(buf, 0)
 }
 
-// AppendInstant appends a timestamptz, as µs since 2000; the zero time is NULL.
+// AppendInstant appends a timestamptz, in µs since 2000. For the zero time it returns nil: NULL.
 func AppendInstant(buf []byte, t time.Time) []byte {
 	if t.IsZero() {
 		return nil
@@ -133,7 +133,8 @@ func RegisterArrays(m *pgtype.Map) {
 	}
 }
 
-// arrayCodec is pgx's codec, except that an arrayAppender encodes itself.
+// arrayCodec is pgx's codec for arrays, except that a value that is an arrayAppender encodes
+// itself.
 type arrayCodec struct {
 	*pgtype.ArrayCodec
 	element elementType

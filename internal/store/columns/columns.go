@@ -18,9 +18,9 @@ import (
 // column is a column of a table.
 type column struct {
 	store.Column
-	read  string                          // SQL expression in the SELECT list
+	read  string                          // SQL expression that reads it
 	of    elementType                     // type in Postgres
-	write elementAppender[[]store.Column] // appends the field of a row to an array parameter of Postgres
+	write elementAppender[[]store.Column] // appends a row's field to an array parameter
 }
 
 // Table describes the columns of a table.
@@ -30,8 +30,8 @@ type Table[T any] struct {
 	columns []column // in the order of fields
 }
 
-// New returns a table. fields is the method Columns of its type. read maps a column to the SQL
-// expression that reads it; other columns are read as stored.
+// New returns a table. fields is T's method Columns. read maps a column's name to the SQL
+// expression that reads the column; other columns are read as stored.
 func New[T any](name, alias string, fields func(*T) []store.Column, read map[string]string) Table[T] {
 	t := Table[T]{Name: name, fields: fields}
 	for i, c := range fields(new(T)) {
@@ -43,8 +43,9 @@ func New[T any](name, alias string, fields func(*T) []store.Column, read map[str
 	return t
 }
 
-// AsRefusals returns the table refusals with the columns of t, so that both can be read together. A
-// column that refusals lack is read by the expression in read, else as its zero value.
+// AsRefusals returns the table refusals with the columns of t, so that both tables can be read
+// together. A column that refusals does not have is read by the expression in read or, without one,
+// as its zero value.
 func (t Table[T]) AsRefusals(read map[string]string) Table[T] {
 	t.Name, t.columns = "refusals", slices.Clone(t.columns)
 	for i := range t.columns {
@@ -83,7 +84,8 @@ func (t Table[T]) Destinations(x *T) []any {
 	return list
 }
 
-// InsertManySQL returns the INSERT of several rows in Postgres; Arrays makes its parameters.
+// InsertManySQL returns the Postgres INSERT of several rows, with the columns that have a flag of
+// by. InsertManyArgs returns its parameters.
 func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
 	var names, types []string
 	for _, c := range t.columns {
@@ -107,7 +109,8 @@ func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) []any {
 	return args.Args()
 }
 
-// InsertSQL returns the INSERT of one row, and its parameters.
+// InsertSQL returns the INSERT of one row, with the columns that have a flag of by, and its
+// parameters.
 func (t Table[T]) InsertSQL(by store.ColumnFlags, row *T) (string, map[string]any) {
 	var names []string
 	args := map[string]any{}
@@ -140,7 +143,7 @@ func (t Table[T]) EraseSQL(by store.ColumnFlags) string {
 	return strings.Join(list, ", ")
 }
 
-// MapSlice returns the results of convert for each row.
+// MapSlice returns the result of convert for each element of rows.
 func MapSlice[R, T any](rows []R, convert func(R) T) []T {
 	list := make([]T, len(rows))
 	for i, r := range rows {
@@ -176,8 +179,8 @@ func scanDestination(c store.Column) any {
 	return ScannerFor(c.Field)
 }
 
-// parameterValue returns the value of a field as a named parameter; nil, which is NULL, for the zero
-// time and, with Null, for no ID and no bytes.
+// parameterValue returns the value of a field as a named parameter. It returns nil (NULL) for the
+// zero time and, if the column is nullable, for the zero UUID and a nil byte slice.
 func parameterValue(c store.Column) any {
 	null := c.Flags&store.NullableColumn != 0
 	switch x := c.Field.(type) {
@@ -211,8 +214,8 @@ func parameterValue(c store.Column) any {
 	panic("store: " + c.Name + " has a type that no column has")
 }
 
-// appendField appends the value of a field in Postgres's binary form. It returns nil, which is
-// NULL, where parameter does.
+// appendField appends the value of a field in Postgres's binary form. It returns nil (NULL) where
+// parameterValue does.
 func appendField(buf []byte, c store.Column) []byte {
 	null := c.Flags&store.NullableColumn != 0
 	switch x := c.Field.(type) {

@@ -12,9 +12,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// ScannerFor returns the destination that scans a column into a variable, given its address. NULL
-// gives the zero time, hash or UUID. A time is a timestamptz or µs since 1970, a duration a number
-// of µs, a []string a text with commas between its elements. An empty value gives the zero hash.
+// ScannerFor returns the destination that scans a column into a variable, given the variable's
+// address. NULL is scanned as the zero time, hash or UUID, and an empty value as the zero hash. A
+// time is a timestamptz or µs since 1970, a duration a number of µs, a []string a text with commas
+// between the elements.
 func ScannerFor(variable any) any {
 	switch variable.(type) {
 	case *time.Time, *time.Duration, *[32]byte, *recipient.Hash, *[]string, *[]store.Check, *uuid.UUID:
@@ -23,7 +24,7 @@ func ScannerFor(variable any) any {
 	return variable
 }
 
-// fieldScanner scans a column into a variable of another type than the column has.
+// fieldScanner scans a column into a variable whose type differs from the column's.
 type fieldScanner struct{ to any }
 
 // Scan implements sql.Scanner.

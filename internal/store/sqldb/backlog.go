@@ -12,8 +12,8 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// backlogSQL reads at most MaxBacklogCounted rows of the outbox, the oldest by ID, whatever waits behind
-// them. IDs sort as texts as they do as values.
+// backlogSQL reads at most MaxBacklogCounted rows of the outbox, the oldest by ID, however many
+// there are. The texts of IDs sort as the IDs do.
 var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
@@ -23,8 +23,8 @@ FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklogCounted)
 
-// AnySendWaits reports whether a send of a channel, among the oldest MaxBacklogCounted of all channels,
-// waits for its next attempt.
+// AnySendWaits reports whether a send of a channel waits for its next attempt. It looks at the
+// oldest MaxBacklogCounted sends of all channels.
 func (db *DB) AnySendWaits(ctx context.Context, ch recipient.Channel) (bool, error) {
 	found, err := ReadAll(ctx, db, OneColumn[bool], anySendWaitsSQL, Args{"channel": ch})
 	return err == nil && found[0], err

@@ -12,22 +12,22 @@ import (
 	"sendcode/internal/store/gate"
 )
 
-// CallKinds are the kinds of calls that an Observer is told of: one for each method of PerDatabase,
-// for ReadHistory (look) and for Verification, and read or write for all others.
+// CallKinds are the kinds of calls that an Observer distinguishes: one for each method of
+// PerDatabase, one for ReadHistory (look), one for Verification, and read or write for all others.
 var CallKinds = []string{"read", "write", "look", "verification", "claim", "release", "begin", "refused", "check", "renew",
 	"finish", "postpone", "take_over", "refunds_due",
 	"app_event_ended", "count_hours", "ensure_partitions", "ping"}
 
-// Observer is told of each call of the database. Its methods must not block.
+// Observer is called for each call of the database. Its methods must not block.
 type Observer interface {
 	// Began is called with the kind of a call, and returns the context in which the call goes on.
 	Began(ctx context.Context, kind string) context.Context
-	// Ended is called with that context and how long the call took, its wait for a connection
-	// included. name returns what to call it, during Ended alone.
+	// Ended is called with that context and how long the call took, including its wait for a
+	// connection. name returns the call's name; it may be used only until Ended returns.
 	Ended(ctx context.Context, kind string, name func() string, took time.Duration)
 }
 
-// WithObserver returns the store with an observer that is told of each call.
+// WithObserver returns the store with an observer of each call.
 func WithObserver(db *DB, told Observer) *DB {
 	o := observer{told}
 	return &DB{db.Dialect, observedEngine{db.Engine, o}, observedPerDatabase{db.PerDatabase, o}, db.Actions}
@@ -48,8 +48,8 @@ func (o observer) end(ctx context.Context, began time.Time, kind string) {
 	}, time.Since(began))
 }
 
-// calledMethod returns the method of the store that is being called, such as SendsByID: the
-// outermost caller that is in this package.
+// calledMethod returns the name of the store's method that is being called, such as SendsByID: the
+// outermost caller in this package.
 func calledMethod() string {
 	pcs := make([]uintptr, 32)
 	frames, name := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)]), ""

@@ -76,8 +76,8 @@ func conversionFields(c *conversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
-// pausePrefixes pauses the prefixes that have too few approved codes, unless few codes are approved
-// elsewhere too, and returns the pauses.
+// pausePrefixes pauses the prefixes that have too few approved codes, unless other prefixes have
+// few too. It returns the pauses.
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
@@ -106,9 +106,9 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 	return started, nil
 }
 
-// usualPercent returns the percentage of the class's codes approved outside the prefix, in its
-// country or in all, whichever is higher; UsualUnknown if there were too few sends. It looks at the week
-// before, so that an attack on a whole country does not lower it.
+// usualPercent returns the percentage of the class's codes that were approved outside the prefix.
+// It is the higher one of the prefix's country and of all countries; UsualUnknown if there were too
+// few sends. It counts the week before, so that an attack on a whole country does not lower it.
 func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
 	most := store.UsualUnknown
 	for _, country := range []string{c.country, ""} {
@@ -125,8 +125,8 @@ func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (i
 	return most, nil
 }
 
-// startPause pauses a prefix for a class and returns the pause. It lasts twice as long for each
-// earlier pause of the last week that was not lifted, up to maxPause.
+// startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
+// that was not lifted makes the new one twice as long, up to maxPause.
 func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
 	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
 		"after": q.Now.Add(-usualPercentSpan)})
@@ -150,14 +150,13 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 // pauseIDNamespace is the namespace of the IDs of pauses.
 var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
-// prefixWatchLock is the key of the lock under which one replica watches.
+// prefixWatchLock is the key of the lock that lets one replica at a time pause prefixes.
 const prefixWatchLock = 0x7761746368
 
-// PausePrefixes pauses the prefixes with too few approved codes, each for the class of callers
-// whose codes they are, unless few codes of the class are approved at other prefixes either. It
-// returns the new pauses. Sends that were logged before a pause of their prefix ended do not count,
-// so no send leads to two pauses. Several replicas may call it at once; a prefix is paused once for
-// a class.
+// PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
+// unless few codes of the class are approved at other prefixes either. It returns the new pauses.
+// Sends that were logged before a pause of their prefix ended do not count, so no send leads to two
+// pauses. Several replicas may call it at once; a prefix is paused once for a class.
 func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error) {
 	return WriteWithResult(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of

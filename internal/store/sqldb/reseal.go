@@ -14,14 +14,15 @@ import (
 var SealedTables = []store.SealedTable{{Name: "verifications", Key: "id"}, {Name: "second_factors", Key: "account"},
 	{Name: "outbox", Key: "id", UUID: true}}
 
-// sealedPrefixLength is how many bytes of sealed data are read to see the ID of their key.
+// sealedPrefixLength is how many bytes of sealed data are read to find the ID of the key that
+// sealed it.
 const sealedPrefixLength = 2 + 16
 
 func sealedRowFields(r *store.SealedRow) []any { return []any{&r.Key, &r.Sealed} }
 
-// Reseal replaces what is sealed in the rows with these keys by what seal returns, in one
-// transaction. It skips rows that another transaction has locked, so that it waits for none, and
-// rows for which seal returns nil. It returns the number of rows that it changed.
+// Reseal replaces the sealed data of the rows with these keys by the result of seal, in one
+// transaction. It skips rows that another transaction has locked, so that it never waits, and rows
+// for which seal returns nil. It returns the number of rows that it changed.
 func (db *DB) Reseal(ctx context.Context, t store.SealedTable, rows []string,
 	seal func(store.SealedRow) []byte) (int, error) {
 	return WriteWithResult(ctx, db, func(q Tx) (int, error) {
@@ -75,8 +76,8 @@ func keysParameter(t store.SealedTable, names []string) (any, error) {
 	return ids, nil
 }
 
-// EachSealedPage calls page for all rows of the sealed tables, up to limit at a time, without those
-// that were erased. Of their Sealed the rows have only the first bytes.
+// EachSealedPage calls page for all rows of the sealed tables except erased ones, up to limit rows
+// at a time. Only the first bytes of Sealed are set.
 func (db *DB) EachSealedPage(ctx context.Context, limit int, page func(store.SealedTable, []store.SealedRow) error) error {
 	for _, t := range SealedTables {
 		for after, more := "", true; more; {

@@ -57,7 +57,8 @@ func (d dialect) deleteAgedSQL(table, due, order string, times int) string {
 			order, times))))
 }
 
-// deleteWithSendsSQL deletes what belongs to the sends @ids where these have no partitions.
+// deleteWithSendsSQL deletes the rows of other tables that belong to the sends @ids. It is for
+// databases without partitions.
 var deleteWithSendsSQL = []string{
 	`DELETE FROM verifications WHERE id IN (SELECT s.verification_id FROM sends s WHERE s.id IN (SELECT value FROM json_each(@ids)))`,
 	`DELETE FROM failures WHERE status IN ('failed', 'unknown', 'undelivered') AND logged_at < @before

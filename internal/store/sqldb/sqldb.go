@@ -262,7 +262,7 @@ func withResult[T any](ctx context.Context, run func(context.Context, func(Tx) e
 	return x, nil
 }
 
-// ReadAll is All in a read of its own.
+// ReadAll is QueryAll in a read of its own.
 func ReadAll[T any](ctx context.Context, db *DB, fields func(*T) []any, statement string, args Args) ([]T, error) {
 	return ReadWithResult(ctx, db, func(q Tx) ([]T, error) { return QueryAll(q, fields, statement, args) })
 }

@@ -259,8 +259,8 @@ const (
 	maxApprovals = 20
 )
 
-// Domains returns the mail domains with the most failed sends in that time, at most ten, the one
-// with the most first.
+// Domains returns the mail domains with the most failed sends in that time, at most maxDomains,
+// most failed sends first.
 func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {

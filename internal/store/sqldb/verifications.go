@@ -96,7 +96,8 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 }
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
-// checks and did not expire longer than gate.ConsecutiveFailureWindow before now, of all classes of callers.
+// checks, of all classes of callers. It leaves out those that expired longer than
+// gate.ConsecutiveFailureWindow before now.
 func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
