@@ -2,8 +2,8 @@ package quota
 
 import "strings"
 
-// separatorEscaper makes the separators unambiguous, so that two different lists of parts never
-// give the same bucket.
+// separatorEscaper escapes the separator in a part, so that two different lists of parts never give
+// the same bucket.
 var separatorEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
 // Bucket joins parts, such as app, channel, policy, scope and subject, to the name of a bucket.

@@ -14,8 +14,8 @@ const (
 )
 
 // maxTurnBack is how much longer than usual a period may be when a zone turns its clock back. No
-// zone has turned its clock back by more, except those that moved across the date line: their
-// longer period is cut off.
+// zone has turned its clock back by more, except to move across the date line; the longer period is
+// then cut off.
 const maxTurnBack = 4 * time.Hour
 
 // Calendar reports whether the rule counts by a calendar, in periods or dates, and not in a sliding
@@ -45,12 +45,12 @@ func (r Rule) Keep() time.Duration {
 	return longest + maxTurnBack
 }
 
-// Period returns the span whose events a calendar rule counts at the instant now. With Per it is
-// the hour, day, week or month around now; with Days it is today and the Days-1 local dates before
-// it. The end is exclusive. Bounds are local times of the rule's zone. Where a clock change skips a
-// local time, the bound is the instant of the change. Where a local time occurs twice, the first
-// one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts two. A date that
-// the zone skipped counts as one of these dates all the same.
+// Period returns the span whose events a calendar rule counts at the instant now. With Per the span
+// is the hour, day, week or month around now; with Days it is today and the Days-1 local dates
+// before today. The end is exclusive. Bounds are local times of the rule's zone. Where a clock
+// change skips a local time, the bound is the instant of the change. Where a local time occurs
+// twice, the first one is the bound. So a day lasts 23, 24 or 25 hours, and a repeated hour lasts
+// two. A date that the zone skipped still counts as one of the dates.
 func (r Rule) Period(now time.Time) (start, end time.Time) {
 	if r.Days == 0 {
 		_, start, end = r.periodAround(now)
@@ -73,8 +73,8 @@ func (r Rule) asDaily() Rule {
 	return r
 }
 
-// expiryOf returns the instant from which a rule with Days no longer counts an event of at: the
-// start of the date that is Days later.
+// expiryOf returns the instant from which a rule with Days no longer counts an event that happened
+// at the instant at: the start of the date Days later.
 func (r Rule) expiryOf(at time.Time) time.Time {
 	wall, _, _ := r.asDaily().periodAround(at)
 	end := time.Unix(firstInstantOf(wall+int64(r.Days)*secondsPerDay, r.zone()), 0).UTC()
@@ -91,7 +91,7 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 	wall = r.wallStart(now.In(zone))
 	from, to := firstInstantOf(wall, zone), firstInstantOf(r.nextWallStart(wall), zone)
 	at := now.Unix()
-	for at >= to { // the zone's clock passed the bound to before it was turned back
+	for at >= to { // the zone's clock had passed the end before it was turned back
 		wall = r.nextWallStart(wall)
 		from, to = to, firstInstantOf(r.nextWallStart(wall), zone)
 	}
@@ -107,7 +107,7 @@ func (r Rule) periodAround(now time.Time) (wall int64, start, end time.Time) {
 
 // periodStarts returns the starts of four periods: the one before now, the current one and the next
 // two; for a rule with Days, the starts of four dates. A script whose clock differs a little from
-// now finds its own period between them.
+// now finds its own period among them.
 func (r Rule) periodStarts(now time.Time) [4]time.Time {
 	one := r.asDaily()
 	start, end := one.Period(now)
@@ -132,8 +132,7 @@ func (r Rule) cutoff(now int64) int64 {
 	return start.UnixMicro() - 1
 }
 
-// A wall time is what a local clock shows, written as seconds since 1970 as if the zone were UTC. A
-// day has secondsPerDay of them.
+// A wall time is the reading of a local clock, in seconds since 1970 as if the zone were UTC.
 
 const secondsPerDay = 24 * 60 * 60
 
@@ -168,9 +167,9 @@ func (r Rule) nextWallStart(wall int64) int64 {
 	return t.Unix()
 }
 
-// firstInstantOf returns the first second since 1970 at which the zone's clock shows the wall time
-// or a later one. It walks through the zone's offset changes, since time.Date does not promise
-// which of two instants it returns.
+// firstInstantOf returns the first instant, in seconds since 1970, at which the zone's clock shows
+// the wall time or a later one. It walks through the zone's offset changes, since time.Date does
+// not promise which of two instants it returns.
 func firstInstantOf(wall int64, zone *time.Location) int64 {
 	const ahead = 26 * 60 * 60 // more than any zone is ahead of UTC
 	for t := time.Unix(wall-ahead, 0).In(zone); ; {

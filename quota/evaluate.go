@@ -7,7 +7,7 @@ import (
 )
 
 // Cutoffs returns the cutoff of each rule at now, in the order of the rules: an event counts if and
-// only if it is later.
+// only if it is later than the cutoff.
 func Cutoffs(rules []Rule, now time.Time) []time.Time {
 	cutoffs := make([]time.Time, len(rules))
 	for i, r := range rules {
@@ -53,7 +53,7 @@ func OfScope(rules []Rule, scope Scope) []Rule {
 // d is 0 or negative.
 func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 
-// Milliseconds returns d in whole milliseconds, rounded up as Seconds does.
+// Milliseconds returns d in whole milliseconds, rounded up; 0 if d is 0 or negative.
 func Milliseconds(d time.Duration) int64 { return ceil(d, time.Millisecond) }
 
 func ceil(d, unit time.Duration) int64 {
@@ -86,11 +86,11 @@ type tally struct {
 	ages  int64 // sum of the ages of the counted events; Unsummed if there are more than 16
 }
 
-// Unsummed is State.Ages of a rule that counts more than 16 events, or in Redis whose bucket has
-// more members.
+// Unsummed is State.Ages if the rule counts more than 16 events or, in Redis, its bucket has more
+// than 16 members.
 const Unsummed time.Duration = -1
 
-// tally counts the events of an ascending history.
+// tally summarizes the events that the rule counts at now; times must ascend.
 func (r Rule) tally(times []int64, now int64) tally {
 	cutoff := r.cutoff(now)
 	counted := times[sort.Search(len(times), func(i int) bool { return times[i] > cutoff }):]
@@ -111,8 +111,8 @@ func (r Rule) tally(times []int64, now int64) tally {
 	return t
 }
 
-// state computes the rule's State from the tally. Memory, Redis and Evaluate, and so the database's
-// answers too, use this function.
+// state computes the rule's State from the tally. Memory, Redis and Evaluate all use it, and
+// through Evaluate so do the database's answers.
 func (t tally) state(r Rule, now int64) State {
 	s := State{Rule: r, Used: t.used, Ages: Unsummed}
 	if t.ages >= 0 {

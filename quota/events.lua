@@ -1,6 +1,7 @@
--- Returns the instant, and then the ID and the instant of each event in a bucket, the newest first. It writes nothing.
+-- Returns the present instant, and then the ID and the instant of each event in a bucket, the
+-- newest first. It writes nothing.
 --
--- KEYS: the bucket. ARGV: how many events at most.
+-- KEYS: the bucket. ARGV: the largest number of events to return.
 local now = clock()
 local answer, events = {whole(now)}, call('ZRANGE', KEYS[1], '+inf', 0, 'BYSCORE', 'REV', 'LIMIT', 0, ARGV[1] + 0, 'WITHSCORES')
 for e = 1, #events, 2 do

@@ -19,7 +19,7 @@ type Memory struct {
 	now    func() time.Time
 	clock  string
 	seed   maphash.Seed
-	most   int // buckets of a shard; 0: no bound
+	most   int // largest number of buckets of a shard; 0: no bound
 	shards [shards]shard
 }
 
@@ -40,8 +40,8 @@ func NewMemory(now func() time.Time, clock string) *Memory {
 	return m
 }
 
-// NewBoundedMemory is NewMemory with at most about so many buckets, at least 64: a new one then
-// replaces another one at random.
+// NewBoundedMemory is NewMemory with a bound of about the given number of buckets, but at least 64.
+// At the bound, a new bucket replaces a random other one.
 func NewBoundedMemory(now func() time.Time, clock string, buckets int) *Memory {
 	m := NewMemory(now, clock)
 	m.most = max(1, buckets/shards)
@@ -112,7 +112,7 @@ func (m *Memory) Refund(_ context.Context, id string, buckets ...string) error {
 // Reset deletes the events of the buckets; see [Limiter].
 func (m *Memory) Reset(_ context.Context, buckets ...string) error {
 	return m.updateEach(buckets, func(name string, _ int64) {
-		// also an expired one: it would return if the clock is set back
+		// reset an expired bucket too: its events would count again if the clock is set back
 		if b := m.shards[m.shardOf(name)].buckets[name]; b != nil {
 			b.reset()
 		}
@@ -133,8 +133,8 @@ func (m *Memory) updateEach(buckets []string, do func(name string, now int64)) e
 	return nil
 }
 
-// clampToNow sets the events of the buckets that lie in the future, since the clock was set back,
-// to now.
+// clampToNow moves the buckets' events in the future to now. Such events exist if the clock was set
+// back.
 func (m *Memory) clampToNow(buckets []string, now int64) {
 	for _, name := range buckets {
 		m.find(name, now).clampToNow(now)
@@ -197,10 +197,10 @@ func (m *Memory) findOrAdd(name string, now int64) *bucket {
 	return b
 }
 
-// sweep deletes the expired buckets of the shard, if a sweep is due: when the buckets added since
-// the last sweep are half of the map (at least 64), or after a minute plus one for each sweepRate
-// buckets. So the cost for each added bucket is small, and after a rush expired buckets are deleted
-// even if few new ones follow.
+// sweep deletes the expired buckets of the shard if a sweep is due: when the buckets added since
+// the last sweep are half of the map and at least 64, or after one minute plus one more for each
+// sweepRate buckets. The first condition keeps the cost of each added bucket small. The second one
+// deletes expired buckets after a rush, even if few new ones follow.
 func (s *shard) sweep(now int64) {
 	const least = 64
 	pause := time.Minute.Microseconds() * int64(1+len(s.buckets)/sweepRate)

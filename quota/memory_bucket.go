@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// bucket holds the events of one bucket, oldest first. Instants are µs since 1970. A nil bucket
-// reads as empty.
+// bucket is one bucket of a Memory: its events, oldest first. Instants are µs since 1970. A nil
+// bucket reads as empty.
 type bucket struct {
 	times     []int64
 	ids       []string         // ids[i] is the ID of the event at times[i]
-	index     map[string]int64 // instant of each ID; nil up to indexed events
+	index     map[string]int64 // instant of each ID; nil until there were more than indexedAbove
 	refunds   *refunds         // nil without refunds
-	expiresAt int64            // from then on nothing in the bucket counts, and a sweep may delete the bucket
+	expiresAt int64            // from this instant nothing counts; a sweep may delete the bucket
 }
 
-// clampToNow sets the events that lie in the future, since the clock was set back, to now. The
-// bucket expires as much earlier, but not before its tombstones end.
+// clampToNow moves the events in the future to now. Such events exist if the clock was set back.
+// The expiry moves back by as much as the newest event, but not to before the tombstones end.
 func (b *bucket) clampToNow(now int64) {
 	times := b.history()
 	last := len(times) - 1
@@ -47,7 +47,7 @@ func (b *bucket) refunded(id string, now int64) bool {
 	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }
 
-// counts reports whether the bucket has the ID with an instant within the last keep.
+// counts reports whether the bucket has an event with the ID that is younger than keep.
 func (b *bucket) counts(id string, now int64, keep time.Duration) bool {
 	if b == nil {
 		return false

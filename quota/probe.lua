@@ -1,5 +1,7 @@
--- ARGV: a key like those of the buckets. Returns the commands of the limiter and its scripts that this user may not run on such a key.
+-- Returns the commands of the limiter and its scripts that the Redis user may not run on the key.
 -- It runs none of them except TIME, and writes nothing.
+--
+-- ARGV: a key that begins like those of the buckets.
 local key, denied = ARGV[1], {}
 for _, command in ipairs({
   {'EVAL', '', '1', key}, {'EVALSHA', '', '1', key}, {'TIME'}, {'ZADD', key, '0', 'id'}, {'ZCARD', key}, {'ZCOUNT', key, '0', '1'}, {'ZRANGE', key, '0', '0'},

@@ -11,35 +11,37 @@ import (
 )
 
 const (
-	// MaxWaiting is how many callers of a Queue wait at once, in all lines together. Tenants share
-	// these places; see Queue.
+	// MaxWaiting is how many callers of a Queue wait at once, in all lines together: the number of
+	// its waiting places. Tenants share them; see Queue.
 	MaxWaiting = 1000
-	// recheckInterval is how long the first of a line sleeps at most: a place may come back before
-	// its window ends, by a refund or a reset.
+	// recheckInterval is the longest sleep of the first caller of a line: a refund or a reset may
+	// free a place before its window ends.
 	recheckInterval = 5 * time.Second
-	// gracePeriod is how long a caller whose wait has ended stays in line for a place that is free:
-	// those before it take theirs.
+	// gracePeriod is how long a caller stays in line after its wait has ended, if a place is free
+	// for it: the callers before it take theirs first.
 	gracePeriod = time.Second
 	// minSleep is the shortest sleep after a refusal. A Cluster may refuse without a wait, while
 	// another call is under way.
 	minSleep = time.Millisecond
 )
 
-// Queue lets callers wait for a place, first come, first served. Requests with the same buckets
-// stand in one line. Only the first of a line asks the limiter, and sleeps until the wait that it
-// was told has passed; then the next one asks. The others are refused as soon as the limiter's last
-// answer shows that they cannot be admitted before the deadline of their context. Callers of other
-// processes do not stand in line. Safe for concurrent use.
+// Queue lets callers wait for a place in the limits, first come, first served. Requests with the
+// same buckets stand in one line. Only the first caller of a line asks the limiter; after a refusal
+// it sleeps for the wait in the answer, and asks again. When it leaves, the next caller is first. A
+// caller is refused as soon as the limiter's last answer shows that it cannot be admitted before
+// the deadline of its context. Callers of other processes do not stand in line. Safe for concurrent
+// use.
 //
-// A tenant (Request.Tenant) may have all MaxWaiting places while no other wants one. A caller of
-// another tenant then takes the place of the newest caller of the tenant that has most, until both
-// have the same number. The wait of a caller that loses its place ends.
+// A tenant (Request.Tenant) may have all MaxWaiting waiting places while no other tenant wants one.
+// If all are taken, a caller of another tenant takes the waiting place of the newest caller of the
+// tenant that has most, until both tenants have the same number. A caller that loses its waiting
+// place stops waiting.
 type Queue struct {
 	mu          sync.Mutex
 	lines       map[string]*line
-	places      map[string][]*place         // that are taken, by tenant, in the order of arrival
-	waiting     int                         // places that are taken
-	sharedWaits map[queuedEvent]*sharedWait // of Repeated requests that wait
+	places      map[string][]*place         // taken waiting places by tenant, in order of arrival
+	waiting     int                         // number of taken waiting places
+	sharedWaits map[queuedEvent]*sharedWait // waits of Repeated requests
 	ended       chan struct{}               // closed by End
 }
 
@@ -49,18 +51,18 @@ func NewQueue() *Queue {
 		ended: make(chan struct{})}
 }
 
-// place is one of the MaxWaiting places of a caller that waits.
+// place is the waiting place of one caller, one of MaxWaiting.
 type place struct {
 	tenant string
 	lost   chan struct{} // closed when another tenant takes the place
 }
 
-// queuedEvent is the ID of an event and the line of its buckets.
+// queuedEvent is the ID of an event and the key of the line for its buckets.
 type queuedEvent struct{ line, id string }
 
-// sharedWait is the wait of the first of several requests with the same event.
+// sharedWait is the wait of the first of several requests with the same event; the others share it.
 type sharedWait struct {
-	over   chan struct{} // closed when answer and err are there
+	over   chan struct{} // closed when answer and err are set
 	answer Decision
 	err    error
 }
@@ -69,21 +71,22 @@ type sharedWait struct {
 type line struct {
 	waiters []*waiter // in the order of arrival; the first one asks the limiter
 	last    Decision  // the limiter's last answer
-	heard   time.Time // when it arrived; zero: never
+	heard   time.Time // when last arrived; zero: never
 }
 
+// waiter is one caller in a line.
 type waiter struct {
 	*place
 	deadline time.Time     // zero: none
-	asks     bool          // it is or was the first
+	asks     bool          // it is or was the first of its line
 	first    chan struct{} // closed when it becomes the first
-	refused  chan Decision // gets the refusal when it is removed since it cannot be admitted in time
+	refused  chan Decision // gets the refusal if the waiter cannot be admitted in time
 }
 
-// Take calls take, that of a [Limiter] or a function around it, and does not wait. If callers that
-// wait will need all places that are left, it refuses without a call, with the wait until those
-// callers and then this one can be admitted; a Repeated request is never refused so. Errors: of
-// take.
+// Take calls take, the method of a [Limiter] or a function around it, and does not wait in line. If
+// the waiting callers need all places that are left in the limits, Take refuses without calling
+// take; RetryAfter then lasts until those callers and then this one can be admitted. For a Repeated
+// request it always calls take. Errors: those of take.
 func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error) {
 	if d, refused := q.refusalBehindLine(req); refused && !req.Repeated {
@@ -92,14 +95,14 @@ func (q *Queue) Take(ctx context.Context, req Request, take func(context.Context
 	return take(ctx, req)
 }
 
-// Wait is take, repeated until the event is admitted. It returns the refusal, which counts nothing,
-// as soon as it is clear that the event cannot be admitted before the deadline of ctx, and at the
-// deadline; at once if there is no place for the caller, or after End. The end of ctx interrupts no
-// call of take. A Cluster may refund the ID of a refused call: before one, let take use a new ID
-// for each call. Errors: of take; ErrUnavailable if ctx is canceled, when nothing is counted.
+// Wait calls take until the event is admitted. It returns the refusal, which counts nothing, at the
+// deadline of ctx, or as soon as it is clear that the event cannot be admitted before the deadline.
+// If no waiting place is left, or after End, it does not wait. The end of ctx interrupts no call of
+// take. A Cluster may refund the ID of a refused call, so with a Cluster take must use a new ID for
+// each call. Errors: those of take; ErrUnavailable if ctx is canceled, and then nothing is counted.
 //
-// A Repeated request whose event another request waits for gets that one's place in line: it is
-// admitted when that one is. If that one leaves without being admitted, it waits by itself.
+// If another Repeated request already waits with the same event, a Repeated request shares that
+// wait and is admitted with it. If the other request is not admitted, this one waits itself.
 func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context, Request) (Decision, error)) (Decision,
 	error) {
 	key := lineKey(req)
@@ -127,8 +130,9 @@ func (q *Queue) Wait(ctx context.Context, req Request, take func(context.Context
 	}
 }
 
-// awaitShared waits for the end of a turn, and reports whether it is over. false: the caller's own
-// time is over, or it has no place. Error: ErrUnavailable if ctx is canceled.
+// awaitShared waits until the shared wait t is over, and returns true. It returns false if ctx ends
+// first, or if the caller gets no waiting place or loses it. Error: ErrUnavailable if ctx is
+// canceled.
 func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (over bool, err error) {
 	q.mu.Lock()
 	p := q.takePlace(tenant)
@@ -151,8 +155,8 @@ func (q *Queue) awaitShared(ctx context.Context, tenant string, t *sharedWait) (
 	}
 }
 
-// sharedWaitOf returns the turn of an event, and whether the caller is the first: then it must call
-// endSharedWait.
+// sharedWaitOf returns the shared wait of an event, and whether the caller is the first to wait:
+// the first one must call endSharedWait.
 func (q *Queue) sharedWaitOf(e queuedEvent) (t *sharedWait, first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -171,11 +175,11 @@ func (q *Queue) endSharedWait(e queuedEvent, t *sharedWait) {
 	close(t.over)
 }
 
-// wait is Wait for a request whose event no other one waits for.
+// wait is Wait without shared waits.
 func (q *Queue) wait(ctx context.Context, key string, req Request,
 	take func(context.Context, Request) (Decision, error)) (Decision, error) {
-	counting := context.WithoutCancel(ctx) // a call that is under way decides
-	if req.Repeated {                      // it may count already
+	counting := context.WithoutCancel(ctx) // the end of ctx interrupts no call
+	if req.Repeated {                      // the event may be counted already
 		if d, err := take(counting, req); err != nil || d.Admitted {
 			return d, err
 		}
@@ -228,8 +232,8 @@ func (q *Queue) wait(ctx context.Context, key string, req Request,
 	}
 }
 
-// End makes the first of each line return with the limiter's answer, so one after the other all,
-// and no other caller wait from now on. Call it once.
+// End ends all waits: the first caller of each line returns with the limiter's answer, then the
+// next one, until the line is empty. After End no other caller waits. Call it once.
 func (q *Queue) End() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -239,7 +243,7 @@ func (q *Queue) End() {
 // lineKey joins the buckets of the request's rules.
 func lineKey(req Request) string { return strings.Join(bucketsOfRules(req), "\n") }
 
-// join adds a caller to the end of a line. nil: it must not wait.
+// join adds a caller to the end of a line. It returns nil if the caller must not wait.
 func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -265,9 +269,9 @@ func (q *Queue) join(ctx context.Context, key, tenant string) *waiter {
 	return w
 }
 
-// takePlace takes a place for a caller of a tenant. If all are taken, it takes that of the newest
-// caller of the tenant with most, if this one then has at least as many as the other. nil: there is
-// no place. The caller holds the lock.
+// takePlace takes a waiting place for a caller of the tenant. If all are taken, it takes the place
+// of the newest caller of the tenant with most places, provided that tenant still has at least as
+// many as the caller's tenant afterwards. It returns nil if there is no place. q.mu must be locked.
 func (q *Queue) takePlace(tenant string) *place {
 	if q.waiting == MaxWaiting {
 		most := tenant
@@ -290,8 +294,7 @@ func (q *Queue) takePlace(tenant string) *place {
 	return p
 }
 
-// freePlace frees a place, if it was not taken from its caller. The caller of vacate holds the
-// lock.
+// freePlace frees a waiting place, unless another tenant has taken it. q.mu must be locked.
 func (q *Queue) freePlace(p *place) {
 	places := q.places[p.tenant]
 	i := slices.Index(places, p)
@@ -304,7 +307,7 @@ func (q *Queue) freePlace(p *place) {
 	}
 }
 
-// setWaiters replaces the callers of a line, and tells a new first one.
+// setWaiters replaces the waiters of a line, and tells a new first waiter that it is the first.
 func (q *Queue) setWaiters(key string, l *line, waiters []*waiter) {
 	if l.waiters = waiters; len(waiters) == 0 {
 		delete(q.lines, key)
@@ -314,7 +317,7 @@ func (q *Queue) setWaiters(key string, l *line, waiters []*waiter) {
 	}
 }
 
-// leave frees a caller's place, and removes it from its line, if it is still there.
+// leave frees the waiter's place, and removes the waiter from a line that still has it.
 func (q *Queue) leave(key string, w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -324,8 +327,9 @@ func (q *Queue) leave(key string, w *waiter) {
 	}
 }
 
-// noteAnswer takes the answer that the first of a line got, and refuses all that cannot be admitted
-// in time after it. It reports whether the first one has left, with this answer.
+// noteAnswer stores the limiter's answer to the first waiter of a line, and refuses the waiters
+// that cannot be admitted in time. It reports whether the first waiter leaves the line with this
+// answer.
 func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -348,7 +352,7 @@ func (q *Queue) noteAnswer(key string, d Decision, err error) (done bool) {
 	return done
 }
 
-// askDelay returns how long the first of a line has to wait before it asks.
+// askDelay returns how long the first waiter of a line sleeps before it asks the limiter.
 func (q *Queue) askDelay(key string) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -360,8 +364,8 @@ func (q *Queue) askDelay(key string) time.Duration {
 	return pause
 }
 
-// refusalBehindLine returns the refusal of a caller that does not wait, if those that wait need all
-// places that are left.
+// refusalBehindLine returns a refusal and true if the waiting callers need all places that are left
+// in the limits. The refusal is for a caller that does not wait in line.
 func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -375,8 +379,8 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// giveUp returns the answer to a caller whose wait has ended. left is false if the limiter's last
-// answer does not refuse it.
+// giveUp returns the answer to a waiter whose wait has ended. left is false if the limiter's last
+// answer does not refuse the waiter.
 func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err
@@ -393,7 +397,8 @@ func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, 
 	return l.answerBehind(ahead), l.wait(ahead) > 0, nil
 }
 
-// cancelError returns ErrUnavailable if ctx is canceled; nil also at its deadline.
+// cancelError returns ErrUnavailable if ctx was canceled; nil if ctx has not ended or its deadline
+// has passed.
 func cancelError(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -401,13 +406,13 @@ func cancelError(ctx context.Context) error {
 	return nil
 }
 
-// tooLate reports whether a caller with so many before it cannot be admitted before its deadline.
+// tooLate reports whether a waiter with ahead others before it cannot be admitted in time.
 func (l *line) tooLate(w *waiter, ahead int) bool {
 	return !w.deadline.IsZero() && l.wait(ahead) > time.Until(w.deadline)
 }
 
-// wait returns the shortest time until a caller with so many before it can be admitted; 0 if the
-// limiter has not answered yet.
+// wait returns the shortest time until a caller with ahead others before it can be admitted; 0 if
+// the limiter has not answered yet.
 func (l *line) wait(ahead int) (longest time.Duration) {
 	if l.heard.IsZero() {
 		return 0
@@ -421,7 +426,8 @@ func (l *line) wait(ahead int) (longest time.Duration) {
 	return longest
 }
 
-// answerBehind returns the last answer as it is now for a caller with so many before it.
+// answerBehind returns the limiter's last answer to a caller with ahead others before it, with
+// waits that count from now.
 func (l *line) answerBehind(ahead int) Decision {
 	passed := time.Since(l.heard).Truncate(time.Microsecond)
 	d := l.last.aged(passed)
@@ -433,9 +439,9 @@ func (l *line) answerBehind(ahead int) Decision {
 	return d
 }
 
-// earliestAdmission returns the shortest time from now, the instant of the decision, until the rule
-// admits an event before which so many others are admitted. No limit of them lies within one
-// window, so each further limit of them adds a window.
+// earliestAdmission returns the shortest time until the rule admits an event after ahead others.
+// The time counts from now, the instant of the decision. One window admits at most Limit events, so
+// each further Limit events add a window.
 func (s State) earliestAdmission(ahead int, now time.Time) time.Duration {
 	free := s.Remaining()
 	if s.RetryAfter > 0 {
@@ -446,21 +452,21 @@ func (s State) earliestAdmission(ahead int, now time.Time) time.Duration {
 	}
 	wait := s.RetryAfter
 	if free > 0 {
-		if wait = s.ResetAfter; wait == 0 { // the first of those before it leaves first
+		if wait = s.ResetAfter; wait == 0 { // none is counted: the first event ahead leaves first
 			wait = s.leavesAt(now).Sub(now)
 		}
 	}
 	switch rounds := (ahead - free) / s.Limit; {
 	case rounds == 0:
 	case s.Calendar():
-		wait = s.leavesAt(now.Add(wait)).Sub(now) // at least
+		wait = s.leavesAt(now.Add(wait)).Sub(now) // a lower bound
 	default:
 		wait += time.Duration(rounds) * s.Window
 	}
 	return wait
 }
 
-// leavesAt returns the instant from which the rule does not count an event of at.
+// leavesAt returns the instant from which the rule no longer counts an event of the instant at.
 func (r Rule) leavesAt(at time.Time) time.Time {
 	if r.Days > 0 {
 		return r.expiryOf(at)

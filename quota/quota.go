@@ -1,19 +1,19 @@
 // Package quota is a rate limiter. It decides in one atomic step whether all rules of a policy,
-// over all their scopes, admit one more event, and tells exactly how long to wait if they do not.
+// over all their scopes, admit one more event. If they do not, it returns the exact time to wait.
 //
-// In sendcode, Take runs before anything is written or rendered, and only a send that it admits
-// goes on to the database. This package knows nothing of mail, SMS or HTTP.
+// In sendcode, Take runs before a send is rendered or written; only an admitted send reaches the
+// database. This package knows nothing of mail, SMS or HTTP.
 //
 // A rule admits an event while it counts fewer than Limit events since a cutoff. In a sliding
-// window an event at t counts while now−t < Window, so it stops counting exactly at t+Window. By
-// the calendar, the events since the start of the current hour, day, week or month count, until its
-// end; or those of today and of some dates before. Times are whole microseconds on the limiter's
-// own clock. If that is set back, an event that lies in the future is moved, once, to the instant
-// at which a call first sees it.
+// window an event at t counts while now−t < Window, so it leaves (stops counting) exactly at
+// t+Window. A calendar rule counts the events since the start of the current hour, day, week or
+// month, until that period ends; or the events of today and of some dates before it. Times are
+// whole microseconds on the limiter's own clock. If that clock is set back, the first call that
+// sees an event in the future moves the event to the present instant.
 //
 // Evaluate computes decisions for any list of events. Memory keeps events in one process and uses
-// the same functions. Redis keeps them for all replicas and decides in take.lua; tests compare it
-// with Memory.
+// the same functions. Redis keeps events for all replicas and decides in take.lua; tests compare
+// its answers with Memory's.
 package quota
 
 import (
@@ -36,30 +36,31 @@ const (
 	Country   Scope = "country"   // one country of phone numbers
 	Prefix    Scope = "prefix"    // phone numbers that differ in their last four digits alone
 	Global    Scope = "global"    // everything
-	// sends to one mailbox or phone that failed since its address takes no messages; see Counted
+	// sends to one mailbox or phone that failed because its address takes no messages; see Counted
 	Failures Scope = "failures"
 
-	FailedChecks Scope = "checks" // failed checks, that is wrong codes; see Counted
+	FailedChecks Scope = "checks" // failed checks (wrong codes); see Counted
 	// sends to one mailbox or phone that failed for another reason than its address; see Counted
 	Backoff Scope = "backoff"
 )
 
-// Counted reports whether Take counts its event in the scope's bucket. It does not for Failures,
-// FailedChecks and Backoff: their rules decide like all others, but their events are added by
-// Record, after something failed.
+// Counted reports whether Take counts its event in the scope's bucket. It is false for Failures,
+// FailedChecks and Backoff: their rules decide like all others, but Record adds their events, after
+// a send or a check has failed.
 func (s Scope) Counted() bool { return s != Failures && s != FailedChecks && s != Backoff }
 
 // Rule admits an event while it counts fewer than Limit: in a sliding Window, in a calendar period
 // (Per), or on the last Days dates. Exactly one of the three is set.
 type Rule struct {
-	Name    string         // unique within its policy; appears in answers and headers
-	Scope   Scope          //
-	Limit   int            // events, at least 1
-	Window  time.Duration  // 1 s to 31 days, whole seconds; 0 if Per or Days is set
-	Per     Period         // empty: Window or Days is set
-	Days    int            // 1 to 31: today and the Days-1 local dates before it; 0: Window or Per is set
-	Zone    *time.Location // time zone of Per and Days; nil is UTC
-	Observe bool           // counts and never refuses; Decision.Observed lists such a rule when it would have refused
+	Name   string         // unique within its policy; appears in answers and headers
+	Scope  Scope          //
+	Limit  int            // events, at least 1
+	Window time.Duration  // 1 s to 31 days, whole seconds; 0 if Per or Days is set
+	Per    Period         // empty if Window or Days is set
+	Days   int            // 1 to 31: today and the Days-1 local dates before it; else 0
+	Zone   *time.Location // time zone of Per and Days; nil is UTC
+	// the rule counts and never refuses; Decision.Observed lists it when it would have refused
+	Observe bool
 }
 
 // Policy is a named list of rules. Purposes that share a policy share its buckets.
@@ -77,12 +78,12 @@ type Event struct {
 // Request names one event and the buckets that it falls into.
 type Request struct {
 	ID    string // opaque, 1 to 64 bytes; Take is idempotent per ID, so a repeated call counts once
-	Rules []Rule // all of them decide, or nothing is spent
+	Rules []Rule // the event is counted only if all of them admit it
 	// bucket of each scope; if a rule's scope has none, Take fails and Peek leaves the rule out
 	Buckets map[Scope]string
 	// another process may have taken the ID before; [Remembering] then always asks its limiter
 	Repeated bool
-	// the customer or app that asks, or empty; only a [Queue] reads it: tenants share its places
+	// the app or customer that asks, or empty; only [Queue] reads it, to share its waiting places
 	Tenant string
 }
 
@@ -94,9 +95,10 @@ type State struct {
 	Rule
 	Used       int           // events counted now
 	ResetAfter time.Duration // until the oldest counted event leaves; 0 if none is counted
-	RetryAfter time.Duration // until Used is below Limit; 0 if it is now. An observing rule refuses nothing meanwhile
-	// sum of the ages of the counted events, which tells other events from these; Unsummed: not
-	// computed
+	// until Used is below Limit; 0 if it is now. An observing rule has it too, but refuses nothing
+	RetryAfter time.Duration
+	// sum of the ages of the counted events, to compare them with another list of events; Unsummed
+	// if not computed
 	Ages time.Duration
 }
 
@@ -111,7 +113,7 @@ func (s State) blocks() bool { return s.RetryAfter > 0 && !s.Observe }
 type Decision struct {
 	Admitted bool      // Take counted the event; always false from Peek
 	At       time.Time // instant of the decision, whole µs
-	Clock    string    // names the clock that At was read from; instants of different clocks are not comparable
+	Clock    string    // clock of At; instants of different clocks are not comparable
 	Rules    []State   // in the order of the request
 }
 
@@ -159,8 +161,9 @@ func (d Decision) Public() Decision {
 }
 
 // Observed returns the names of the observing rules that would have refused the event, in the order
-// of the request: their limit was reached before it was counted. If it was not counted, they are
-// the rules that would refuse it now. For a repeated Take, the counts at the repetition decide.
+// of the request: their limit was reached before the event was counted. If the event was not
+// counted, Observed returns the observing rules whose limit is reached now. For a repeated Take,
+// the counts at the repetition decide.
 func (d Decision) Observed() []string {
 	var names []string
 	for _, s := range d.Rules {
@@ -181,30 +184,30 @@ type Limiter interface {
 	// Take counts the event in every bucket of the request if all rules admit it, else in none. An
 	// observing rule never refuses, but its bucket counts. A rule of a scope that is not Counted
 	// decides, but its bucket is not changed. A bucket that counts the ID already neither decides
-	// nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. An ID
-	// older than the longest rule of a bucket is new to it. Errors: ErrBadRequest, ErrRefunded,
-	// ErrUnavailable.
+	// nor counts it again: so a repeated Take of an admitted ID is admitted, and counts once. A
+	// bucket treats an ID that is older than its longest rule as new. Errors: ErrBadRequest,
+	// ErrRefunded, ErrUnavailable.
 	Take(ctx context.Context, req Request) (Decision, error)
 
-	// Peek returns the state of each rule that has a bucket. It counts nothing, sets no Admitted
-	// and needs no ID. Errors: ErrBadRequest, ErrUnavailable.
+	// Peek returns the state of each rule that has a bucket. It counts nothing, leaves Admitted
+	// false and needs no ID. Errors: ErrBadRequest, ErrUnavailable.
 	Peek(ctx context.Context, req Request) (Decision, error)
 
 	// Refund removes this ID from the buckets and leaves a tombstone for 60 s, also in a bucket
-	// that never had the ID. Meanwhile Take returns ErrRefunded for the ID and Record skips its
-	// events of before the refund, so a late copy of its Take cannot count it again. Repeating is
-	// harmless. Errors: ErrBadRequest, ErrUnavailable.
+	// that never had the ID. Until the tombstone ends, Take returns ErrRefunded for the ID, so a
+	// late copy of a Take cannot count it again, and Record skips the ID's events from before the
+	// refund. Repeating is harmless. Errors: ErrBadRequest, ErrUnavailable.
 	Refund(ctx context.Context, id string, buckets ...string) error
 
 	// Events returns the newest events of a bucket, at most MaxEvents, the newest first, and the
-	// limiter's time. Some may be too old to count. It writes nothing. Errors: ErrBadRequest,
-	// ErrUnavailable.
+	// limiter's time. Some of the events may be too old to count. It writes nothing. Errors:
+	// ErrBadRequest, ErrUnavailable.
 	Events(ctx context.Context, bucket string) ([]Event, time.Time, error)
 
 	// Record sets the instants of events in a bucket, without a decision, so the bucket may exceed
-	// a limit. An ID that is new to the bucket is added. keep is LongestKeep of the bucket's rules:
-	// an event that is older is taken out. Events older than their refund are skipped, and an event
-	// from the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest,
+	// a limit. An ID that is new to the bucket is added. keep is LongestKeep of the bucket's rules;
+	// events older than keep are removed. Events older than their refund are skipped, and an event
+	// in the future gets the present instant. Repeating is harmless. Errors: ErrBadRequest,
 	// ErrUnavailable.
 	Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error
 
@@ -227,8 +230,8 @@ const MaxEvents = 1000
 // once.
 var ErrUnavailable = errors.New("quota: limiter is unavailable")
 
-// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, as by a late
-// copy of a finished call.
+// ErrRefunded is returned by Take for an ID that was refunded within the last 60 s, for example in
+// a late copy of a finished call.
 var ErrRefunded = errors.New("quota: event was refunded")
 
 // ErrBadRequest wraps errors of the caller: no ID, no rules, a rule without a bucket, a limit or a

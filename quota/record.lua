@@ -1,6 +1,8 @@
--- Sets the instants of events in a bucket. An event that is new to the bucket is added; one that is too old to count is taken out.
+-- Sets the instants of events in a bucket. It adds an event that is new to the bucket, and removes
+-- one that is too old to count.
 --
--- KEYS: the bucket. ARGV: how long it keeps events; how long a tombstone lasts; then the ID and the instant of each event.
+-- KEYS: the bucket. ARGV: how long it keeps events; how long a tombstone lasts; then the ID and the
+-- instant of each event.
 local key, keep, tombstone, now = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, clock()
 local newest = tonumber(call('ZRANGE', key, 0, 0, 'REV', 'WITHSCORES')[2])
 if newest and newest > now then

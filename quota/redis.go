@@ -14,32 +14,35 @@ import (
 	"sendcode/quota/internal/redisurl"
 )
 
-// OpenRedis makes a client for one of
+// OpenRedis makes a client from a URL of one of these forms:
 //
-//	redis://user:password@host:6379/0, and rediss:// with TLS
-//	redis+sentinel://user:password@host1,host2:26379/master/0, and rediss+sentinel:// with TLS to Sentinel and Redis
-//	redis+cluster://user:password@host1,host2:6379, and rediss+cluster:// with TLS; the hosts are some of the nodes
+//	redis://user:password@host:6379/0
+//	redis+sentinel://user:password@host1,host2:26379/master/0
+//	redis+cluster://user:password@host1,host2:6379
 //
-// It connects at first use, to primaries only. Query parameters are those of go-redis: see
+// The schemes rediss, rediss+sentinel and rediss+cluster use TLS; with Sentinel, both to Sentinel
+// and to Redis. The hosts of a Cluster URL are some of its nodes.
+//
+// The client connects at first use, to primaries only. Query parameters are those of go-redis: see
 // redis.ParseURL, and for Cluster redis.ParseClusterURL, without those that read from replicas; for
 // Sentinel only sentinel_username and sentinel_password. No parameter extends the Budget of a call.
 // With TLS, ca=/path.pem names the certificate authorities to trust instead of the system's. Error:
-// the URL is invalid; the message never shows it.
+// the URL is invalid; the message never shows the URL.
 func OpenRedis(rawURL string) (redis.UniversalClient, error) { return redisurl.Open(rawURL) }
 
 // Redis is the limiter that all replicas share. Each call runs one script on Redis 7.0 or later,
 // atomically and on the server's clock; on Cluster, one script for each bucket. Every failure of
-// Redis is ErrUnavailable. Safe for concurrent use.
+// Redis wraps ErrUnavailable. Safe for concurrent use.
 type Redis struct {
-	// Budget bounds a call with its retries, whatever the client's own timeouts. Set it before the
-	// first call.
-	Budget time.Duration // 2 s
+	// Budget bounds a call with its retries, even if the client's own timeouts are longer. Set it
+	// before the first call.
+	Budget time.Duration // 2 s by default
 
 	client  redis.UniversalClient
 	prefix  string
-	cluster *redis.ClusterClient // the same client, if it is one
+	cluster *redis.ClusterClient // client, if it is a Cluster's; else nil
 	pipe    *pipe                // nil on Cluster
-	health  nodeHealth           // of a Cluster
+	health  nodeHealth           // of the nodes of a Cluster
 	seen    atomic.Int64         // last instant of the server's clock in an answer, µs since 1970
 
 	take, refund, record, events, reset, probe *redis.Script
@@ -55,9 +58,10 @@ func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 // newRedis takes the Lua source of the clock, so that tests can set the time. Production scripts
 // accept no time from outside.
 func newRedis(client redis.UniversalClient, prefix, clock string) *Redis {
-	// With this first line, Redis rejects the whole script if it could not write: on a replica, out
-	// of memory, with a failing disk. Without it, a stale replica could answer a Peek, or a Take
-	// that refuses. https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
+	// With this first line, Redis rejects the whole script if the server cannot write: on a
+	// replica, out of memory, with a failing disk. Without it, a stale replica could answer a Peek,
+	// or a Take that refuses.
+	// https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags
 	const head = "#!lua\n"
 	script := func(body string) *redis.Script { return redis.NewScript(head + clock + commonScript + body) }
 	cluster, _ := client.(*redis.ClusterClient)
@@ -168,7 +172,7 @@ func (r *Redis) runOnBuckets(ctx context.Context, script *redis.Script, buckets 
 }
 
 // runTake runs take.lua in the mode take or look. tombstone is how long a refused ID gets a
-// tombstone; 0: none. It repeats the script, up to tries times, while the server's clock is outside
+// tombstone; 0: none. It runs the script up to takeTries times, while the server's clock is outside
 // of the calendar periods that were sent. Errors: ErrRefunded, ErrUnavailable.
 func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Duration, p plan) (answer, error) {
 	for range takeTries {
@@ -187,16 +191,16 @@ func (r *Redis) runTake(ctx context.Context, id, mode string, tombstone time.Dur
 	return answer{}, fmt.Errorf("%w: the clock of Redis does not stay where it is", ErrUnavailable)
 }
 
-// takeTries is how often runTake runs the script for a calendar rule: the second time with the
-// periods around the server's own instant, the third in case its clock was set meanwhile.
+// takeTries is how often runTake runs the script at most. The second run gets the calendar periods
+// around the server's own instant; the third is for a server whose clock was set meanwhile.
 const takeTries = 3
 
 // errOutsidePeriods says that the server's clock is in none of the calendar periods that were sent
 // to the script.
 var errOutsidePeriods = errors.New("quota: the clock is outside of the periods")
 
-// runScript runs a script once on the keys of the buckets: in a shared round trip, or on Cluster in
-// its own, since one dead node would delay calls to the others. The client may retry it: every
+// runScript runs a script on the keys of the buckets: through the pipe or, on Cluster, in a round
+// trip of its own, since a shared one would wait for a dead node. The client may retry, so every
 // script may run twice. The caller bounds ctx by the budget. Error: ErrUnavailable.
 func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []string, args []any) (cmd *redis.Cmd,
 	err error) {
@@ -205,7 +209,7 @@ func (r *Redis) runScript(ctx context.Context, script *redis.Script, buckets []s
 		cmd, err = r.pipe.run(ctx, script, r.keys(buckets), args)
 	case r.cluster != nil && len(buckets) > 0:
 		cmd, err = r.runOnNode(ctx, script, r.keys(buckets), args)
-	default: // any node's clock, or without a pipe
+	default: // on Cluster without keys, where any node can run it; or without a pipe
 		cmd = script.Run(ctx, r.client, r.keys(buckets), args...)
 		err = cmd.Err()
 	}

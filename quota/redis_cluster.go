@@ -36,9 +36,9 @@ func (p plan) split() []planPart {
 	return parts
 }
 
-// merge combines the answers of the parts to one Decision with Admitted false. Its instant is that
-// of the recipient's bucket, since the database compares it with the recipient's other events;
-// without a recipient, that of the first rule's bucket.
+// merge combines the answers of the parts to one Decision with Admitted false. Its At comes from
+// the recipient's bucket, since the database compares At with the recipient's other events; without
+// a recipient, from the first rule's bucket.
 func (p plan) merge(parts []planPart, answers []answer) Decision {
 	if answers == nil {
 		return Decision{}
@@ -54,15 +54,15 @@ func (p plan) merge(parts []planPart, answers []answer) Decision {
 }
 
 // takeEach counts the event in all buckets or, as far as callers can see, in none. It first looks
-// at all buckets, so that most refusals write nothing, and then takes them one after the other, in
-// the order that all callers use.
+// at all buckets, so that most refusals write nothing. Then it counts the event in one bucket after
+// the other, in the order that all callers use.
 //
-// If a bucket refuses after all, since other events came first, takeEach refunds the buckets that
-// it took before. The refusal itself leaves a tombstone in its bucket in the same step: so no other
-// call with this ID can be admitted there while its other buckets are refunded. After an error
-// nothing is refunded: the caller repeats the Take, or refunds the ID.
+// If a bucket refuses after all, because other events came first, takeEach refunds the event in the
+// buckets to which this call has added it. In the same step, the refusal leaves a tombstone in its
+// own bucket, so that no other call with this ID is admitted there during the refunds. After an
+// error nothing is refunded: the caller repeats the Take, or refunds the ID.
 func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, error) {
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // also when the caller has gone
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.Budget) // outlives ctx
 	defer cancel()
 	parts := p.split()
 	answers, err := r.askEach(parts, func(one plan) (answer, error) { return r.runTake(ctx, id, modeLook, 0, one) })
@@ -73,7 +73,7 @@ func (r *Redis) takeEach(ctx context.Context, id string, p plan) (Decision, erro
 	var mine []string
 	for i, one := range parts {
 		if one.keeps[0] == 0 {
-			continue // only looked at
+			continue // only read
 		}
 		var keepOut time.Duration
 		if len(mine) > 0 {
@@ -113,11 +113,11 @@ func (r *Redis) askEach(parts []planPart, ask func(plan) (answer, error)) ([]ans
 	return answers, nil
 }
 
-// nodePause is how long a node that could not be reached is not called.
+// nodePause is how long no call goes to a node that could not be reached.
 const nodePause = time.Second
 
-// nodeHealth remembers which nodes of a Cluster answer, by address, so that the buckets of one that
-// is away do not delay those of the others.
+// nodeHealth remembers which nodes of a Cluster answer, by address, so that an unreachable node
+// does not delay calls to the others.
 type nodeHealth struct {
 	mu sync.Mutex
 	at map[string]nodeState
@@ -125,7 +125,7 @@ type nodeHealth struct {
 
 type nodeState struct {
 	answers bool
-	paused  time.Time // until when
+	paused  time.Time // end of the node's pause
 }
 
 // state reports whether a node is paused, and whether another node answers.
@@ -138,7 +138,7 @@ func (n *nodeHealth) state(addr string) (paused, others bool) {
 	return time.Now().Before(n.at[addr].paused), others
 }
 
-// note remembers the outcome of a call.
+// note remembers the outcome of a call, and pauses a node that could not be reached.
 func (n *nodeHealth) note(addr string, err error) {
 	x := nodeState{answers: err == nil}
 	if _, broken := errors.AsType[net.Error](err); broken || errors.Is(err, io.EOF) ||
@@ -153,8 +153,8 @@ func (n *nodeHealth) note(addr string, err error) {
 	n.at[addr] = x
 }
 
-// runOnNode runs a script on the node of its keys, which are in one slot, unless that is paused. An
-// error wraps ErrPartly while another node answers.
+// runOnNode runs a script on the node of its keys, which are in one slot, unless the node is
+// paused. An error wraps ErrPartly while another node answers.
 func (r *Redis) runOnNode(ctx context.Context, script *redis.Script, keys []string, args []any) (cmd *redis.Cmd,
 	err error) {
 	master, err := r.cluster.MasterForKey(ctx, keys[0])

@@ -28,7 +28,7 @@ var ErrPartly = errors.New("a part of the Redis Cluster is away")
 func (r *Redis) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Budget)
 	defer cancel()
-	var well atomic.Bool // one of the masters
+	var well atomic.Bool // at least one master serves its slots
 	err := r.forEachMaster(ctx, func(ctx context.Context, master redis.UniversalClient) error {
 		denied, err := r.probe.Run(ctx, master, nil, r.prefix).StringSlice()
 		if err = permissionError(denied, err, r.prefix); err != nil || r.cluster == nil {
@@ -49,7 +49,7 @@ func (r *Redis) Ping(ctx context.Context) error {
 	return nil
 }
 
-// permissionError returns ErrNotPermitted if the probe was denied itself, or reported denied
+// permissionError returns ErrNotPermitted if the probe itself was denied, or reported denied
 // commands; else err.
 func permissionError(denied []string, err error, prefix string) error {
 	switch {
@@ -73,6 +73,7 @@ func checkSlots(ctx context.Context, node redis.UniversalClient) (up bool, err e
 	return up, err
 }
 
+// forEachMaster calls do for Redis, or on Cluster for all masters concurrently.
 func (r *Redis) forEachMaster(ctx context.Context, do func(context.Context, redis.UniversalClient) error) error {
 	if r.cluster == nil {
 		return do(ctx, r.client)

@@ -16,11 +16,11 @@ const (
 	maxBatch = 256 // calls in one round trip
 )
 
-// pipe batches calls: those that arrive while all lanes are busy share the next round trip. With a
-// free lane, a call runs at once; it never waits for others to join.
+// pipe batches calls: calls that arrive while all lanes are busy share the next round trip. With a
+// free lane, a call runs at once, without waiting for others.
 type pipe struct {
 	client redis.UniversalClient
-	budget *time.Duration // of each round trip: that of its Redis
+	budget *time.Duration // of each round trip: Redis.Budget
 
 	mu      sync.Mutex
 	waiting []*call
@@ -34,11 +34,11 @@ type call struct {
 	keys   []string
 	args   []any
 	answer *redis.Cmd
-	done   chan struct{} // closed when the answer is there
+	done   chan struct{} // closed when answer is set
 }
 
-// runScript runs the script, alone or in a shared round trip, and returns its answer. If ctx ends
-// first, a script that is under way may still run; one that is waiting does not.
+// run runs the script, alone or in a shared round trip, and returns its answer. If ctx ends first,
+// a script that was sent may still run; a queued one does not.
 func (p *pipe) run(ctx context.Context, script *redis.Script, keys []string, args []any) (*redis.Cmd, error) {
 	x := p.takeLaneOrQueue(ctx, script, keys, args)
 	if x == nil {
@@ -99,7 +99,7 @@ func (p *pipe) nextBatch() []*call {
 // runBatch runs the scripts of the batch in one round trip, and wakes their callers. Scripts that
 // Redis did not know are loaded and run again. It skips calls whose context has ended.
 func (p *pipe) runBatch(batch []*call) {
-	// of whose trace the trip is a part; each caller has its own deadline too
+	// the round trip is part of the oldest call's trace; each caller has its own deadline too
 	oldest := context.WithoutCancel(batch[0].ctx)
 	ctx, cancel := context.WithTimeout(oldest, *p.budget)
 	defer cancel()
@@ -108,7 +108,7 @@ func (p *pipe) runBatch(batch []*call) {
 	if len(unknown) > 0 {
 		one := unknown[0]
 		one.answer = one.script.Run(ctx, p.client, one.keys, one.args...)
-		for _, x := range p.roundTrip(ctx, unknown[1:]) { // a different script
+		for _, x := range p.roundTrip(ctx, unknown[1:]) { // their script is another one
 			x.answer = x.script.Run(ctx, p.client, x.keys, x.args...)
 		}
 	}
@@ -136,5 +136,5 @@ func (p *pipe) roundTrip(ctx context.Context, batch []*call) (unknown []*call) {
 	return unknown
 }
 
-// cancelError reports whether the caller's context has ended.
+// canceled reports whether the caller's context has ended.
 func (x *call) canceled() bool { return x.ctx.Err() != nil }

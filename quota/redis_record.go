@@ -43,12 +43,12 @@ func parseInstant(text string) (time.Time, error) {
 	return instant(at), nil
 }
 
-// recordStep is how many events are written in one step, so that other callers do not wait for a
-// long history.
+// recordStep is how many events one run of the script writes at most, so that other callers do not
+// wait for a long history.
 const recordStep = 1000
 
-// Record sets the instants of events in the bucket, in steps of at most 1,000; see [Limiter]. A
-// failure may leave some of them written.
+// Record sets the instants of events in the bucket, in steps of at most 1,000; see [Limiter]. After
+// a failure some of the events may be written.
 func (r *Redis) Record(ctx context.Context, bucket string, keep time.Duration, events []Event) error {
 	if err := checkRecord(bucket, keep, events); err != nil {
 		return err

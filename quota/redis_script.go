@@ -28,7 +28,7 @@ var (
 	probeScript string
 )
 
-// Modes of take.lua: look decides and writes nothing, take also counts.
+// Modes of take.lua: look only decides, take also counts.
 const (
 	modeLook = "look"
 	modeTake = "take"
@@ -91,11 +91,12 @@ const (
 	codeRefused = iota
 	codeAdmitted
 	codeRefunded
-	codeOutside   // the clock is in none of the periods of a calendar rule that the script was given
-	codeUnchanged // admitted, and no bucket had anything to add
+	codeOutside   // the clock is in none of the given periods of a calendar rule
+	codeUnchanged // admitted, and all buckets had the ID already
 )
 
-// answer is a decision. added: this call added the ID to a bucket; else the buckets had it already.
+// answer is a decision. In the mode take, added says that this call added the ID to a bucket; an
+// admission without added found the ID in all buckets.
 type answer struct {
 	Decision
 	added bool

@@ -26,8 +26,8 @@ type Remembering struct {
 	now     func() time.Time
 	seed    maphash.Seed
 	shards  [cacheShards]cacheShard
-	// by hash of a bucket's name; increased whenever a call of this Remembering may have changed
-	// the bucket
+	// version counters by hash of a bucket's name; a counter increases whenever a call of this
+	// Remembering may have changed the bucket
 	versions [versionCounters]atomic.Uint64
 }
 
@@ -50,15 +50,16 @@ type refusal struct {
 }
 
 // Remember puts a cache of refusals in front of a limiter. A refusal is cached until its first
-// event leaves, and at most 250 ms. Meanwhile Take returns it for the same rules and buckets, with
-// waits reduced by the time that has passed on the monotonic clock of now. When it has expired, one
-// caller asks the limiter again and the others wait for its answer.
+// counted event leaves, and at most 250 ms. Meanwhile Take returns it for the same rules and
+// buckets, with waits reduced by the time that has passed on the monotonic clock of now. When it
+// has expired, one caller asks the limiter again and the others wait for its answer.
 //
 // Changes to the buckets by calls of this Remembering take effect at once; those by other processes
 // within 250 ms. An ID that this Remembering saw admitted, refunded, recorded or with an error gets
-// no cached refusal, while it is among the newest 60,000 or so. If another process may have taken
-// the ID before, set Request.Repeated: else it may be refused for 250 ms although the limiter would
-// admit it again. At most 16,384 refusals are cached. Peek is never cached.
+// no cached refusal, while it is among the newest IDs of this kind, about 60,000. If another
+// process may have taken the ID before, set Request.Repeated: else it may be refused for 250 ms
+// although the limiter would admit it again. At most 16,384 refusals are cached. Peek is never
+// cached.
 func Remember(limiter Limiter, now func() time.Time) *Remembering {
 	m := &Remembering{limiter: limiter, now: now, seed: maphash.MakeSeed()}
 	for i := range m.shards {
@@ -169,7 +170,8 @@ func (d Decision) cacheFor() time.Duration {
 	return life
 }
 
-// aged returns the refusal as it is after the given time: with a later instant and shorter waits.
+// aged returns the decision as it is after the time passed: with a later instant, shorter waits and
+// higher ages.
 func (d Decision) aged(passed time.Duration) Decision {
 	d.At = d.At.Add(passed)
 	d.Rules = slices.Clone(d.Rules)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// lookUp looks up a cached refusal of the request. Exactly one result is not nil, or none if
-// nothing is cached. d: the refusal is valid. lead: the refusal has expired, and this caller must
-// ask the limiter and then call endRenewal. wait: another caller is doing that; wait is closed when
-// it has ended.
+// lookUp looks up a cached refusal of the request. All results are nil if none is cached; else
+// exactly one is set. d is the refusal, if it is valid. lead is set if the refusal has expired:
+// this caller must ask the limiter and then call endRenewal. wait is set if another caller is
+// asking the limiter; it is closed when that renewal has ended.
 func (m *Remembering) lookUp(key uint64, req Request) (d *Decision, wait, lead chan struct{}) {
 	now, version := m.now(), m.version(req)
 	part := &m.shards[key%cacheShards]
@@ -76,7 +76,7 @@ func bucketsOfRules(req Request) []string {
 }
 
 // key returns a hash of the names and buckets of the request's rules. Different requests can have
-// the same key, so sameRequest compares them too. It never returns 0, which stands for "remember
+// the same key, so sameRequest compares them too. It never returns 0, which stands for "cache
 // nothing".
 func (m *Remembering) key(req Request) uint64 {
 	var h maphash.Hash

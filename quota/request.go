@@ -13,14 +13,14 @@ const maxIDBytes = 64
 // can be under way.
 const tombstoneLife = time.Minute
 
-// maxExactInstant is the largest instant, in µs since 1970, that a double and so a Redis score
-// holds exactly; it is in 2255.
+// maxExactInstant is the largest instant, in µs since 1970, that a Redis score (a double) holds
+// exactly; it lies in the year 2255.
 const maxExactInstant = int64(1) << 53
 
 // plan is a checked request, with its buckets sorted and deduplicated.
 type plan struct {
 	rules    []Rule
-	buckets  []string        // each once, sorted: all callers use the same order
+	buckets  []string        // each once, sorted, so that all callers use the same order
 	keeps    []time.Duration // how long each bucket keeps events; 0 if it is only read
 	bucketOf []int           // for each rule, the index of its bucket
 }
@@ -88,8 +88,8 @@ func checkBuckets(buckets []string) error {
 	return nil
 }
 
-// checkRecord checks the arguments of Record. It rejects instants after maxExactInstant, which
-// would block a bucket for ever. Error: ErrBadRequest.
+// checkRecord checks the arguments of Record. It rejects instants after maxExactInstant: they would
+// block a bucket for ever. Error: ErrBadRequest.
 func checkRecord(bucket string, keep time.Duration, events []Event) error {
 	if keep < MinWindow || keep > MaxWindow+maxTurnBack {
 		return fmt.Errorf("%w: keep %v is not within 1 s and %v", ErrBadRequest, keep, MaxWindow+maxTurnBack)

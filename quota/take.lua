@@ -1,21 +1,27 @@
--- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a refused one in none.
+-- Decides all rules of a request at one instant: an admitted ID is counted in every bucket, a
+-- refused one in none.
 --
 -- KEYS are the buckets. ARGV:
---   the ID; 'take', or 'look' to write nothing; how long a refused ID gets a tombstone, 0 for none
+--   the ID; 'take', or 'look' to count nothing; how long a refused ID gets a tombstone, 0 for none
 --   for each bucket: how long it keeps events, 0 if it is only read
 --   for each rule: the number of its bucket, negative if the rule only observes; its limit; and one of
 --     its window
 --     0 and the starts of four calendar periods around now
---     -1, the starts of four dates, and for each of the first three the instant from which events count
--- clock.lua and common.lua stand before this file.
+--     -1, the starts of four dates, and for each of the first three the first instant that counts
+-- The script is clock.lua, common.lua and this file, in this order.
 --
--- Returns a code and the instant. Unless the code is REFUNDED or OUTSIDE, there follow for each rule: how many events it counts,
--- the oldest of them, and the one that must leave before the next is admitted; 0 for none; and the sum of their ages, -1 if not all were read.
+-- Returns a code and the instant of the decision. Unless the code is REFUNDED or OUTSIDE, four
+-- numbers follow for each rule:
+--   how many events it counts
+--   the instant of the oldest counted event, 0 for none
+--   the instant of the event that must leave before the next one is admitted, 0 for none
+--   the sum of the counted events' ages, -1 if not all were read
 local REFUSED, ADMITTED, REFUNDED, OUTSIDE, UNCHANGED = 0, 1, 2, 3, 4 -- UNCHANGED: admitted, and all buckets had the ID
 local id, writes, tombstone, now = ARGV[1], ARGV[2] == 'take', ARGV[3] + 0, clock()
 
--- Read all members of each bucket with one command if they are few, as they nearly always are. The ID is ignored in a bucket that is
--- only read. A bucket that counts the ID already does not decide, and does not count it again.
+-- Read all members of each bucket with one command if they are few, as they nearly always are. The
+-- ID is ignored in a bucket that is only read. A bucket that counts the ID already does not decide,
+-- and does not count it again.
 local few, buckets, code = 16, {}, UNCHANGED
 local gone = false
 for i = 1, #KEYS do
@@ -89,7 +95,8 @@ local function event(b, rank)
   return b.newest[rank]
 end
 
--- Add the ID, remove members that no rule needs, and extend the key's expiry. A refusal writes only the tombstone, if requested.
+-- Add the ID, remove members that no rule needs, and extend the key's expiry. A refusal writes only
+-- the tombstone, if requested.
 local adds = code == ADMITTED and writes
 for i = 1, #buckets do
   local b = buckets[i]

@@ -24,7 +24,7 @@ var validName = regexp.MustCompile(`^` + namePattern + `$`).MatchString
 
 var scopes = []Scope{Recipient, IP, Network, App, Purpose, Country, Prefix, Global, Failures}
 
-// RuleError names a wrong field of a rule, and why it is wrong.
+// RuleError names an invalid field of a rule, and the reason.
 type RuleError struct {
 	Index   int    // position of the rule, from 0
 	Rule    string // its name as written
@@ -50,7 +50,7 @@ func (p Policy) Validate() error {
 // An empty list is an error too, since it would admit everything.
 func Validate(rules []Rule) error { return errors.Join(problems(rules)...) }
 
-// problems returns all problems of the rules; an empty list is one.
+// problems returns all problems of the rules; an empty list of rules is a problem too.
 func problems(rules []Rule) (all []error) {
 	if len(rules) == 0 {
 		return []error{errors.New("there is no rule")}
@@ -73,7 +73,7 @@ func problems(rules []Rule) (all []error) {
 	return all
 }
 
-// checkBounds calls wrong for each limit, window, period or zone that a limiter cannot work with.
+// checkBounds calls wrong for each limit, window, period, number of days or zone that is invalid.
 func (r Rule) checkBounds(wrong func(field, problem string)) {
 	if r.Limit < 1 || r.Limit > MaxLimit {
 		wrong("limit", fmt.Sprintf("%d is not within 1 and %d", r.Limit, MaxLimit))

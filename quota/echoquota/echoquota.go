@@ -1,11 +1,11 @@
-// Package echoquota gives routes of an echo server a quota: "100 per 60 s for a resource and an IP
-// address" is one line. Beside Take, which looks and counts, a Guard has Peek, which only looks,
-// and Record, which only counts.
+// Package echoquota limits the requests to routes of an echo server, for example to 100 in 60 s for
+// each resource and IP address. A Guard has three middleware functions: Take decides and counts,
+// Peek only decides, and Record only counts.
 //
-// It is middleware. Every response after Take or Peek carries RateLimit-Policy and RateLimit. A
-// refusal is 429 with Retry-After, as application/problem+json, and never reaches the handler.
-// Requests are counted whatever their result. Rules of several scopes are decided together: if one
-// refuses, none counts the request.
+// Every response after a decision of Take or Peek carries RateLimit-Policy and RateLimit. A refused
+// request gets 429 with Retry-After, as application/problem+json, and never reaches the handler.
+// Take and Record count a request whatever its result. Rules of several scopes are decided
+// together: if one refuses, none counts the request.
 package echoquota
 
 import (
@@ -34,10 +34,12 @@ type Limiter interface {
 // together; "" is a name too.
 type Namer func(echo.Context) string
 
-// Config says whose requests are counted, where, and by which rules. Limiter and Policy are needed.
+// Config has the settings of a Guard. Limiter and Policy are required.
 type Config struct {
 	Limiter Limiter
-	Policy  quota.Policy // its name is part of every bucket: Guards with policies of one name share what they count
+	// Guards whose policies have the same name share buckets, since every bucket contains that
+	// name.
+	Policy quota.Policy
 
 	// Resource names the requested resource; by default the route's template, such as /prices/:id.
 	// Each resource is counted separately, except by rules of the scope Global.
@@ -48,11 +50,11 @@ type Config struct {
 	// together, and Global all clients of all resources.
 	Subjects map[quota.Scope]Namer
 
-	// Skip lets requests through that are neither looked at nor counted, such as probes and
+	// Skip selects requests that pass without a decision and are not counted, such as probes and
 	// preflights.
 	Skip func(echo.Context) bool
 
-	// Open lets requests through while the limiter is unavailable. By default they get 503.
+	// Open lets requests pass while the limiter is unavailable. By default they get 503.
 	Open bool
 
 	// Refuse replaces the 429 response; the headers are already set. Unavailable replaces the 503

@@ -27,13 +27,13 @@ type Rule struct {
 	Name  string `json:"name"`
 	Scope string `json:"scope,omitempty"`
 	Limit int    `json:"limit"`
-	// of a calendar rule: length of its current period, or of all its counted dates
+	// for a calendar rule: the length of its current period, or of all its counted dates
 	Window     int    `json:"window"`
 	Per        string `json:"per,omitempty"`  // hour, day, week or month of a calendar rule
-	Days       int    `json:"days,omitempty"` // of a rule that counts today and the days-1 dates before it
+	Days       int    `json:"days,omitempty"` // of a rule that counts today and days-1 dates before
 	Remaining  int    `json:"remaining"`
 	ResetAfter int    `json:"reset_after"` // until the oldest counted event leaves, 0 if there is none
-	RetryAfter int    `json:"retry_after"` // until this rule admits one more, 0 if it does now
+	RetryAfter int    `json:"retry_after"` // until the rule admits one more event, 0 if it does now
 }
 
 // Describe returns the decision for a JSON response, only with its Public rules.
@@ -68,7 +68,7 @@ func SetRateLimit(h http.Header, d quota.Decision) error {
 	policies := fieldList{text: make([]byte, 0, 40*len(d.Rules))}
 	for _, s := range d.Rules {
 		policies.appendItem(s.Name, "q", s.Limit)
-		if s.Days == 0 { // no window says when events that count by dates leave
+		if s.Days == 0 { // with Days, no window says when events leave
 			policies.appendParameter("w", quota.Seconds(s.Window))
 		}
 	}
@@ -112,7 +112,7 @@ type fieldList struct {
 	err  error
 }
 
-// appendItem appends a string item with one integer parameter. Calls of parameter may add more.
+// appendItem appends a string item with one integer parameter. appendParameter can add more.
 func (l *fieldList) appendItem(name, key string, value int) {
 	if len(l.text) > 0 {
 		l.text = append(l.text, ", "...)
@@ -163,15 +163,15 @@ func SetRetryAfter(h http.Header, d quota.Decision) {
 	h.Set("Retry-After", strconv.Itoa(RetryAfterSeconds(d)))
 }
 
-// The problem of a spent quota: the last segment of its type, which is the same wherever a quota is
-// spent, and its title.
+// The problem of a spent quota, the same for every quota: ProblemSlug is the last segment of its
+// type, ProblemTitle its title.
 const (
 	ProblemSlug  = "quota-exceeded"
 	ProblemTitle = "Quota exceeded"
 )
 
 // ProblemMembers returns the additional members of a problem document (RFC 9457) with status 429:
-// when to retry, and what blocks. The caller adds type, title, status and detail.
+// when to retry, and which rules block. The caller adds type, title, status and detail.
 func ProblemMembers(d quota.Decision) map[string]any {
 	q := Describe(d)
 	return map[string]any{

@@ -18,7 +18,7 @@ func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	before, text, _ := strings.Cut(rawURL, "?")
 	query, err := url.ParseQuery(text)
 	if err != nil || !query.Has("ca") {
-		return rawURL, nil, nil // the client describes the problem with it
+		return rawURL, nil, nil // go-redis reports an invalid query
 	}
 	files := query["ca"]
 	query.Del("ca")
@@ -35,8 +35,8 @@ func extractCA(rawURL string) (rest string, pool *x509.CertPool, err error) {
 	return before, pool, err
 }
 
-// readCA reads a PEM file. Its errors do not show the path: with an unescaped & in the URL, it may
-// be a part of a password.
+// readCA reads a PEM file. Its errors do not show the path: with an unescaped & in the URL, the
+// path may be a part of a password.
 func readCA(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, errors.New("redis URL: ca names no file")

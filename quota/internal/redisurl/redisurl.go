@@ -14,11 +14,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// CallBudget bounds one call including its retries, unless quota.Redis has another one.
+// CallBudget bounds one call including its retries. It is the default of quota.Redis.Budget.
 const CallBudget = 2 * time.Second
 
-// Default timeouts and retries, chosen so that a call ends within Budget. If a server refuses
-// connections, a call fails within 0.2 s. timeout bounds each dial, read, write, and wait for a
+// Default timeouts and retries, chosen so that a call ends within CallBudget. If a server refuses
+// connections, a call fails within 0.2 s. stepTimeout bounds each dial, read, write, and wait for a
 // pooled connection.
 const (
 	stepTimeout = time.Second
@@ -83,8 +83,8 @@ func standaloneOptions(rawURL string) (*redis.Options, error) {
 	return o, nil
 }
 
-// setTimeouts and setBackoff set the defaults that keep a call within Budget, where the URL sets no
-// other value. A caller's own deadline still applies.
+// setTimeouts and setBackoff set the defaults that keep a call within CallBudget, where the URL
+// sets no other value. A caller's own deadline still applies.
 func setTimeouts(steps ...*time.Duration) {
 	for _, s := range steps {
 		setDefault(s, stepTimeout)
