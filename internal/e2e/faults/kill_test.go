@@ -107,13 +107,15 @@ func TestKilledUnderLoad(t *testing.T) {
 }
 
 // SIGTERM under load: whatever the database has was answered, whatever was answered is delivered
-// once, and the process ends by itself.
+// once, and the process ends by itself. On a machine so busy that the stop takes longer than
+// MaxStopWait, the attempts that it ends are unknown.
 func TestTerminatedUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := apptest.OnRealParts(t).Policy(tight)
 	// so that there is always something under way
 	s.MailRules(smtptest.Rule{Stage: smtptest.Dot, Delay: 50 * time.Millisecond})
 	f := newFleet(s, 1)
+	cutStops := 0 // stops that ended attempts, which they may after MaxStopWait
 	for range 2 {
 		ctx, stop := context.WithCancel(t.Context())
 		clients := f.eight(ctx)
@@ -121,11 +123,15 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		s.Await("mails", func() bool { return len(s.Mails()) > before+50 })
 		p := f.process(0).Cmd
 		apptest.Must(t, p.Process.Signal(syscall.SIGTERM))
+		told := time.Now()
 		hung := time.AfterFunc(servertest.Patience, func() { _ = p.Process.Kill() })
 		if err := p.Wait(); err != nil {
 			t.Errorf("the process ended with %v", err)
 		}
 		hung.Stop()
+		if time.Since(told) > outbox.MaxStopWait {
+			cutStops++
+		}
 		stop()
 		clients.Wait()
 		f.replace(0)
@@ -134,7 +140,15 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	if slices.ContainsFunc(h, func(row store.SendOrRefusal) bool { return row.InDoubt }) {
 		t.Error("a send was left in flight")
 	}
-	if doubled := f.holds(f.process(0).Base, h, delivered); doubled != 0 || len(h) < 100 ||
+	cut := 0
+	agrees := func(row store.SendOrRefusal, mails int) bool {
+		if row.Status == store.Unknown && row.Reason == outbox.ReasonNoAnswer && row.Counts && mails <= 1 {
+			cut++
+			return cut <= cutStops*outbox.DefaultWorkers
+		}
+		return delivered(row, mails)
+	}
+	if doubled := f.holds(f.process(0).Base, h, agrees); doubled != 0 || len(h) < 100 ||
 		int64(len(h)) != f.Admitted.Load() {
 		t.Errorf("%d sends of which %d callers were told, %d mails twice", len(h), f.Admitted.Load(), doubled)
 	}
