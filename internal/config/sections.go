@@ -15,7 +15,7 @@ import (
 	"sendcode/quota"
 )
 
-// kindConfirm is the kind of a purpose whose codes confirm an address and sign nobody in.
+// kindConfirm is the kind of a purpose whose codes confirm an address, but are not for signing in.
 const kindConfirm = "confirm"
 
 // Check implements document.checker: its policy exists; a code for signing in is short-lived, one

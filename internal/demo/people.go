@@ -69,7 +69,7 @@ func newPeople(rng *rand.Rand, n int) (all []person) {
 	return all
 }
 
-// newVisitor returns a person who asks from a page of an app.
+// newVisitor returns a person with a browser on a page of an app.
 func newVisitor(r Recipient, app string, ip netip.Addr) person {
 	return person{Recipient: r, Caller: verification.Caller{App: app, Kind: verification.Browser, IP: ip}}
 }

@@ -124,11 +124,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
 
 // explainPermissionDenied adds what to do to Postgres's error for a missing right.
 func explainPermissionDenied(err error) error {
-	const insufficientPrivilege = "42501" // PostgreSQL, "Error Codes"
-	if denied, ok := errors.AsType[interface {
-		error
-		SQLState() string
-	}](err); !ok || denied.SQLState() != insufficientPrivilege {
+	if !postgres.PermissionDenied(err) {
 		return err
 	}
 	return fmt.Errorf("%w; set SENDCODE_DATABASE_ROLE to the role that the service works as, and run sendcode migrate "+
