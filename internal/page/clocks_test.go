@@ -24,10 +24,11 @@ func every(window time.Duration) quota.Rule {
 // sends.
 func theCountdownRunsOut(t *testing.T, browser context.Context) {
 	w := mailed(t, every(5*time.Second), quota.Rule{Name: "hour", Scope: quota.Recipient, Limit: 5, Window: time.Hour})
-	b := open(t, browser, w, pagetest.Look{})
+	b := open(t, browser, w, pagetest.Look{Motion: true})
 	b.first("freeze()") // a busy machine may skip a second, and so may the page on it
 	b.visit("")
 	b.card("code", "Send again in 0:05")
+	b.until(b.q(".bar") + ".checkVisibility()")
 	b.click("#again")
 	b.focused("again") // it waits, and can be reached all the same
 	b.keys(kb.Enter)

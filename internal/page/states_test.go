@@ -126,7 +126,7 @@ func everyState(t *testing.T, browser context.Context, engine *pagetest.Axe, sta
 
 // lookOf is that of the nth state.
 func lookOf(n int) pagetest.Look {
-	return pagetest.Look{Width: 320, Height: 640, Still: true, Lang: []string{"en", "zh", "ar", "es"}[n%4]}
+	return pagetest.Look{Width: 320, Height: 640, Lang: []string{"en", "zh", "ar", "es"}[n%4]}
 }
 
 // fits: the nth state can be used in both looks, and axe-core finds nothing wrong with a part of it
@@ -166,7 +166,7 @@ func everyOtherPage(t *testing.T, browser context.Context, engine *pagetest.Axe)
 	reference.Register(pages)
 	site := httptest.NewServer(pages)
 	defer site.Close()
-	look := pagetest.Look{Width: 320, Height: 640, Still: true, Lang: "en"}
+	look := pagetest.Look{Width: 320, Height: 640, Lang: "en"}
 	for _, step := range []struct{ name, path string }{
 		{"no mail", "/mailbox"}, {"a mail", "/mailbox"}, {"a problem", "/problems/quota-exceeded"},
 		{"what happened", "/problems/none"},

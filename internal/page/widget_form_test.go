@@ -205,11 +205,11 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 	} {
 		w := accepting(t)
 		w.Codes.Paint("#0b7a5c")
-		b, s := embeddedBeside(t, browser, w, pagetest.Look{Still: true}, tag(`purpose="confirm"`), css)
+		b, s := embeddedBeside(t, browser, w, pagetest.Look{}, tag(`purpose="confirm"`), css)
 		b.do(chromedp.Navigate(s.URL))
 		b.card("ask", "Get a code to confirm your address")
 		for i, dark := range []bool{false, true} {
-			b.do(pagetest.Look{Still: true, Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
+			b.do(pagetest.Look{Dark: dark, Lang: "en", Width: 800, Height: 700}.Apply())
 			is(t, eval[string](b, `getComputedStyle(`+b.q("#send")+`).backgroundColor`), want[i])
 		}
 		b.run(`document.querySelector('send-code').setAttribute('locale', 'es')`)
@@ -221,7 +221,7 @@ func aWidgetIsItsApps(t *testing.T, browser context.Context) {
 // read, whichever it is.
 func oneAccentColoursAWidget(t *testing.T, browser context.Context, engine *pagetest.Axe) {
 	for _, accent := range []string{"#ffd500", "#111"} {
-		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en", Still: true}
+		look := pagetest.Look{Width: 1280, Height: 900, Lang: "en"}
 		b, s := embeddedBeside(t, browser, accepting(t), look, tag(""), `send-code { --accent: `+accent+` }`)
 		b.do(chromedp.Navigate(s.URL))
 		b.asked(pagetest.Address)

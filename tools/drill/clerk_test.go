@@ -33,7 +33,7 @@ func newClerk(s *environment) *clerk {
 	tab, closeTab := pagetest.Tab(browser)
 	t.Cleanup(closeTab)
 	c := &clerk{T: t, tab: tab, base: base}
-	c.do(pagetest.Look{Width: 1280, Height: 800, Still: true, Lang: "en"}.Apply(),
+	c.do(pagetest.Look{Width: 1280, Height: 800, Lang: "en"}.Apply(),
 		chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 			_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride,
 				emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})

@@ -91,7 +91,7 @@ func drawWidget(browser context.Context, s pagetest.WidgetState, lang string) er
 	defer site.Close()
 	tab, end := pagetest.Tab(browser)
 	defer end()
-	first := pagetest.Look{Width: 1280, Height: 720, Lang: lang}
+	first := pagetest.Look{Width: 1280, Height: 720, Motion: true, Lang: lang}
 	if err := chromedp.Do(tab, first.Apply(), chromedp.Navigate(site.URL)); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func drawState(browser context.Context, s pagetest.State, lang string) error {
 	defer world.Close()
 	tab, end := pagetest.Tab(browser)
 	defer end()
-	first := pagetest.Look{Width: 1280, Height: 720, NoScript: s.NoScript, Lang: lang}
+	first := pagetest.Look{Width: 1280, Height: 720, Motion: true, NoScript: s.NoScript, Lang: lang}
 	if err := chromedp.Do(tab, first.Apply(), world.Adopt(), chromedp.Navigate(world.URL+s.Query)); err != nil {
 		return err
 	}

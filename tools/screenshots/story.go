@@ -46,7 +46,7 @@ func drawStory(browser context.Context, base string) error {
 	const to, moment = "ana@example.com", 100 * time.Millisecond
 	type css = chromedp.CSS
 	type steps = []chromedp.Action[chromedp.Void]
-	look := pagetest.Look{Width: 480, Height: 560, Still: true, Lang: "en"}
+	look := pagetest.Look{Width: 480, Height: 560, Lang: "en"}
 	keys := func(field, text string) steps { return steps{chromedp.SendKeys(css(field), text)} }
 	shows := func(text string) chromedp.Action[chromedp.Void] {
 		return until(fmt.Sprintf(`document.querySelector("main").innerText.includes(%q)`, text))

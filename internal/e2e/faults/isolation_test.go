@@ -105,16 +105,20 @@ apps: [{name: default, origins: ["https://shop.example"], keys: [{id: web, kind:
 	}
 	s.Await("a flood", func() bool { return refused.Load() >= 200 })
 	const codes = 3
-	for got := 0; got < codes; got++ {
-		a := s.Ask(0, victim)
-		if a.StatusCode == http.StatusTooManyRequests && got > 0 { // its own code of just now
-			s.Is("the wait", a, http.StatusTooManyRequests, a.RetryAfter == 1)
+	got, late := 0, 0
+	for before := false; got < codes; {
+		switch a := s.Ask(0, victim); {
+		case a.StatusCode == http.StatusAccepted:
+			got, before = got+1, true
+		case a.StatusCode == http.StatusServiceUnavailable && late < 5: // no processor was free in time
+			late, before = late+1, true // it may have counted
+		default:
+			s.Is("the wait for its own code of just now", a, http.StatusTooManyRequests, before, a.RetryAfter == 1)
+			before = false
 			apptest.Sleep(time.Second)
-			a = s.Ask(0, victim)
 		}
-		s.Is("a code for the secret key", a, http.StatusAccepted)
 	}
 	stop()
 	attackers.Wait()
-	t.Logf("%d codes for the secret key beside %d refusals of strangers", codes, refused.Load())
+	t.Logf("%d codes for the secret key, %d late answers, beside %d refusals of strangers", got, late, refused.Load())
 }

@@ -23,7 +23,7 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 8, 1)) }
+func TestMain(m *testing.M) { os.Exit(apptest.Main(m, 4, 1)) }
 
 // kills is how often TestKilledUnderLoad kills; `make soak` does it a hundred times.
 var kills = flag.Int("faults.kills", 5, "how often a replica is killed under load")

@@ -106,10 +106,11 @@ func TestRollingRestarts(t *testing.T) {
 			}
 			stop()
 			sent, failed := wait()
-			// a replica on a busy machine may answer 503 once; one that starts or stops would do it
-			// often
+			// A replica on a busy machine may answer 503 once, and two that answer the proxy's check
+			// late leave the proxy without one; a replica that starts or stops would do it often.
+			allowed := map[int]int{http.StatusServiceUnavailable: sent / 100, -http.StatusServiceUnavailable: sent / 500}
 			for status, n := range failed {
-				if status != http.StatusServiceUnavailable || n > sent/100 {
+				if n > allowed[status] {
 					t.Errorf("%d requests, of which failed, by status (negative: of the proxy): %v", sent, failed)
 				}
 			}
@@ -151,7 +152,7 @@ func TestSlowAndLostPostgresBehindProxies(t *testing.T) {
 					apptest.Must(t, err)
 				}
 				for i := range links {
-					s.AwaitReady(i, http.StatusOK, "degraded: database_slow: The database answers slowly.")
+					s.AwaitDatabaseSlow(i)
 				}
 				ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 				wait := steady(ctx, s, base, name)

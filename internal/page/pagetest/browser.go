@@ -11,13 +11,16 @@ import (
 
 // Browser starts a headless Chromium, which ends with the context. It keeps its profile in a
 // directory of its own, since its child processes may still write there when the first one has
-// ended. It loads only the pages that it is sent to.
+// ended. It loads only the pages that it is sent to. What only many pages need is
+// off.
 func Browser(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
 	context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("hide-scrollbars", true), chromedp.Flag("font-render-hinting", "none"),
+		chromedp.Flag("disable-features", "site-per-process,Translate,SpareRendererForSitePerProcess"),
+		chromedp.Flag("in-process-gpu", true), chromedp.Flag("num-raster-threads", "1"),
 	)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(options, more...)...)
 	ctx, cancel := chromedp.NewContext(ctx)
@@ -33,7 +36,7 @@ func Tab(browser context.Context) (context.Context, context.CancelFunc) {
 type Look struct {
 	Width, Height int64 // CSS pixels
 	Dark          bool
-	Still         bool // no motion
+	Motion        bool // prefers-reduced-motion: no-preference, else reduce: motion takes a processor
 	NoScript      bool
 	Lang          string // Accept-Language
 }
@@ -48,12 +51,12 @@ func (l Look) WideAndDark() [2]Look {
 
 // Apply sets a tab's size, colours, language and so on to the look.
 func (l Look) Apply() chromedp.Action[chromedp.Void] {
-	scheme, motion := "light", "no-preference"
+	scheme, motion := "light", "reduce"
 	if l.Dark {
 		scheme = "dark"
 	}
-	if l.Still {
-		motion = "reduce"
+	if l.Motion {
+		motion = "no-preference"
 	}
 	return chromedp.Steps(
 		Command(network.Enable, network.EnableParams{}),

@@ -277,9 +277,13 @@ func openTest(t testing.TB, url, now string, role ...string) *DB {
 // disk.
 var shared servertest.SharedPostgres
 
+// longer is how many times as long as in the product a call may take: the machine may be busy.
+const longer = 4
+
 func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "40") // unless the command says how many
 	_ = flag.Set("test.parallel", "4") // those that are parallel mostly wait for a PgBouncer to connect
+	store.CallTimeout *= longer
 	code := m.Run()
 	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
