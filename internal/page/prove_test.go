@@ -243,12 +243,15 @@ func TestChromiumProvesAnAddress(t *testing.T) {
 		})
 		sum, n := flows()
 		do(chromedp.Click("#to"), chromedp.KeyEvent(evptest.Address), chromedp.KeyEvent("\t"))
-		for until := time.Now().Add(servertest.Patience / 10); time.Now().Before(until); time.Sleep(glance) {
+		tick, late := time.NewTicker(glance), time.Now().Add(servertest.Patience/10)
+		for time.Now().Before(late) {
 			if now, ended := flows(); ended > n {
 				got = now - sum
 				break
 			}
+			<-tick.C
 		}
+		tick.Stop()
 		if got != tokenSent {
 			t.Logf("Chromium got no token: result %d; it asked for %v", got, p.provider.Seen())
 		}
