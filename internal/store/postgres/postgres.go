@@ -212,6 +212,10 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
+// openAhead is whether pools open their connections before they are used. Tests set it to false:
+// most use two or three of eleven, and each has its statements prepared.
+var openAhead = true
+
 // poolOptions are the differences between the pools.
 type poolOptions struct {
 	conns      int32             // most connections; 0: as parseURL says
@@ -231,7 +235,10 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 		return nil, err
 	}
 	if o.conns > 0 {
-		config.MaxConns, config.MinConns = o.conns, o.open
+		config.MaxConns = o.conns
+	}
+	if openAhead {
+		config.MinConns = o.open
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without
 	// prepared statements ping a connection that was idle for 1 s. The others only look for unread
