@@ -4,17 +4,21 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sendcode/internal/admission"
 	"sendcode/internal/config"
 	"sendcode/internal/delivery"
+	"sendcode/internal/metrics"
 	"sendcode/internal/servertest"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqldb"
@@ -55,51 +59,57 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 	l.parts.stands = make(chan chan struct{})
 	var waiting sync.WaitGroup
 	var all []chan struct{}
-	late := 0 // sends that were refused: fewer have a place once the oldest has waited for a while
 	for l.core.Codes.SendsOverloaded() == nil {
 		decided, ended := make(chan struct{}), make(chan struct{})
 		waiting.Go(func() { l.send(); close(ended) })
 		select {
 		case l.parts.stands <- decided:
 			all = append(all, decided)
-		case <-ended:
-			late++
+		case <-ended: // it was refused: fewer have a place once the oldest has waited for a while
 		}
 	}
+	before := l.core.Codes.AdmissionStates()["sends"]
 	atMost(t, "a refusal", mostOfARefusal, func() {
 		if w := l.send(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 	})
-	shown := func() string {
-		w := httptest.NewRecorder()
-		l.metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		var lines []string
-		for line := range strings.Lines(w.Body.String()) {
-			if strings.HasPrefix(line, "sendcode_admission_") && strings.Contains(line, `of="sends"`) {
-				lines = append(lines, strings.TrimPrefix(line, "sendcode_admission_"))
-			}
-		}
-		return strings.Join(lines, "")
-	}
-	const refused = 502 // by AllocsPerRun, which runs once more, and by the loop
+	// What is true when the metrics are written is true before and after.
+	var now admission.State
 	var lines string
-	var most int
-	for again := true; again; again = most != l.core.Codes.AdmissionStates()["sends"].Most {
-		most = l.core.Codes.AdmissionStates()["sends"].Most
-		lines = shown()
+	for again := true; again; again = !reflect.DeepEqual(now, l.core.Codes.AdmissionStates()["sends"]) {
+		now = l.core.Codes.AdmissionStates()["sends"]
+		lines = admissionLines(l.metrics)
 	}
 	servertest.Same(t, "metrics", lines, fmt.Sprintf(`places{of="sends"} %d
-refusals_total{class="known",of="sends"} 0
-refusals_total{class="stranger",of="sends"} 0
+refusals_total{class="known",of="sends"} %d
+refusals_total{class="stranger",of="sends"} %d
 refusals_total{class="unread",of="sends"} %d
 under_way{class="known",of="sends"} %d
-under_way{class="stranger",of="sends"} 0
-`, most, refused+late, len(all)))
+under_way{class="stranger",of="sends"} %d
+`, now.Most, now.Refused["known"], now.Refused["stranger"], now.Refused["unread"], now.UnderWay["known"],
+		now.UnderWay["stranger"]))
+	want := maps.Clone(before.Refused)
+	want["unread"] += 501 // AllocsPerRun runs once more
+	servertest.Same(t, "refusals", fmt.Sprint(now.Refused), fmt.Sprint(want))
+	servertest.Same(t, "under way", fmt.Sprint(now.UnderWay), fmt.Sprintf("map[known:%d stranger:0]", len(all)))
 	for _, one := range all {
 		close(one)
 	}
 	waiting.Wait()
+}
+
+// admissionLines returns the metrics of the admission of sends, without the prefix of their names.
+func admissionLines(m *metrics.Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	var lines []string
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "sendcode_admission_") && strings.Contains(line, `of="sends"`) {
+			lines = append(lines, strings.TrimPrefix(line, "sendcode_admission_"))
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 func atMost(t *testing.T, what string, most float64, do func()) {

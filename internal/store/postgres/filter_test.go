@@ -18,7 +18,8 @@ import (
 // A value that few rows have, or none, is found by the index of its column, although nearly all
 // rows have another one: also by the plan that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	url := newDatabase(t)
+	db, writer := openTest(t, url, serverClock), connect(t, url) // no statement_timeout bounds the writer
 	f := storetest.NewFixture(db)
 	for n := range 3 {
 		send := f.Admit(t, f.Intent(n, func(in *store.Intent) {
@@ -29,15 +30,10 @@ func TestPostgresRareFilters(t *testing.T) {
 	}
 	storetest.OK(t, f.RecordRefusals(t.Context(),
 		[]store.SendOrRefusal{f.Refusal(4, func(s *store.SendOrRefusal) { s.BlockedBy = "minute" })}))
-	exec := func(statement string) {
-		t.Helper()
-		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
-	}
-	exec(copySends("logged_at - n * interval '1 ms'") +
-		`, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`)
-	exec(
-		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`)
-	exec(`ANALYZE sends; ANALYZE refusals`)
+	exec(t, writer, copySends("logged_at - n * interval '1 ms'")+
+		`, generate_series(1, 4000) n WHERE s.domain = 'example.com' OR s.country = 'DE'`,
+		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 4000) n, LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'n', n)) s`,
+		`ANALYZE sends; ANALYZE refusals`)
 	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	mark := &store.Cursor{At: time.Now().Add(time.Hour)}
@@ -68,20 +64,17 @@ func TestPostgresRareFilters(t *testing.T) {
 // A look of the console's stream, each second, touches few pages of a month of many rows, whatever
 // its filters: it reads the rows since an instant.
 func TestPostgresRowsSinceAnInstant(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	url := newDatabase(t)
+	db, writer := openTest(t, url, serverClock), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.To = "a•••@example.com" }))
 	storetest.OK(t, f.RecordRefusals(t.Context(),
 		[]store.SendOrRefusal{f.Refusal(4, func(s *store.SendOrRefusal) { s.BlockedBy = "minute" })}))
 	since := time.Now().Add(-time.Minute)
-	for _, statement := range []string{
-		copySends("logged_at - n * interval '1 s'") + `, generate_series(1, 20000) n`,
+	exec(t, writer, copySends("logged_at - n * interval '1 s'")+`, generate_series(1, 20000) n`,
 		`INSERT INTO refusals SELECT s.* FROM refusals r, generate_series(1, 20000) n,
 			LATERAL jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), 'logged_at', r.logged_at - n * interval '1 s')) s`,
-		`ANALYZE sends; ANALYZE refusals`,
-	} {
-		storetest.Must(db.pool.Exec(t.Context(), statement))(t)
-	}
+		`ANALYZE sends; ANALYZE refusals`)
 	conn := storetest.Must(db.pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	for name, filter := range map[string]store.Filter{

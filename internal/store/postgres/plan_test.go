@@ -317,12 +317,13 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 // A rebuild reads more rows than one page has, many of one instant: none is left out, none told
 // twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	url := newDatabase(t)
+	db := openTest(t, url, serverClock)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountedSendsPageSize + 500
-	storetest.Must(db.pool.Exec(t.Context(),
-		copySends("logged_at + n / 1500 * interval '1 microsecond'")+`, generate_series(1, $1) n`, more))(t)
+	exec(t, connect(t, url), fmt.Sprintf("%s, generate_series(1, %d) n",
+		copySends("logged_at + n / 1500 * interval '1 microsecond'"), more))
 	seen := map[string]bool{}
 	var last quota.Event
 	storetest.OK(t, db.CountedSends(t.Context(), "", time.Hour, func(c store.CountedSend) error {
