@@ -19,14 +19,17 @@ import (
 	"sendcode/internal/servertest"
 )
 
-// The browser's tests share one Chromium, and its axe-core; each has a tab with cookies of its own.
+// The browser's tests share one browser, and Chromium's axe-core; each has a tab with cookies of its own.
 // They show what no other test can: scripts, focus, clocks, tabs, the connection, and how pages
 // look. Which card is shown when is in testdata/cards.json.
 func TestInABrowser(t *testing.T) {
-	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
-	t.Cleanup(end)
-	engine, err := pagetest.LoadAxe(browser)
+	engine, err := pagetest.LoadAxe(t.Context(), servertest.Chromium(t))
 	if err != nil {
+		t.Fatal(err)
+	}
+	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
+	t.Cleanup(end)
+	if err := chromedp.Do(browser); err != nil { // it is started, before tabs are opened side by side
 		t.Fatal(err)
 	}
 	for _, test := range []func(*testing.T, context.Context){

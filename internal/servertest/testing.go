@@ -9,8 +9,11 @@ import (
 	"sendcode/tools/ensure/locate"
 )
 
-// Chromium returns the path of a browser's program.
+// Chromium returns the path of a browser's program, with developer tools and all features.
 func Chromium(t testing.TB) string { t.Helper(); return found(t, locate.Chromium) }
+
+// HeadlessShell returns the path of a browser's program that shows pages, and takes less.
+func HeadlessShell(t testing.TB) string { t.Helper(); return found(t, locate.HeadlessShell) }
 
 // Node returns the path of the program.
 func Node(t testing.TB) string { t.Helper(); return found(t, locate.Node) }

@@ -27,7 +27,7 @@ type clerk struct {
 func newClerk(s *environment) *clerk {
 	t, base := s.T, s.Replicas[0].Base
 	t.Helper()
-	browser, end := pagetest.Browser(context.Background(), servertest.Chromium(t))
+	browser, end := pagetest.Browser(context.Background(), servertest.HeadlessShell(t))
 	t.Cleanup(end)
 	apptest.Must(t, chromedp.Do(browser))
 	tab, closeTab := pagetest.Tab(browser)

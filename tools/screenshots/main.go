@@ -35,7 +35,7 @@ func main() {
 }
 
 func run(ctx context.Context, prefix string) error {
-	program, err := locate.Chromium.Find()
+	program, err := locate.HeadlessShell.Find()
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 // page of one's own.
 func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	t.Parallel()
-	program := servertest.Chromium(t)
+	program := servertest.HeadlessShell(t)
 	s := apptest.OnRealParts(t)
 	provider := mailapitest.Start(t, mailapitest.Rigs()[0])
 	database := s.Env["SENDCODE_DATABASE_URL"]

@@ -28,8 +28,11 @@ const axeBundle = "devtools://devtools/bundled/third_party/lighthouse/lighthouse
 // axeOpening is how that text begins.
 const axeOpening = "/*! axe v"
 
-// LoadAxe takes the engine out of the browser of a tab, which it leaves at an empty page.
-func LoadAxe(tab context.Context) (*Axe, error) {
+// LoadAxe takes the engine out of a Chromium, which it starts and ends. program is the path of one
+// with developer tools: the headless shell has none.
+func LoadAxe(ctx context.Context, program string) (*Axe, error) {
+	tab, end := Browser(ctx, program)
+	defer end()
 	if err := chromedp.Do(tab, chromedp.Navigate(axeBundle)); err != nil {
 		return nil, fmt.Errorf("axe: the browser shows no %s: %w", axeBundle, err)
 	}
