@@ -138,10 +138,12 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	}
 }
 
-// MultiplyTimeouts multiplies the bounds on calls of the database and the limiter, and all that has to be
-// longer than a call: leases, a stop, the wait for a slot. Only apptest calls it, before anything
-// runs.
-func MultiplyTimeouts(times int) {
+// RelaxForTests makes room for many services on a busy machine: it multiplies the bounds on calls
+// of the database and the limiter, and all that has to be longer than a call, which are leases, a
+// stop, the wait for a slot; and connections to Postgres are opened as they are used. With one time
+// it changes nothing. Only apptest calls it, before anything runs.
+func RelaxForTests(times int) {
+	postgres.OpenAhead = times == 1
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
 		&outbox.MaxStopWait,
 		&admission.SlotWait} {

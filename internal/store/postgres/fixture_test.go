@@ -284,7 +284,7 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "40") // unless the command says how many
 	_ = flag.Set("test.parallel", "4") // those that are parallel mostly wait for a PgBouncer to connect
 	store.CallTimeout *= longer
-	openAhead = false
+	OpenAhead = false
 	code := m.Run()
 	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

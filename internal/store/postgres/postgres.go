@@ -212,9 +212,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// openAhead is whether pools open their connections before they are used. Tests set it to false:
+// OpenAhead is whether pools open their connections before they are used. Tests set it to false:
 // most use two or three of eleven, and each has its statements prepared.
-var openAhead = true
+var OpenAhead = true
 
 // poolOptions are the differences between the pools.
 type poolOptions struct {
@@ -237,7 +237,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if o.conns > 0 {
 		config.MaxConns = o.conns
 	}
-	if openAhead {
+	if OpenAhead {
 		config.MinConns = o.open
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without
