@@ -15,9 +15,9 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Runs go test; prints a line for each package, the output of what failed, why tests were skipped, and at the end how many ran.
 GOTESTSUM := go tool gotestsum --format=pkgname-and-test-fails --format-icons=text --
 # For each package's tests: a hang ends here with every goroutine's stack.
-TIMEOUT ?= 20m
+TIMEOUT ?= 30m
 # Each package's tests are a program to link, every time; without tables for debuggers that takes a third less.
-TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=3 -timeout=$(TIMEOUT)
+TESTFLAGS := -vet=off -ldflags=-s -shuffle=on -count=1 -p=2 -timeout=$(TIMEOUT)
 # What checks or tests the code runs for minutes: with four times the memory it spends less time on collecting garbage.
 LESS_GC := GOGC=400
 # What `make race` runs: the packages that are made of goroutines, and the whole service under load and faults. RACED=./... is every test.
@@ -27,8 +27,8 @@ RACED ?= ./internal/admission ./internal/e2e/faults ./quota/... ./internal/repor
 RACED_NOT := UnderOverload$$
 # SQLite is C made into Go: it computes much under the race detector, is called under a lock of database/sql, and shares no memory of ours.
 RACE := -race "-gcflags=modernc.org/...=-race=false -d=checkptr=0"
-# The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Many wait more than they
-# compute, so more of them run at once than there are processors.
+# The packages whose tests take longest, which begin first: the last to end would otherwise run alone. Two run at once: with
+# three, each test waited longer, and all of them together were not done sooner.
 LONG := ./internal/page ./internal/store/postgres ./internal/e2e/... ./internal/console/...
 FUZZTIME ?= 30s
 SOAKTIME ?= 20s
