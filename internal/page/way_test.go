@@ -335,6 +335,26 @@ func typingDuringASend(t *testing.T, browser context.Context) {
 // is in impatientPeople.
 func offline(t *testing.T, browser context.Context) { onPageAndWidget(t, browser, losesItsConnection) }
 
+// answersAfterItIsLost has a question be answered that set out before the connection was lost: the
+// box stays.
+func (b *tab) answersAfterItIsLost() {
+	b.Helper()
+	b.do(pagetest.Offline(false))
+	b.until(b.q("#offline") + `.hidden`)
+	b.run(`window.connected = fetch`, `window.held = null`, `window.fetch = (url, options) => {
+		window.fetch = connected;
+		return connected(url, options).then((answer) => new Promise((go) => { held = () => go(answer); }));
+	}`, looks)
+	b.until(`held`)
+	b.do(pagetest.Offline(true))
+	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+	b.run(`window.rested = false`, `held()`, `setTimeout(() => { window.rested = true }, 500)`)
+	b.until(`window.rested`)
+	if !eval[bool](b, b.q("#offline")+`.checkVisibility()`) {
+		b.Error("an answer from before hides that there is no connection")
+	}
+}
+
 func losesItsConnection(b *tab) {
 	w := b.world
 	b.tolerate = "ERR_INTERNET_DISCONNECTED"
@@ -342,6 +362,7 @@ func losesItsConnection(b *tab) {
 	before := b.left()
 	b.do(pagetest.Offline(true))
 	b.until(b.q("#offline") + `.innerText.startsWith("You're offline.")`)
+	b.answersAfterItIsLost()
 	b.focus("code")
 	b.keys("111111")
 	b.says("You're offline.")

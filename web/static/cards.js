@@ -43,7 +43,7 @@ export class Cards {
     clearTimeout(slow);
     if (show === false) return;
     inquiry.posting = false;
-    if (navigator.onLine) this.warn();
+    this.warn();
     show?.();
     const lost = !navigator.onLine, again = lost || this.#back;
     this.#unsent = !show && again && form;
@@ -169,13 +169,14 @@ export class Cards {
     line.textContent = line.textContent === text ? `${text}\u00a0` : text;
   }
 
-  // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box.
-  warn(text, form) {
+  // warn shows a text about the connection below the form that failed, or the card's first; without a text it hides the box, but not
+  // while there is no connection: an answer may arrive after that was lost.
+  warn(text = '', form) {
+    if (!text && !navigator.onLine) return;
     const box = this.find('#offline');
     box.hidden = !text;
-    box.textContent = text ?? '';
-    const beside = this.card.contains(form) ? form : this.find('#card form');
-    if (text && beside) beside.after(box);
+    box.textContent = text;
+    if (text) (this.card.contains(form) ? form : this.find('#card form'))?.after(box);
   }
 
   get warned() { return !this.find('#offline').hidden; }
