@@ -2,6 +2,7 @@ package gates_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/app/core"
+	"sendcode/internal/fault"
 	"sendcode/internal/gates"
 	"sendcode/internal/store"
 	"sendcode/internal/store/sqlite/sqlitetest"
@@ -238,4 +240,28 @@ type showsNothing struct{ gates.Limiter }
 func (l showsNothing) Events(ctx context.Context, bucket string) ([]quota.Event, time.Time, error) {
 	_, now, err := l.Limiter.Events(ctx, bucket)
 	return nil, now, err
+}
+
+// A clock that is set during each look leaves no answer: the request is refused as while the
+// limiter is away.
+func TestAClockThatIsSetDuringEveryLook(t *testing.T) {
+	vtest.InBubble(t, func(r *vtest.Rig) {
+		server := vtest.NewFakeRedis("redis")
+		r.Limiter.Set(server)
+		r.SendTo(vtest.Ana)
+		r.Sleep(10 * time.Second)
+		server.Step(-30 * time.Second)
+		r.Limiter.Around(func(_ context.Context, call string, do func() error) error {
+			if call == "Events" {
+				server.Step(-time.Minute)
+			}
+			return do()
+		})
+		_, err := r.Svc.Quota(r.Context(), vtest.BackEnd, "email", vtest.Ana, "")
+		r.Want("the error of a look", errors.Is(err, fault.Unavailable), true)
+		_, err = r.Svc.Send(r.Context(), vtest.AskFor(vtest.Ana))
+		r.Want("the error of a send", errors.Is(err, fault.Unavailable), true)
+		r.Limiter.Around(nil)
+		r.WantQuota("afterwards", r.QuotaAt(r.Svc), "[0 4 9]", 50*time.Second)
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"sendcode/internal/buckets"
+	"sendcode/internal/fault"
 	"sendcode/internal/policy"
 	"sendcode/internal/store"
 	"sendcode/internal/store/gate"
@@ -48,14 +49,16 @@ type databaseFacts struct {
 	noise, failuresNoise time.Duration
 }
 
-// errClockSet says that a clock was set while an answer was computed.
-var errClockSet = errors.New("gates: clock was set meanwhile")
+// errClockSet says that a clock was set while an answer was computed. Nothing was counted, and a
+// repetition a moment later has an answer.
+var errClockSet = fault.Unavailable.Wrap(errors.New("gates: clock was set meanwhile"))
 
 // clockSetRetries is how often Peek computes an answer at most, if a clock is set each time.
 const clockSetRetries = 3
 
 // Peek returns the state of every rule for a subject now, and counts nothing. While the limiter is
-// unavailable, the database and this process answer. Error: of the database, or of a bad request.
+// unavailable, the database and this process answer. Errors: of the database, or of a bad request;
+// fault.Unavailable if a clock was set each time.
 func (g *Gates) Peek(ctx context.Context, s buckets.Subject) (told Answer, err error) {
 	for range clockSetRetries {
 		if told, err = g.peek(ctx, s); !errors.Is(err, errClockSet) {
@@ -82,7 +85,7 @@ func (g *Gates) peek(ctx context.Context, s buckets.Subject) (Answer, error) {
 // TellRefusal returns the answer after TakeSend refused a send by d. If the answer is Allowed, the
 // limiter's bucket was wrong and has been rewritten: repeat the Take. repeated: d is the decision
 // of the repeated Take; the answer then has the wait of each rule by which the limiter still
-// refuses. Error: of the database.
+// refuses. Errors: of the database; fault.Unavailable if a clock was set each time.
 func (g *Gates) TellRefusal(ctx context.Context, s buckets.Subject, d quota.Decision, repeated bool) (Answer, error) {
 	d = g.correctBackoff(ctx, s, d)
 	if d.Clock == store.DatabaseClock { // TakeSend has asked the database

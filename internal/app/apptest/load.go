@@ -68,7 +68,7 @@ func (l *Load) AskAt(base, to string, browser bool, change ...func(*http.Request
 	case a.StatusCode == http.StatusServiceUnavailable:
 		l.Unavailable.Add(1)
 	default:
-		l.Errorf("answered %d %s", a.StatusCode, a.Raw)
+		l.Errorf("answered %d %s, and the log has\n%s", a.StatusCode, a.Raw, l.LinesOf(a.Header.Get("X-Request-Id")))
 	}
 	return a
 }

@@ -184,7 +184,18 @@ func (s *Stack) checkLog() {
 }
 
 // Logged reports whether the log has a text.
-func (s *Stack) Logged(text string) bool { return strings.Contains(s.Printed.String(), text) }
+func (s *Stack) Logged(text string) bool { return s.LinesOf(text) != "" }
+
+// LinesOf returns the lines of the log that have a text.
+func (s *Stack) LinesOf(text string) string {
+	var found strings.Builder
+	for line := range strings.Lines(s.Printed.String()) {
+		if strings.Contains(line, text) {
+			found.WriteString(line)
+		}
+	}
+	return found.String()
+}
 
 // Answer is what came back.
 type Answer struct {
