@@ -145,7 +145,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 	if at := w.eval(`location.href`); strings.Contains(at, "ana") {
 		t.Errorf("the recipient is in the address %s", at)
 	}
-	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 38 s")
+	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 3")
 	page := explain.SendAddress(row.ID)
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
 	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
