@@ -226,6 +226,7 @@ func TestSettingsBehindPgBouncer(t *testing.T) {
 }
 
 func TestPoolersThatDivideSessionsAreRefused(t *testing.T) {
+	t.Parallel()
 	server := shared.Server(t)
 	direct := newDatabase(t)
 	for name, settings := range map[string][]string{
