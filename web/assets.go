@@ -50,7 +50,7 @@ func StaticURL(name string) string {
 }
 
 // ServeStatic answers GET and HEAD of /static/<name>. Any site may load the files, as they hold
-// nothing of a person.
+// no personal data.
 func ServeStatic(w http.ResponseWriter, r *http.Request) {
 	f, ok := staticFiles()[strings.TrimPrefix(r.URL.Path, StaticPath)]
 	if !ok {
@@ -77,6 +77,6 @@ func phonePlansModule() []byte {
 		}
 		codes[code] = [2]any{s.Main, groupings}
 	}
-	text, _ := json.Marshal([2]any{countries, codes}) // of strings it cannot fail
+	text, _ := json.Marshal([2]any{countries, codes}) // cannot fail for strings
 	return []byte("export const [countries, codes] = " + string(text) + ";\n")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Compress is middleware that compresses HTML pages while they are written. It has echo answer an
-// error of next, and returns nil. It does not compress other responses: those of the API are small,
-// and an event stream must not wait for a block to fill.
+// Compress is middleware that compresses HTML pages while they are written. It passes an error of
+// next to echo, whose error page is compressed too, and returns nil. It does not compress other
+// responses: those of the API are small, and an event stream must not wait for a block to fill.
 //
 // The length of a compressed page could reveal a secret in it if an attacker chose other text on
 // the page (BREACH). Pages here hold no CSRF token (the server compares origins), and browsers send

@@ -77,14 +77,14 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// encodingFor returns the best encoding that an Accept-Encoding header accepts: br, gz or none.
+// encodingFor returns the best encoding that an Accept-Encoding header accepts.
 func encodingFor(header string) string {
 	weights := map[string]float64{}
 	for each := range strings.SplitSeq(header, ",") {
 		name, parameters, _ := strings.Cut(each, ";")
 		weight := 1.0
 		if q, ok := strings.CutPrefix(strings.TrimSpace(parameters), "q="); ok {
-			weight, _ = strconv.ParseFloat(q, 64) // 0, which means not accepted, for text that is no number
+			weight, _ = strconv.ParseFloat(q, 64) // 0, not accepted, if the text is no number
 		}
 		weights[strings.ToLower(strings.TrimSpace(name))] = weight
 	}

@@ -18,15 +18,15 @@ type Pips struct {
 	Left    ConsoleCountdown // the same in the console
 }
 
-// ConsoleCountdown has the console's script count a text down.
+// ConsoleCountdown is a text with a wait that the console's script counts down.
 type ConsoleCountdown struct {
 	MS   int64  // milliseconds left when the answer was written; 0: nothing to count
 	Said string // pattern with {wait}
 	Over string // text when the time has come
 }
 
-// PageCountdown has the page's script count a text down. The patterns have {t} (0:42), {c} (14:32)
-// and {d} (28 min).
+// PageCountdown is a text with a wait that the page's script counts down. Its patterns have {t}
+// (0:42), {c} (14:32) and {d} (28 min).
 type PageCountdown struct {
 	MS    int64  // milliseconds left when the answer was written; 0: nothing to count
 	Short string // pattern below ten minutes

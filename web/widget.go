@@ -25,7 +25,7 @@ const widgetModulePath = "static/widget/"
 var typeDeclarations = []string{"widget.d.ts", "client.d.ts"}
 
 // widgetFiles maps paths to the files served there. The widget itself is at widgetEntryPath and a
-// language. They are made at the first request.
+// language. The files are made at the first request.
 var widgetFiles = sync.OnceValue(func() map[string]*File {
 	all := map[string]*File{}
 	module := func(name string, w moduleWords, body string) (address string) {
@@ -76,7 +76,7 @@ type moduleWords struct {
 
 // prependTo returns the script with the words before it, as its constant SENDCODE.
 func (w moduleWords) prependTo(body string) []byte {
-	text, _ := json.Marshal(w) // of strings it cannot fail
+	text, _ := json.Marshal(w) // cannot fail for strings
 	return []byte("const SENDCODE=" + string(text) + ";" + body)
 }
 

@@ -13,13 +13,13 @@ import (
 	"sendcode/internal/store"
 )
 
-// MaxUnderWay is the highest number of requests that an Admission has under way: as many as are
-// decided in 2.4 s with a round trip of 600 ms.
+// MaxUnderWay is the highest limit of requests under way. With a round trip of 600 ms to the
+// database, so many are decided in maxDecisionTime, 2.4 s.
 const MaxUnderWay = 1024
 
 // Bounds of an admission.
 const (
-	minUnderWayLimit = 512              // places of two shared round trips to the database; a lower limit leaves some empty
+	minUnderWayLimit = 512              // two shared round trips to the database carry so many
 	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
 	retryAfter       = 3 * time.Second  // a short overload is over by then
 	paceSlots        = 50               // number of slots of time for which the pace is known
@@ -34,7 +34,7 @@ func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 // time. Requests beyond the limit are refused at once (load shedding). Without an Admission, under
 // more load than the database can serve, all requests would wait and time out together.
 //
-// Requests are decided first in, first out. So the time until the next request is decided is the
+// Requests are decided first in, first out. So the time until a new request is decided is the
 // number of requests under way, divided by the pace at which requests are decided (Little's law).
 // The pace is measured over the time since the oldest request under way began. The slowest of
 // network, disk, locks, Redis and processors determines it. Strangers have at most half of the
@@ -103,8 +103,9 @@ func (a *Admission) RefuseIfFull(class string) error {
 }
 
 // refuseIfFullLocked returns an *OverloadedError and counts the refusal if no place is free for a
-// request of a class. That is so if all places are taken and others than strangers have at least
-// half of them, or, for strangers, if strangers have their half. The caller holds the lock.
+// request of a class. A stranger's request is refused if strangers have their half of the places.
+// Every request is refused if all places are taken and others than strangers have their half. The
+// caller holds the lock.
 func (a *Admission) refuseIfFullLocked(class string, now time.Time) error {
 	most := a.limit(now)
 	switch {

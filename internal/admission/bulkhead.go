@@ -16,7 +16,7 @@ const (
 	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
-// SlotWait is how long a request waits for a slot at most.
+// SlotWait is the longest time that a request waits for a slot.
 var SlotWait = 5 * time.Second
 
 // errNoSlot says that no slot became free within SlotWait, or that ctx ended.
@@ -84,8 +84,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 }
 
 // takePlace takes a place of a channel, and waits for one if all are taken. It returns false if the
-// deadline or the end of ctx comes first. It takes a place that is free at the call even after
-// these.
+// deadline or the end of ctx comes first. If a place is free at the call, neither matters.
 func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) bool {
 	select {
 	case places <- struct{}{}:

@@ -122,7 +122,7 @@ func (a *API) routes() []route {
 	}
 }
 
-const useLimits = "use limits" // since the caller names what is counted
+const useLimits = "use limits" // only with secret keys: the caller chooses whose events are counted
 
 // Details of a 404.
 const (

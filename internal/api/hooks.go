@@ -107,8 +107,8 @@ func (h *authHooks) send(ctx context.Context, hook hooks.Hook, r hooks.Request) 
 	return nil
 }
 
-// codeRequests returns the requests for codes that a hook's request makes: of a stranger, each with
-// its own idempotency key. A request that a rule would refuse now comes first, so that nothing is
+// codeRequests returns the requests for codes that a hook's request makes. Each is a stranger's and
+// has its own idempotency key. Those that a rule would refuse now come first, so that nothing is
 // sent in vain.
 func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.Request) (all []verification.Request) {
 	caller := verification.Caller{App: hook.App, Kind: verification.BackEnd, IP: r.IP, Stranger: true}
@@ -152,7 +152,8 @@ func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Reque
 	}
 }
 
-// problemForPerson returns the problem with the detail that a person may read.
+// problemForPerson returns the problem with a detail that a person may read: its own if a field is
+// invalid, else the text of its kind.
 func problemForPerson(p *server.Problem) *server.Problem {
 	if p.Kind.Slug == server.InvalidField.Slug {
 		return p

@@ -135,8 +135,8 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 }
 
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
-// cover the events: with a copied one an attacker could send any event. A repetition is no error,
-// so that a provider whose first answer was lost stops sending it.
+// cover the events: with a copied signature, an attacker could send any event. A repetition is no
+// error, so that a provider whose first answer was lost stops sending it.
 func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event) error {
 	signature := source.ReplayKey(body)

@@ -25,7 +25,7 @@ const maxReceiptBody = 256 << 10
 // ReceiptAddresses are the addresses at which carriers report receipts.
 type ReceiptAddresses struct {
 	PublicURL string // of this service, for carriers; empty: none
-	Key       []byte // that tokens are made with
+	Key       []byte // makes the tokens of the addresses
 }
 
 // URL returns the address for a carrier's receipts of a send; with send "", of all sends. Its token
@@ -87,7 +87,7 @@ func (a *Receipts) receive(c echo.Context) error {
 	}
 	for _, report := range reports {
 		if err := a.recordReport(c, carrier, report); err != nil {
-			return &server.Problem{Kind: server.Unavailable} // it comes again
+			return &server.Problem{Kind: server.Unavailable} // the carrier sends it again
 		}
 	}
 	if reply == "" {
@@ -97,7 +97,7 @@ func (a *Receipts) receive(c echo.Context) error {
 }
 
 // recordReport records one report. Reports on unknown messages are ignored, so that the carrier
-// does not repeat them. Error: of the database.
+// does not repeat them. Errors are the database's.
 func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {

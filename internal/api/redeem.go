@@ -25,7 +25,8 @@ type redeemedJSON struct {
 	Test           bool   `json:"test"`
 }
 
-// redeem is POST /v1/proofs/redeem: the whole address, once.
+// redeem is POST /v1/proofs/redeem. It answers with the whole address of the proof, which can be
+// redeemed once.
 func (a *API) redeem(c echo.Context, who verification.Caller, body redeemBody) error {
 	key, err := idempotencyKey(c.Request().Header)
 	if err != nil {

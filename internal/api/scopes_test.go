@@ -37,8 +37,8 @@ func scoped(t *testing.T) *echo.Echo {
 	return e
 }
 
-// full is use cases that are not there, but for the answer to whether they are overloaded: with
-// sends, with checks.
+// full has only two use cases, which tell whether sends and checks are overloaded: its errors, nil
+// if not.
 type full struct {
 	api.Codes
 	sends, checks error

@@ -32,11 +32,12 @@ func New(logo, accent, home string) Brand {
 type Palette struct {
 	Accent string // of links, buttons and the code
 	On     string // of text on the accent
-	Wash   string // of a surface with a hint of it
+	Wash   string // of a surface with a hint of the accent
 }
 
-// scheme has the backgrounds of a light or dark scheme, as in web/static/tokens.css and
-// templates/mail/layout.html.
+// scheme has the colours of a light or dark scheme, as in web/static/tokens.css and
+// templates/mail/layout.html: two backgrounds, the text on an accent, and the colour towards which
+// an accent is mixed until it is legible.
 type scheme struct{ paper, card, on, towards colour }
 
 var (
@@ -75,7 +76,7 @@ func (b Brand) StyleSheet() string {
 		l.Accent, d.Accent, l.On, d.On, l.Wash, d.Wash)
 }
 
-// StyleVersion returns a hash of that style sheet.
+// StyleVersion returns a hash of the brand's style sheet.
 func (b Brand) StyleVersion() string {
 	sum := sha256.Sum256([]byte(b.StyleSheet()))
 	return hex.EncodeToString(sum[:6])
@@ -90,7 +91,7 @@ func AccentProblem(text string) string {
 	return ""
 }
 
-// colour in sRGB, each of red, green and blue from 0 to 1.
+// colour is an sRGB colour: red, green and blue, each from 0 to 1.
 type colour [3]float64
 
 func parseColour(text string) (c colour, err error) {
@@ -121,7 +122,7 @@ func (c colour) mix(other colour, share float64) colour {
 	return c
 }
 
-// luminance is relative luminance (WCAG 2.2).
+// luminance returns the colour's relative luminance, from 0 to 1 (WCAG 2.2).
 func (c colour) luminance() float64 {
 	linear := func(v float64) float64 {
 		if v <= 0.04045 {

@@ -24,7 +24,7 @@ import (
 // else "".
 type sendAction struct {
 	Name string // in the roles, the audit log and the keys of texts
-	Path string // its last part, after the send's address
+	Path string // the last part of the action's URL, after the send's
 	Sure bool   // it can't be undone, so the form has a box to tick
 	ends bool   // it needs a verification that is still open
 	code bool   // it needs a verification
@@ -106,8 +106,8 @@ func (d sendAction) appliesTo(s store.SendDetails) bool {
 	return !d.ends || verification.StateOf(*s.Verification, s.Now) == verification.Pending
 }
 
-// performAction does the requested action and returns what to show of its result. The audit entry
-// is written by the action, or around it.
+// performAction does the requested action and returns what to show of its result. The action also
+// writes the audit entry.
 func (a *Console) performAction(c echo.Context, d sendAction, s store.SendDetails, reason string) (shown string, err error) {
 	if err := support.CheckReason(reason, ""); err != nil {
 		return "", err
@@ -229,7 +229,7 @@ func (a *Console) recipientActionJSON(name string,
 	}
 }
 
-// actionResult is what a send's page says about the result of an action.
+// actionResult is the result of an action as a send's page shows it.
 type actionResult struct {
 	Action        string
 	Done          string // in words

@@ -6,7 +6,7 @@
 // makes all changes, and records each.
 //
 // Full recipients come only in the bodies of requests, and are hashed at once; URLs contain the
-// hash. A page shows one only when an operator reveals it.
+// hash. A page shows a full recipient only when an operator reveals it.
 package console
 
 import (
@@ -50,7 +50,7 @@ type Config struct {
 	Policies policies.Desk // the same desk
 	Logger   *slog.Logger
 	Now      func() time.Time // nil: time.Now
-	// for the line on each page; must return soon
+	// the service's state, for the line on each page; must return soon
 	Status   func(context.Context) ServiceStatus
 	Carriers []string // names of the carriers of text messages
 	// names of the mail providers that report by a topic of Amazon SNS
@@ -59,7 +59,8 @@ type Config struct {
 	StorageStatus func(context.Context) (store.StorageStatus, error)
 }
 
-// ServiceStatus and Part are what the line on each page says of the service and its parts.
+// ServiceStatus and ServicePart are the state of the service and of a part, for the line on each
+// page.
 type (
 	ServiceStatus = frame.ServiceStatus
 	ServicePart   = frame.ServicePart

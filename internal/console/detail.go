@@ -161,8 +161,8 @@ func (a *Console) refusingScope(s store.SendOrRefusal) quota.Scope {
 	return ""
 }
 
-// newerRequest returns the recipient's latest request for the same purpose; nil if that is the row
-// itself, or its recipient was erased.
+// newerRequest returns the recipient's latest request for the same purpose; nil if the row itself
+// is the latest, or if its recipient was erased.
 func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*store.SendOrRefusal, error) {
 	if s.Recipient.IsZero() {
 		return nil, nil
@@ -179,8 +179,7 @@ func (a *Console) newerRequest(ctx context.Context, s store.SendOrRefusal) (*sto
 }
 
 // codeBeforeRefusal returns the verification of the newest send that may have gone out before a
-// refusal. It returns nil if there is none, or if the refusal names a verification of its own, as a
-// browser's may.
+// refusal; nil if there is none, or if the refusal itself belongs to a verification.
 func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*store.Verification, error) {
 	if s.Verification != nil {
 		return nil, nil

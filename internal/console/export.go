@@ -21,9 +21,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// exportColumns are the columns of an export, which has all rows of a list as a table for a
-// spreadsheet. It has no verification IDs, since a reader with the ID of a valid code could act as
-// the code's holder.
+// exportColumns are the columns of an export: all rows of a list, for a spreadsheet. Verification
+// IDs are not among them, since a reader with the ID of a valid code could act as its holder.
 var exportColumns = []string{
 	"at", "id", "app", "channel", "to", "recipient", "purpose", "status", "reason", "blocked_by", "retry_after",
 	"count", "attempts",
@@ -40,7 +39,7 @@ const (
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// rejectedByExports are parameters that an export rejects, since it has all rows.
+// rejectedByExports are the parameters that an export rejects, since it has all rows.
 var rejectedByExports = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
@@ -82,8 +81,8 @@ func (a *Console) exportCSV(c echo.Context) error {
 	return nil
 }
 
-// recordExportBegin writes the audit entry of an export. It leaves out typed texts, since they
-// could name a person for good.
+// recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a
+// person, and the audit log is kept for good.
 func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
@@ -99,7 +98,8 @@ func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.SendOr
 	return act, a.DB.AddAuditEntry(c.Request().Context(), act)
 }
 
-// filterForAudit returns the filters for the audit entry: "from=… status=failed app".
+// filterForAudit returns the filters for the audit entry, without the values of text fields:
+// "from=… status=failed app".
 func filterForAudit(given url.Values) string {
 	var parts []string
 	for _, name := range []string{"from", "to", "last", "status", "outcome", "channel", "country"} {
@@ -139,7 +139,7 @@ func setExportHeader(c echo.Context) {
 	h.Set("Content-Disposition", `attachment; filename="sends.csv"`)
 }
 
-// writeCSV writes the rows and those of the next pages, and returns how many.
+// writeCSV writes the rows and those of the next pages, and returns the number of written rows.
 func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRefusal) (n int, err error) {
 	setExportHeader(c)
 	rc := http.NewResponseController(c.Response())
@@ -191,7 +191,7 @@ func exportAddress(given url.Values) string {
 	return "/v1/admin/sends.csv?" + all.Encode()
 }
 
-// exportRow returns the cells of a row: what scripts read of it, and some facts of its story.
+// exportRow returns the cells of a row: its JSON and more of its details.
 func (c currentCodes) exportRow(s store.SendOrRefusal) []string {
 	row := c.rowJSON(s)
 	row["number"], row["locale"], row["network"], row["country"] = s.Number, s.Locale, s.IP, s.Country

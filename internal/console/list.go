@@ -34,7 +34,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 	}
 }
 
-// page is one page of that list.
+// page is one page of sendList.
 type page = frame.ListPage[store.Filter, store.SendOrRefusal]
 
 func positionOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
@@ -52,7 +52,7 @@ type listView struct {
 	Nothing string // why there are no rows
 	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
 	Verdict *explain.Verdict
-	Export  string              // address of all rows as a file; empty: not for this account
+	Export  string              // address of all rows as a file; empty: no rows, or not allowed
 	Stream  string              // address of the stream of changes; empty: none fits the filters
 	Again   string              // address of a page with the present state of the same rows
 	Choices map[string][]string // suggestions for fields of the filter, by the ID of their list
@@ -150,9 +150,9 @@ func (a *Console) filterSuggestions() map[string][]string {
 	return all
 }
 
-// addStreamAddresses adds the addresses by which the page changes while it is open. Again begins at the
-// newest row that is shown, so that rows that come later move none off the page; a recipient's page
-// is read as it is, since its verdict is on the newest row.
+// addStreamAddresses adds the addresses by which the open page keeps itself current. Again begins
+// at the newest row on the page, so that later rows push none off it. A recipient's page also
+// takes later rows, since its verdict is on the newest one.
 func (v *listView) addStreamAddresses(q query, now time.Time) {
 	newest := store.Cursor{At: now}
 	v.Again = v.AddressWith("", "")
@@ -165,7 +165,7 @@ func (v *listView) addStreamAddresses(q query, now time.Time) {
 	v.Stream = streamAddress(q, newest)
 }
 
-// addRecipientHeader adds the recipient that the rows are about, the verdict on the newest row, and what the
+// addRecipientHeader adds the recipient of the rows, the verdict on the newest row, and what the
 // rules say now. Forgotten recipients share one hash, so they get no verdict.
 func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
@@ -192,7 +192,8 @@ func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	return err
 }
 
-// emptyRecipientListKey is the key of the text for an empty list of one recipient, without other filters.
+// emptyRecipientListKey is the key of the text for an empty list of one recipient, without other
+// filters.
 const emptyRecipientListKey = "norows.what"
 
 // emptyTextKey returns the key of the text that says why a list is empty.
@@ -238,10 +239,10 @@ const (
 	recentSendsPeriod = 24 * time.Hour
 )
 
-// recentSends returns a row and at most maxRecentSends rows of the recentSendsPeriod before it, oldest first:
-// those that its recipient's rules most likely counted.
+// recentSends returns, oldest first, a row and at most maxRecentSends of its recipient's rows from
+// the recentSendsPeriod before it: those that the rules most likely counted.
 func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]store.SendOrRefusal, error) {
-	if s.Recipient.IsZero() { // forgotten, as others are
+	if s.Recipient.IsZero() { // forgotten; all such rows share this hash
 		return []store.SendOrRefusal{s}, nil
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{

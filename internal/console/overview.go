@@ -33,7 +33,7 @@ type overviewView struct {
 	Measures   []statistics.Chart
 	Measured   statistics.Table
 	Prefixes   string          // how many are paused now; empty: none
-	By         store.Dimension // by what the table of codes is grouped
+	By         store.Dimension // how the table of codes is grouped
 	Codes      []store.ApprovalTally
 	Storage    []string // sentences on the oldest rows and on the rows due to be deleted
 	Partitions []store.Partition
@@ -44,8 +44,8 @@ type overviewView struct {
 
 type figureView struct {
 	Name, Value, Before string
-	Change              string       // against Before, with its sign; empty: none, or one of the two is missing
-	Better, Worse       bool         // whether the change is good or bad news; neither: it is no news
+	Change              string       // since Before, with its sign; empty: not known
+	Better, Worse       bool         // whether the change is good or bad news; both false: neither
 	Note                string       // in place of Before
 	Status              store.Status // of the rows that it counts; empty: it counts none
 }
@@ -117,7 +117,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 // Dimensions returns the ways in which the table of codes can be grouped.
 func (v overviewView) Dimensions() []store.Dimension { return dimensions }
 
-// Daily reports whether the charts have a bar for each day.
+// Daily reports whether the charts have a bar for each day, not for each hour.
 func (v overviewView) Daily() bool { return v.query.Each > time.Hour }
 
 // GroupedByAddress returns the address of this page with its table of codes grouped by a dimension.
@@ -125,8 +125,8 @@ func (v overviewView) GroupedByAddress(d store.Dimension) string {
 	return frame.ListAddress("/admin/overview", v.values, "by", string(d)) + "#codes-title"
 }
 
-// RowsAddress returns the address of the list for the page's time with these parameters, given as
-// names and values in turn.
+// RowsAddress returns the address of the list for the page's time and with these parameters: names
+// and values in turn.
 func (v overviewView) RowsAddress(pairs ...string) string {
 	given := maps.Clone(v.values)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -135,8 +135,8 @@ func (v overviewView) RowsAddress(pairs ...string) string {
 	return listAddress(given, "", "")
 }
 
-// CodesAddress returns the address of the list of sends that a line of the table of codes counts;
-// value is the line's app, purpose …
+// CodesAddress returns the address of the list of sends that a line of the table of codes counts.
+// value is the line's app, purpose or other dimension.
 func (v overviewView) CodesAddress(value string) string {
 	v.values = maps.Clone(v.values)
 	v.values.Set(string(v.By), value)
@@ -191,7 +191,7 @@ func figureViews(now, before statistics.Total, w texts.Words) (all []figureView)
 			good > 0, Worse: changed && good < 0,
 			Status: rows})
 	}
-	// good is by how much a rise is good news: negative for bad news, 0 for none
+	// good: positive if a rise is good news, negative if it is bad news, else 0
 	count := func(key string, now, before int, good float64, rows store.Status) {
 		rise := float64(now - before)
 		add(key, strconv.Itoa(now), strconv.Itoa(before), percentChange(float64(now), float64(before)), good*rise, rows)

@@ -17,8 +17,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// The values of Content-Security-Policy. The page may hold frames of its own site. A mail in a frame
-// runs no scripts, has no origin and loads nothing from the network.
+// The values of Content-Security-Policy. previewCSP lets the page hold frames of its own site.
+// sampleCSP is for the mail in a frame: no scripts, no origin, nothing from the network.
 const (
 	previewCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; frame-src 'self'; " +
 		"base-uri 'none'; form-action 'self'; object-src 'none'; frame-ancestors 'none'"
@@ -32,7 +32,7 @@ type previewView struct {
 	Apps, Purposes []string
 	App, Purpose   string
 	Samples        []support.SampleMessage
-	May            bool // the reader may have one sent
+	May            bool // the reader may send previews
 	Problem        string
 	Typed          support.PreviewRequest
 }
@@ -101,7 +101,7 @@ func (a *Console) previewHTML(c echo.Context) error {
 	return fault.NotFound
 }
 
-// sendPreview sends a message to the recipient in the form and redirects to its send's page.
+// sendPreview sends a message to the recipient in the form and redirects to the page of the send.
 func (a *Console) sendPreview(c echo.Context, form url.Values) error {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionPreview)
 	if err != nil {

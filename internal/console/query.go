@@ -35,8 +35,8 @@ var (
 	timeSpans = []string{"1h", "24h", "7d", "30d"}
 )
 
-// parseQuery parses a raw query. Times without a zone are in the reader's zone; given has them with
-// their zone, so that the URL means the same for other readers.
+// parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
+// times with a zone, so that the URL means the same for other readers.
 func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
 	f := &q.filter
 	f.Limit = frame.DefaultLimit
@@ -82,14 +82,16 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 	return q, nil
 }
 
-// How long before and after the time in a request's ID its sends are searched, since clocks differ.
+// A request's sends are searched from so long before the time in the request's ID until so long
+// after it, since clocks differ.
 const (
 	searchedBeforeRequest = time.Minute
 	searchedAfterRequest  = 2 * time.Minute
 )
 
-// setTimesByRequestID sets the times of a query that names a request and no times, if the request's
-// ID contains a time: it is a UUID of version 7, as package requestid makes them.
+// setTimesByRequestID sets the times of a query that names a request and no times. It does so only
+// if the request's ID is a UUID of version 7, as package requestid makes them, which contains a
+// time.
 func setTimesByRequestID(q *query) {
 	from, to, ok := timesByRequestID(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
@@ -111,8 +113,9 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 	return at.Add(-searchedBeforeRequest), at.Add(searchedAfterRequest), true
 }
 
-// sends returns the rows that a filter selects. A client chooses the ID of its request, so the time
-// in it may be wrong: if there are no rows of that time, sends searches the last 24 h.
+// sends returns the rows that a filter selects. If the times came from a request's ID and there
+// are no rows, it searches the last 24 h: clients choose these IDs, so the time in one may be
+// wrong.
 func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, error) {
 	rows, err := a.DB.Sends(ctx, f)
 	from, to, ok := timesByRequestID(f.Request)
@@ -143,7 +146,7 @@ func (q query) hasLocalTimes(raw string) bool {
 	})
 }
 
-// networkParameter parses a network, or an address, of which it takes the network.
+// networkParameter parses a network, or an address, for which it takes the address's network.
 func networkParameter(to *string) frame.ParseFunc {
 	return func(value string) string {
 		if address, err := netip.ParseAddr(value); err == nil {

@@ -23,8 +23,8 @@ import (
 type row struct {
 	store.SendOrRefusal
 	W     texts.Words
-	Code  explain.Label // what became of its code; empty: it has none, or it is not known
-	Left  int64         // milliseconds that the code can still be entered; 0: it cannot
+	Code  explain.Label // state of its code; empty: there is no code, or the state is not known
+	Left  int64         // milliseconds for which the code can still be entered; 0: it cannot
 	Quota []web.Pips    // what its recipient's rules say; nil: not known
 }
 
@@ -66,7 +66,7 @@ func (r row) State() explain.Label {
 }
 
 // ChangeKey returns a text that differs whenever the row's status or counts differ. The page's
-// script compares it with that of the stream's row.
+// script compares it with the key of the row from the stream.
 func (r row) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
@@ -93,7 +93,7 @@ func (r row) Why() string {
 	return strings.Join(parts, " · ")
 }
 
-// Bounds of reading the quotas of one page. A page is shown without the quotas that come later.
+// Bounds of reading the quotas of one page. The page is shown without quotas that come too late.
 const (
 	maxConcurrentQuotas = 4
 	quotasTimeout       = 500 * time.Millisecond
@@ -128,7 +128,7 @@ func (c currentCodes) ofSend(s store.SendOrRefusal) (store.Verification, bool) {
 	return v, found && s.Number > 0
 }
 
-// rowJSON is rowJSON with what became of the code.
+// rowJSON returns a row for scripts, with what became of its code.
 func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
 	row := rowJSON(s)
 	row["outcome"], row["outcome_at"] = nil, nil
@@ -169,8 +169,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 	return all, nil
 }
 
-// codeLabel returns the state of a code as a label; its signs differ from those of sends, beside
-// which they stand.
+// codeLabel returns the state of a code as a label.
 func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	l := map[store.CodeState]explain.Label{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
@@ -181,8 +180,8 @@ func codeLabel(state store.CodeState, w texts.Words) explain.Label {
 	return l
 }
 
-// quotasOf returns the pips of each recipient's quota. The list of a recipient is empty if the quota
-// did not come in time. Forgotten recipients, and rows of several, have no list.
+// quotasOf returns the pips of each recipient's quota. A recipient whose quota did not come in time
+// has an empty list. Forgotten recipients, and rows of several recipients, have no list.
 func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) map[support.Target]*[]web.Pips {
 	ctx, cancel := context.WithTimeout(ctx, quotasTimeout)
 	defer cancel()

@@ -140,8 +140,8 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// orRequestAddress returns the given address if rows were found there. If none were, and the typed
-// text is the ID of a request that made sends, it returns the address of those sends.
+// orRequestAddress returns the given address if found, the rows there, is not empty. Otherwise, if
+// the typed text is the ID of a request that made sends, it returns the address of those sends.
 func (a *Console) orRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
@@ -162,9 +162,9 @@ func (a *Console) orRequestAddress(ctx context.Context, typed, address string, f
 	return listAddress(nil, "request", typed), nil
 }
 
-// recipientIn returns the channel and the text of a typed recipient; false if it is none. A text
-// with an at sign is an address; a text of digits, perhaps grouped, or one with a plus before
-// digits is a number.
+// recipientIn returns the channel and the text of a typed recipient; false if the text is no
+// recipient. A text with an at sign is an address. A text of digits, perhaps grouped, or with a
+// plus before digits, is a phone number.
 func recipientIn(typed string) (ch recipient.Channel, to string, is bool) {
 	if strings.ContainsAny(typed, "@＠") {
 		return recipient.Email, typed, true
@@ -204,8 +204,8 @@ func cleanPhoneNumber(typed string) string {
 	}, typed))
 }
 
-// searchHints explain why a recipient has no rows. A search adds them to the list's URL, since only the
-// search sees the full recipient, and the list makes its verdict of them.
+// searchHints explain why a recipient has no rows. The list makes its verdict from them. The search
+// adds them to the list's URL, since only it sees the full recipient.
 type searchHints struct {
 	unserved string           // why the recipient is not served; empty: it is served
 	near     []recipient.Hash // similarly spelled recipients with recent sends

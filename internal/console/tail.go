@@ -42,7 +42,8 @@ const (
 // filters only by what a row contains.
 var rejectedByStreams = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
-// parseStreamQuery parses the filters of a stream and the place where it continues.
+// parseStreamQuery parses the filters of a stream and the place from which it continues; nil: it
+// begins now.
 func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.Cursor, err error) {
 	q, err := parseQuery(c.Request().URL.RawQuery, a.Now(), time.UTC)
 	if err != nil {
@@ -64,9 +65,9 @@ func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.
 	return f, from, nil
 }
 
-// streamAddress returns the address of the stream of a list's new rows, after newest, and of changes
-// to the rows shortly before it. It returns "" if the list is not the first page, ends at a time, or
-// has a filter that streams reject.
+// streamAddress returns the address of a stream: of the list's rows after newest, and of changes to
+// the rows shortly before newest. It returns "" if the list is not the first page, ends at a time,
+// or has a filter that streams reject.
 func streamAddress(q query, newest store.Cursor) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
@@ -172,7 +173,7 @@ func (e *eventWriter) writeEnd(why string) {
 	_ = e.write("event: end\ndata: {\"reason\":\"" + why + "\"}\n\n")
 }
 
-// writeRows writes rows, after an event that says that rows before them were left out, if gap.
+// writeRows writes rows. If gap, it first writes an event that says that earlier rows are missing.
 func (e *eventWriter) writeRows(rows []store.SendOrRefusal, gap bool) error {
 	var out strings.Builder
 	if gap {
@@ -194,7 +195,8 @@ func (e *eventWriter) writeRows(rows []store.SendOrRefusal, gap bool) error {
 	return e.write(out.String())
 }
 
-// write sets a deadline of its own, since the server's is for a whole response.
+// write writes a text and flushes it, with a deadline of its own: the server's is for a whole
+// response.
 func (e *eventWriter) write(text string) error {
 	if err := e.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err

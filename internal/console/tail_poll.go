@@ -25,16 +25,16 @@ type tail struct {
 // Bounds of what a poll reads.
 const (
 	pollTimeout   = 5 * time.Second
-	maxPolledRows = 500              // rows
+	maxPolledRows = 500              // of one query
 	pollOverlap   = 2 * time.Second  // rows are committed out of order, but none this late
 	maxClockLag   = time.Minute      // how far the database's clock may be behind this process's
 	resumeOverlap = 30 * time.Second // before the place where a stream continues; these rows may have changed
 	watchPeriod   = 20 * time.Minute // how long a row's changes are looked for
 )
 
-// begin reads the rows that the page already shows. It returns those that the client may not know,
-// oldest first: the rows after from and shortly before it, none without from. gap says that rows
-// before these were left out.
+// begin reads the rows that the page already shows, so that later polls know them. It returns,
+// oldest first, those that the client may not know: the rows after from and shortly before it;
+// none without from. gap says that earlier rows are missing, since there were too many.
 func (t *tail) begin(ctx context.Context, from *store.Cursor, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	since := now.Add(-watchPeriod)
 	if from == nil {
@@ -49,9 +49,9 @@ func (t *tail) begin(ctx context.Context, from *store.Cursor, now time.Time) (ro
 	return slices.DeleteFunc(rows, func(s store.SendOrRefusal) bool { return s.LoggedAt.Before(place) }), gap, err
 }
 
-// poll makes one query: for the newest rows or, every other time, for those that may have changed. It
-// returns the new and the changed rows that match the filter now or did before, oldest first. gap
-// says that rows before these were left out, since a poll reads no more.
+// poll makes one query: for the newest rows or, every other time, for those that may have changed.
+// It returns, oldest first, the new and the changed rows that match the filter now or did before.
+// gap says that earlier new rows are missing, since there were more than one poll reads.
 func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	open := t.forget()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
@@ -96,8 +96,8 @@ func (t *tail) remember(rows []store.SendOrRefusal) (told []store.SendOrRefusal)
 	return told
 }
 
-// forget drops the rows that no poll reads again. It returns the IDs of those that may change: first
-// those under way, then the newest.
+// forget drops the rows that no poll reads again. It returns the IDs of the rows that may change:
+// first those under way, then the others, newest first.
 func (t *tail) forget() (open []uuid.UUID) {
 	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.SendOrRefusal) int {
 		switch underWay := a.Status.InFlight(); {

@@ -36,8 +36,8 @@ const (
 	maxIssuerWait  = 300 * time.Millisecond // how long Verify waits for the issuer; a slower look-up serves later tokens
 )
 
-// signatureAlgorithms are the algorithms that Chromium signs with and accepts. RFC 9864 renames
-// EdDSA of this curve to Ed25519, which go-jose does not know yet.
+// signatureAlgorithms are the algorithms that Chromium signs with and accepts. RFC 9864 names EdDSA
+// by its curve, Ed25519; go-jose does not know that name yet.
 var signatureAlgorithms = []jose.SignatureAlgorithm{jose.EdDSA, jose.ES256, jose.RS256}
 
 // ErrInvalid says that a token proves nothing. Its text has the reason, and nothing of the token.

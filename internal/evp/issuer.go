@@ -20,16 +20,16 @@ const (
 	cacheFailureFor  = time.Minute // of a domain without an issuer, or whose issuer does not answer
 	lookUpTimeout    = 5 * time.Second
 	maxDocumentSize  = 64 << 10 // bytes
-	maxKeysTried     = 4        // of one ID, with which a signature is verified
-	maxLookUpsAtOnce = 16       // look-ups
-	maxCachedDomains = 1000     // domains
+	maxKeysTried     = 4        // keys with the ID that a signature names
+	maxLookUpsAtOnce = 16
+	maxCachedDomains = 1000
 )
 
 // Verifier verifies tokens, and keeps what it has fetched. Safe for concurrent use. Client, TXT and
 // Now are required.
 type Verifier struct {
-	// Client must refuse private addresses, and follow no redirect: the owner of an address's
-	// domain decides where it connects to.
+	// Client must refuse private IP addresses and follow no redirect: the owner of a mail domain
+	// decides where the client connects to.
 	Client *http.Client
 	// TXT returns the TXT records of a name: net.Resolver.LookupTXT.
 	TXT func(ctx context.Context, name string) ([]string, error)

@@ -1,5 +1,5 @@
-// Package markdown finds the relative links of documents, for the tests and the release that follow
-// them. Links in fenced blocks are text.
+// Package markdown finds the relative links of Markdown documents; a test and the release use it.
+// Links in fenced blocks count as text.
 package markdown
 
 import (
@@ -13,19 +13,20 @@ var (
 	fencedBlock    = regexp.MustCompile("(?ms)^```.*?^```")
 	linkPattern    = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:]*)(?: "[^"]*")?\)|src="([^":]+)"`)
 	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// notInAnchor is what an anchor of a heading leaves out.
+	// notInAnchor matches a character that the anchor of a heading leaves out.
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // Link is a relative link or picture of a document.
 type Link struct {
 	Raw    string // as it is written
-	Text   string // "" of a picture by its tag
+	Text   string // "" for an <img> tag
 	Target string // the path of a file from the root of all documents, with slashes
 	Anchor string
 }
 
-// Links returns the relative links of the document with this name, its path from the root.
+// Links returns the relative links of a document. Its name is its path from the root of all
+// documents.
 func Links(name, text string) (links []Link) {
 	for _, m := range linkPattern.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
 		target, anchor, _ := strings.Cut(m[2]+m[3], "#")

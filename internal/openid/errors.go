@@ -36,8 +36,8 @@ var loggableErrors = []string{
 	"temporarily_unavailable",
 }
 
-// exchangeError converts an error of the code exchange: a regular error response refuses the code
-// or the client; others are outages.
+// exchangeError converts an error of the code exchange. After an error response below 500 the code
+// or the client is not trusted; all other errors are outages.
 func exchangeError(err error) error {
 	answer, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || answer.Response.StatusCode >= 500 {

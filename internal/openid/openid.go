@@ -1,9 +1,9 @@
 // Package openid logs people in through an OpenID Connect provider, with the authorization code
 // flow and PKCE.
 //
-// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the Attempt
-// for that browser, and passes the provider's answer to Finish. A Person is only a name and groups;
-// the console decides what they may do.
+// The console uses it beside passwords: it sends a browser to the URL of Begin, stores the
+// LoginAttempt for that browser, and passes the provider's answer to Finish. A Person is only a
+// name and groups; the console decides what they may do.
 //
 // It accepts only claims that the provider's current keys have signed, for this client and this
 // attempt. Texts of the provider are never shown or logged: an Error has fixed words.
@@ -39,7 +39,7 @@ type Provider struct {
 	client   *http.Client
 	now      func() time.Time
 
-	turn  chan struct{} // held while known is read or discovered; a login that waits may give up
+	turn  chan struct{} // lock of known; a channel, so that a login that waits for it can give up
 	known *metadata
 }
 
@@ -49,7 +49,7 @@ type metadata struct {
 	config   oauth2.Config
 	verifier *oidc.IDTokenVerifier
 	jwks     string
-	tellsIss bool // an answer without the issuer is not this provider's (RFC 9207)
+	tellsIss bool // the provider names itself in each answer (RFC 9207)
 }
 
 // metadataLife is how long the metadata are cached. Keys are fetched again whenever a token names
@@ -73,7 +73,7 @@ type LoginAttempt struct {
 // Person is a person as the provider knows them.
 type Person struct {
 	Name   string   // the value of NameClaim
-	Values []string // those of RoleClaim
+	Values []string // the values of RoleClaim
 }
 
 // Begin starts an attempt and returns the URL to which to send the browser. Error: *Error.
@@ -123,7 +123,7 @@ func (f *metadata) authorizationCode(issuer string, a LoginAttempt, answer url.V
 		subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1 {
 		return "", untrustedError("state")
 	}
-	// Another provider's answer must not be taken to this one (RFC 9207 section 2.4).
+	// A code of another provider must not be sent to this one (RFC 9207 section 2.4).
 	if answer.Has("iss") && answer.Get("iss") != issuer || f.tellsIss && !givenOnce(answer, "iss") {
 		return "", untrustedError("other_issuer")
 	}

@@ -28,13 +28,13 @@ type postedForm struct {
 	locale  string
 	channel recipient.Channel // send: the channel of the field to
 	to      string            // send: the text of that field
-	country string            // send: where a phone number is dialled
+	country string            // send: country of a phone number without a country code
 	sure    string            // send: the doubtful domain or number that the person has confirmed
 	draft   bool              // use: correct the address in the field, not the recipient
 	code    string            // check
 	known   []string          // tokens of a known browser
-	key     string            // names the press of one rendered button: equal for both posts of a double click; empty: unknown
-	token   string            // send: by which the browser proves the address; empty: none
+	key     string            // of a click: equal in both posts of a double click; empty: unknown
+	token   string            // send: the token that may prove the address; empty: none
 }
 
 // maxDraft is the longest typed address that the session keeps, in bytes: an address has at most
@@ -284,7 +284,7 @@ func (u *Page) sessionAfterError(ctx context.Context, s session, err error) sess
 		case "to":
 			s.Note = note{Kind: noteBadAddress, Reason: bad.Reason}
 			return s
-		case "channel": // it was taken out of the configuration
+		case "channel": // the channel was removed from the configuration
 			s.channelState, s.Note = channelState{}, note{Kind: noteStaleForm}
 			return s
 		}

@@ -36,8 +36,8 @@ func (u *Page) channelOrFirst(named string) recipient.Channel {
 	return offers[max(i, 0)].Channel
 }
 
-// askCard returns the card that asks for the recipient. The field of the channel on is chosen or,
-// if the page does not offer it, the first one.
+// askCard returns the card that asks for the recipient. It shows the field of this channel or, if
+// the page does not offer the channel, the first field.
 func (l *visit) askCard(on recipient.Channel) *card {
 	on = l.channelOrFirst(string(on))
 	t, offers := l.t.forChannel(on), l.offeredChannels()
@@ -140,7 +140,7 @@ func (l *visit) suggestionForSent() *suggestion {
 }
 
 // suggestionFor returns a suggestion if the domain looks mistyped or the number is a landline's,
-// else nil. draft: no code was sent to the text yet.
+// else nil. draft says that no code was sent to the text yet.
 func (l *visit) suggestionFor(on recipient.Channel, text string, draft bool) *suggestion {
 	t := l.t.forChannel(on)
 	if on == recipient.SMS {

@@ -10,7 +10,8 @@ import (
 	"sendcode/internal/verification"
 )
 
-// helpAfter is how long after the end of the sending the page offers help.
+// helpAfter is how long after the end of a send the page offers help; after its beginning if the
+// send goes on.
 const helpAfter = 15 * time.Second
 
 // codeCard returns the card with the field for the code.

@@ -50,7 +50,7 @@ type cardCase struct {
 	Card drawn
 }
 
-// drawn is what the table names of a card.
+// drawn has the parts of a card that the table names.
 type drawn struct {
 	Kind, Heading, Again, Message, Error string
 	Parts                                []string
@@ -58,7 +58,7 @@ type drawn struct {
 
 var windows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// told answers as the use cases do.
+// told stands in for the use cases, with the answers of a row.
 type told struct {
 	codeService
 	answer verification.Answer

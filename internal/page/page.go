@@ -76,8 +76,8 @@ type Config struct {
 	Now      func() time.Time // nil: time.Now
 	Logger   *slog.Logger
 	Requests requestLimiter // nil: no limit
-	// References makes the references by which an app learns which verification a returning person
-	// has. Required if an app has ReturnURLs.
+	// References makes references: by one, an app learns the verification of a person who returns.
+	// Required if an app has ReturnURLs.
 	References referenceIssuer
 	// Tokens verifies the tokens by which browsers prove addresses. Origin is the origin of this
 	// page, which a token must name. Both are required if an app has EVP.

@@ -78,8 +78,8 @@ func (l *visit) newPhoneField(served []string, e textField) *phoneField {
 	return f
 }
 
-// likelyCountry returns the served country to offer first: the one chosen before, else of the
-// likeliest region, else the first by name; "" if none is served.
+// likelyCountry returns the served country to offer first: the one chosen before, else that of
+// the likeliest region, else the first by name; "" if none is served.
 func (l *visit) likelyCountry(served []string) string {
 	likely := append([]string{l.session.Country}, l.regions...)
 	for _, c := range countries()[l.t["Lang"]] {

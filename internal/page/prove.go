@@ -30,13 +30,13 @@ func (u *Page) nonce(c echo.Context) (string, error) {
 	return s.Nonce, nil
 }
 
-// proveResult is a session after a token was read; ok if the token proved the address.
+// proveResult is a session after a token was read; ok is true if the token proved the address.
 type proveResult struct {
 	session
 	ok bool
 }
 
-// proveOnce calls prove once for all posts of a double click, since a nonce can be used once.
+// proveOnce calls prove once for all posts of a double click, since a nonce works only once.
 func (u *Page) proveOnce(ctx context.Context, s session, to recipient.Recipient, p postedForm) (session, bool) {
 	if p.token == "" || s.Nonce == "" || !u.EVP || to.Channel() != recipient.Email {
 		return s, false

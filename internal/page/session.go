@@ -26,7 +26,7 @@ type session struct {
 	Country string            `json:"c,omitempty"` // the country chosen for phone numbers
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
 	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
-	Nonce   string            `json:"v,omitempty"` // that a token of this browser must contain
+	Nonce   string            `json:"v,omitempty"` // a token of this browser must contain it
 	NonceAt time.Time         `json:"va,omitzero"` // when the nonce was made
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
 
@@ -235,7 +235,7 @@ func (u *Page) saveKnownTokens(c echo.Context, tokens ...string) {
 
 // verificationMark returns a hash that identifies the verification of a rendered form without
 // revealing its ID. Two tabs share a cookie: a code typed in one must not be tried on the other's
-// verification, unless that replaced the first.
+// verification, unless that one replaced the verification of the first.
 func (l channelState) verificationMark() string { return verificationMarkOf(l.ID) }
 
 func verificationMarkOf(id string) string {

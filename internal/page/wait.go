@@ -33,8 +33,8 @@ func (m relativeTime) Placeholder() string {
 	return fill(m.Pattern, "c", "00:00 0000")
 }
 
-// relativeTimeIn returns the time in d from now, or -d ago. pattern and otherwise are its Pattern
-// and Else.
+// relativeTimeIn returns the time that is d from now; with a negative d it is in the past. pattern
+// and otherwise are its Pattern and Else.
 func relativeTimeIn(d time.Duration, pattern, otherwise string) relativeTime {
 	return relativeTime{MS: d.Milliseconds(), Pattern: pattern, Else: otherwise}
 }
@@ -58,9 +58,9 @@ func (t words) durationRoundedDown(d time.Duration) string {
 }
 
 // countdown returns a wait that the script counts down, and its text until the script runs. The
-// keys of its texts begin with key. Those that end in In have the digits or the duration; those in
-// At have the time of the day, for waits of ten minutes and more; those in Else replace In for such
-// waits before the script runs. done is the text after the wait.
+// text key+"In" is for waits below ten minutes. For longer ones, key+"At" has the time of the day;
+// until the script runs, key+"Else" is shown or, if there is none, key+"In". done is the text after
+// the wait.
 func (t words) countdown(key string, d time.Duration, done string) (wait web.PageCountdown, now string) {
 	wait = web.PageCountdown{MS: quota.Milliseconds(d), Short: t[key+"In"], Long: t[key+"At"], Done: done}
 	if d < minWaitShownAsClock {

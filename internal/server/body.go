@@ -48,8 +48,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// unreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is too large,
-// else a 400.
+// unreadableBodyProblem returns the problem of a body that could not be read: echo's 413 if it is
+// too large, else a 400.
 func unreadableBodyProblem(err error) error {
 	if limit, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return limit
@@ -65,8 +65,8 @@ func malformedJSONProblem(detail string, body []byte, at int64) error {
 		Extra: positionMembers(body, at, nil)}
 }
 
-// positionMembers returns these members of a problem, and the position in the body: in bytes from
-// 0, and as line and column from 1. Columns count characters.
+// positionMembers returns the members with those for the position at in the body added: position
+// in bytes from 0, line and column from 1. Columns count characters.
 func positionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}

@@ -73,7 +73,7 @@ func unavailableProblem(detail string, wait time.Duration) *Problem {
 		Extra:  map[string]any{"may_have_counted": false}}
 }
 
-// rowForType returns a row of the table for errors of one type.
+// rowForType returns an entry of errorTable for errors of one type.
 func rowForType[E error](problem func(E) *Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if e, ok := errors.AsType[E](err); ok {
@@ -83,8 +83,8 @@ func rowForType[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// rowForError returns a row of the table for one error. All problems of a row share one Header map,
-// so no caller may change it.
+// rowForError returns an entry of errorTable for one error. All problems of an entry share one
+// Header map, so no caller may change it.
 func rowForError(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {

@@ -47,7 +47,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// What is not well is told with the time since which it has been, until it is well.
+// A failing part is reported with the start of its failures, until it is well.
 func TestReasonsSince(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health

@@ -13,8 +13,8 @@ import (
 // problemsPath is where the pages that explain problems are, each under its slug.
 const problemsPath = "/problems/"
 
-// problemTemplate is the HTML page of a problem: of one that happened if it has a detail, else the
-// explanation of its kind.
+// problemTemplate is an HTML page. With a detail it answers a request with a problem; without one
+// it explains a kind of problem.
 var problemTemplate = template.Must(template.New("problem").Funcs(template.FuncMap{"code": BackticksToHTML}).Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{.Title}} · sendcode</title><link rel="stylesheet" href="/static/page.css"></head>
@@ -30,7 +30,7 @@ type problemPage struct {
 	Detail string
 }
 
-// BackticksToHTML returns a text as escaped HTML. What stands between backticks becomes <code>.
+// BackticksToHTML returns a text as escaped HTML. Text between backticks becomes <code>.
 func BackticksToHTML(text string) template.HTML {
 	parts := strings.Split(template.HTMLEscapeString(text), "`")
 	for i := 1; i < len(parts); i += 2 {

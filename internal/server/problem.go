@@ -30,16 +30,16 @@ import (
 // handlers can return it.
 type Problem struct {
 	Kind ProblemKind
-	// an English sentence for the developer, "" for the kind's cause; it never repeats a value from
-	// the request
+	// an English sentence for the developer, without values from the request; "" stands for the
+	// kind's cause
 	Detail string
 	Extra  map[string]any // further members, such as field, position, quota
 	Header http.Header    // further headers, such as Retry-After
 	// Variant chooses the detail in other languages if the kind has several: it is the part of the
-	// key after the slug. "": the member reason, or the kind alone.
+	// text's key after the slug. If it is empty, the member reason is that part, if there is one.
 	Variant string
 
-	base    string // address of the service, with which its type begins
+	base    string // address of the service; the problem's type begins with it
 	request string // ID of the request that it answers
 }
 

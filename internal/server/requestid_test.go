@@ -16,9 +16,9 @@ import (
 	"sendcode/internal/requestid"
 )
 
-// Every line that is written in a request's context has the request's ID: the access line, which
-// has also what was noted, a failure's and a panic's. The answer has it in its header and, a
-// problem, in its body.
+// Every log line in a request's context has the request's ID: the line of a failure or a panic, and
+// the access line, which also has the added attributes. The response has the ID in its header, and
+// a problem also in its body.
 func TestLinesOfARequestHaveItsID(t *testing.T) {
 	var out bytes.Buffer
 	logger := requestid.Logger(slog.New(slog.NewJSONHandler(&out, nil)))

@@ -102,6 +102,8 @@ func (r *RequestLimiter) networkFor(ip netip.Addr) (id netip.Prefix, fits bool) 
 	return wide, r.hasCount(wide) || len(r.counts) < 2*r.largest
 }
 
+// hasCount reports whether a network has a count in this minute, or had one in the last minute and
+// there is room for it.
 func (r *RequestLimiter) hasCount(id netip.Prefix) bool {
 	return r.counts[id] > 0 || r.before[id] > 0 && len(r.counts) < 2*r.largest
 }
@@ -114,7 +116,7 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 	if ip.Is4() {
 		bits, wideBits = 32, 24
 	}
-	narrow, _ = ip.Prefix(bits) // fails for no address alone
+	narrow, _ = ip.Prefix(bits) // fails only without an address
 	wide, _ = ip.Prefix(wideBits)
 	return narrow, wide
 }
@@ -122,7 +124,8 @@ func networksOf(ip netip.Addr) (narrow, wide netip.Prefix) {
 // retryAfter returns how long until one more request is admitted; 0: now. since is how long ago the
 // current minute began; before and count are the requests of the previous and the current minute.
 func retryAfter(before, count, limit int64, since time.Duration) time.Duration {
-	free := func(n, room int64) time.Duration { // how far into a minute n of the one before count as no more than room
+	// free returns how far into a minute n requests of the last one count as at most room
+	free := func(n, room int64) time.Duration {
 		if n <= room {
 			return 0
 		}

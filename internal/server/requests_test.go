@@ -25,7 +25,7 @@ func limited(limit int) *requestRig {
 	return r
 }
 
-// from makes n requests of an address, and counts those that are let in.
+// from makes n requests of an address, and returns how many are admitted.
 func (r *requestRig) from(ip string, n int) (in int) {
 	for range n {
 		if _, ok := r.Admit(netip.MustParseAddr(ip)); ok {
@@ -53,8 +53,8 @@ func TestRequestsOfANetworkAreBounded(t *testing.T) {
 	servertest.Same(t, "let in without a limit", r.from("192.0.2.1", 1000), 1000)
 }
 
-// The wait that is told is true: one more is let in exactly then, whenever the requests came, and
-// not a moment before.
+// The wait of a refusal is exact: one more request is admitted at its end, and none earlier,
+// whenever the requests came.
 func TestRequestsAreLetInAfterTheWait(t *testing.T) {
 	for _, limit := range []int{1, 7, 300} {
 		for _, into := range []time.Duration{0, 17 * time.Second, requestWindow - 1} {

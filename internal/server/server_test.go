@@ -101,8 +101,8 @@ func TestEveryKindIsExplained(t *testing.T) {
 	servertest.Same(t, "an unknown kind", get(e, "/problems/none").Code, 404)
 }
 
-// The type of a problem is absolute: with the service's public address or, where none is
-// configured, with the one that was asked.
+// The type of a problem is an absolute URL: with the service's public address or, if none is
+// configured, with the address of the request.
 func TestTypesOfProblems(t *testing.T) {
 	local := func(r *http.Request) { r.Host, r.RemoteAddr = "127.0.0.1:8080", "127.0.0.1:5000" }
 	for name, c := range map[string]struct {

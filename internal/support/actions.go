@@ -77,9 +77,9 @@ func (d *Desk) affectedApps(p Target) []string {
 	return all
 }
 
-// ResetQuota makes the recipient's past sends under the purpose's policy count no longer, nor,
-// under any policy, its rejections, its pauses after failures (backoff), its spellings and its
-// failed checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
+// ResetQuota removes from the counts the recipient's past sends under the purpose's policy and, for
+// all policies, its rejections, its pauses after failures (backoff), its spellings and its failed
+// checks. Rules of networks and apps and a carrier's hold keep their counts. The database is
 // reset first, or the limiter would learn the old history from the database again. If the limiter
 // does not answer, only the database is reset; after fault.Unavailable the caller should repeat the
 // reset. Errors: *fault.InvalidError if the purpose is not configured, fault.Unavailable.
@@ -205,9 +205,9 @@ func (d *Desk) sendRecorded(ctx context.Context, ask verification.Request, act s
 	return answer, err
 }
 
-// loadResendable reads a verification again before a resend. If the verification has ended or will soon
-// end, a resend would open a new one, and the code of a caller is not kept; so it returns a
-// *fault.InvalidError.
+// loadResendable reads a verification again before a resend. Errors: *fault.InvalidError if the
+// verification has ended or will soon end, since a resend would open a new one, or if the code is a
+// caller's, which is not kept; those of the store.
 func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.Verification, error) {
 	v, _, now, err := d.Store.Verification(ctx, v.ID)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// similarPeriod is how far back SimilarRecipients looks: a person who misses a code requested it today.
+// similarPeriod is how far back SimilarRecipients looks: a missed code was requested today.
 const similarPeriod = 24 * time.Hour
 
 // SimilarRecipients returns the newest send of the last 24 hours to each address that differs from

@@ -32,7 +32,7 @@ const (
 	sampleReference = "S-7K3M-Q2XP"
 )
 
-// AppsAndPurposes returns the names of the apps and purposes for which Samples can be called, sorted.
+// AppsAndPurposes returns the names of all apps and purposes, sorted.
 func (d *Desk) AppsAndPurposes() (apps, purposes []string) {
 	set := d.Policy.Get()
 	return slices.Sorted(maps.Keys(set.Apps)), slices.Sorted(maps.Keys(set.Purposes))

@@ -27,8 +27,8 @@ const (
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not
 // contain an address or a phone number: the audit log is kept for good, so they could not be
-// erased. Nor may it contain the local part of to, the address that the action is about; empty: not
-// known. Error: *fault.InvalidError.
+// erased. Nor may it contain the local part of to, the address that the action is about, or "" if
+// it is not known. Error: *fault.InvalidError.
 func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -46,8 +46,8 @@ func CheckReason(reason, to string) error {
 
 const hiddenCharacterDetail = "Leave out characters that control, hide or turn text."
 
-// isHiddenCharacter reports whether a character could make a text of several lines look like another
-// text, such as one that turns the rest of the line from right to left.
+// isHiddenCharacter reports whether a character could make a text of several lines look like
+// another text, for example because it turns the rest of the line from right to left.
 func isHiddenCharacter(r rune) bool {
 	return verification.IsHiddenCharacter(r) && !strings.ContainsRune("\n\r\t", r)
 }

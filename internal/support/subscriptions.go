@@ -18,9 +18,9 @@ const (
 	maxSearchedEntries = 200
 )
 
-// AcceptSubscription lets the next subscription be confirmed that a provider's topic requests within
-// acceptancePeriod. Only the audit log keeps the acceptance, as a begun entry, until the subscription
-// is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
+// AcceptSubscription allows the next subscription that a provider's topic requests, within
+// acceptancePeriod, to be confirmed. Only the audit log keeps the acceptance: as a begun entry,
+// until the subscription is confirmed. Errors: *fault.InvalidError, fault.Unavailable.
 func (d *Desk) AcceptSubscription(ctx context.Context, provider, reason string, act store.AuditEntry) error {
 	if err := CheckReason(reason, ""); err != nil {
 		return err

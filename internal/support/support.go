@@ -3,7 +3,7 @@
 // Each action is recorded in the audit log before it is carried out, or in the same transaction.
 // Package console checks the administrator's role before it calls this package.
 //
-// Resends and trials go through package verification, so both gates decide them.
+// Resends and previews go through package verification, so both gates decide them.
 //
 // # A new action
 //
@@ -114,7 +114,7 @@ type Desk struct{ Dependencies }
 // New makes a desk.
 func New(p Dependencies) *Desk { return &Desk{p} }
 
-// Paused returns the pause that stops sends of the channel and purpose; false if none does.
+// Paused returns the pause that stops sends of the channel and purpose; false if there is none.
 func (d *Desk) Paused(ch recipient.Channel, purpose string) (policy.Pause, bool) {
 	return d.Policy.Get().Paused(ch, purpose)
 }

@@ -53,7 +53,7 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 type LiftRequest struct {
 	Channel string         `json:"channel"`
 	To      string         `json:"to"`
-	Address recipient.Hash `json:"-"`   // instead of To: as a list of suppressions has it
+	Address recipient.Hash `json:"-"`   // in place of To: the hash from the list of suppressions
 	App     string         `json:"app"` // only suppressions of this app; empty: all
 	Reason  string         `json:"reason"`
 }

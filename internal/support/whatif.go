@@ -56,7 +56,7 @@ type ReplayResult struct {
 // recipients is held in memory.
 const maxReplayedSends = 2_000_000
 
-// ErrTooManySends says that the database holds more sends of that time than maxReplayedSends.
+// ErrTooManySends says that the replayed time has more sends than maxReplayedSends.
 var ErrTooManySends = errors.New("more sends than can be replayed")
 
 // Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A
@@ -86,7 +86,7 @@ type replayedBucket struct {
 	recipient recipient.Hash
 }
 
-// replayedHistory is what counts of a bucket, oldest first.
+// replayedHistory has the events that a bucket counts, oldest first.
 type replayedHistory struct {
 	events  []quota.Event
 	seen    bool // within the period

@@ -9,7 +9,7 @@ import (
 // it; String writes them in UTC.
 type Sentence []piece
 
-// piece is a stretch of plain text, or a time.
+// piece is a text, perhaps emphasized, or a time.
 type piece struct {
 	Text   string
 	Strong bool

@@ -20,11 +20,11 @@ type accountsView struct {
 	frame.Page
 	Rows     []accountView
 	Roles    []frame.FieldOption
-	Provider string // the provider's name for people; empty: there is none
+	Provider string // the provider's title; empty: there is no provider
 	Typed    Change // in the form that was refused
 	Problem  string
 	Done     string
-	Password string // of a new account, or a new one: shown this once
+	Password string // new: shown only this once
 }
 
 type accountView struct {
@@ -35,7 +35,7 @@ type accountView struct {
 	Closed bool
 
 	Identity string
-	Password bool // has one
+	Password bool // has a password
 	Factor   bool // has a second factor
 }
 

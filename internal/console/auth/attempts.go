@@ -40,10 +40,10 @@ const (
 
 var (
 	// loginRules slow guessing from unknown browsers down to 50 attempts a day from one address,
-	// 100 from one /24 or /48 and 2,000 at one account. What twelve networks can spend is less than
-	// an account has, so they keep no unknown browser out that has the right password. No rule
-	// counts all accounts together, since a few addresses could spend it. Browsers that logged in
-	// before have knownRules instead, so an attack of any size keeps none of them out.
+	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up the
+	// rules of an account, so they cannot keep out an unknown browser with the right password. No
+	// rule counts all accounts together, since a few addresses could use it up. Browsers that
+	// logged in before have knownRules instead, so no attack keeps them out.
 	loginRules = []quota.Rule{
 		{Name: ruleAccount, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
 		{Name: ruleAccountDay, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
@@ -58,15 +58,15 @@ var (
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// codeRules leave a guess of three codes in a million fewer than one chance in ten thousand a
-	// day. Only a person with the password can use them up.
+	// codeRules bound the chance to guess a code to one in ten thousand a day: three codes in a
+	// million are right at a time. Only a person with the password can use them up.
 	codeRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerRules bound the questions that one network makes the console ask the provider. There
-	// is nothing to guess, so logins by the provider have no rule over all, and are not counted
-	// with passwords.
+	// providerRules bound how often one network makes the console ask the provider. A login by the
+	// provider leaves nothing to guess, so no rule counts all networks together, and passwords are
+	// counted apart.
 	providerRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
@@ -140,8 +140,8 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// clientPrefix returns the network that a client is logged by: an IPv4 address or an IPv6 /64;
-// "none" without an address.
+// clientPrefix returns the network that stands for a client in the log: an IPv4 address or an IPv6
+// /64; "none" without an address.
 func clientPrefix(c echo.Context) string {
 	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

@@ -100,7 +100,7 @@ func (a *Auth) Register(e *echo.Echo) {
 	open := a.layout.PageMiddleware()
 	e.GET("/admin/login", a.loginPage, open...)
 	e.POST("/admin/login", frame.FormHandler(a.login), open...)
-	e.POST("/admin/logout", a.logout, open...) // also halfway in
+	e.POST("/admin/logout", a.logout, open...) // also before the second factor
 	e.GET(codePath, a.codePage, open...)
 	e.POST(codePath, frame.FormHandler(a.submitCode), open...)
 	if a.Provider != nil {

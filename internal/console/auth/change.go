@@ -32,8 +32,8 @@ var (
 // Change is a requested change of an account.
 type Change struct {
 	Name   string
-	Role   Role   // of a new account, or another one
-	Do     string // add, role, identity, password, factor, close or open; factor takes the second factor away
+	Role   Role   // of a new account, or the account's new role
+	Do     string // add, role, identity, password, close, open, or factor: remove the second factor
 	Reason string
 
 	Identity string // the person's name at the provider; a new account with an identity gets no password

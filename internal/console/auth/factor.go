@@ -104,8 +104,8 @@ type codeRefusal struct {
 }
 
 // takeCode tries a code of the account's second factor, or a recovery code; each is good once. It
-// counts the attempt before it compares. It returns nil if the code was right, else what to tell
-// the person.
+// counts the attempt before it compares. It returns nil if the code was right, else the refusal to
+// show.
 func (a *Auth) takeCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {
@@ -168,5 +168,5 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	return a.Factors.TakeTOTPStep(ctx, v.Account, step, f.Sealed, sealed)
 }
 
-// enrolTimeout is how long an account may take to set up an app.
+// enrolTimeout is how long a person may take to set up an authenticator app.
 const enrolTimeout = 15 * time.Minute

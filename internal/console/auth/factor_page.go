@@ -14,8 +14,7 @@ import (
 	"sendcode/internal/texts"
 )
 
-// factorView is the page on which people look after their own login: the second factor and the
-// sessions.
+// factorView is the page of a person's own login: the second factor and the sessions.
 type factorView struct {
 	frame.Page
 	Account    string
@@ -23,7 +22,7 @@ type factorView struct {
 	ByProvider bool // logged in by the provider, which has its own second factor
 	Has        bool
 	Since      texts.DisplayTime
-	Left       string // of the recovery codes
+	Left       string // how many recovery codes, in words
 	Problem    string
 	Done       string
 
@@ -126,8 +125,8 @@ func groupByFour(s string) string {
 	return strings.Join(groups, " ")
 }
 
-// confirmFactor stores a secret once a right code shows that the app has it; that code counts as
-// used.
+// confirmFactor stores a secret once a right code shows that the authenticator app has it. The code
+// then counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
@@ -162,7 +161,7 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
 }
 
-// changeWithCode does the action that the code was given for.
+// changeWithCode removes the second factor or makes new recovery codes, after a right code.
 func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	act, err := a.NewAuditEntry(c, actionFactor+"."+do)

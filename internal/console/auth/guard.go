@@ -13,7 +13,7 @@ import (
 )
 
 // requireSession redirects requests without a session to the login page, which leads back
-// afterwards. If a session lacks the code or the second factor, it redirects to the page for that.
+// afterwards. A session that lacks the code or the second factor is redirected to the page for it.
 func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		v, ok, err := a.currentSession(c)
@@ -39,8 +39,7 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 // startPage is where a login leads if no page was asked for.
 const startPage = "/admin"
 
-// loginAddress returns the login page's URL with the page to return to, unless that is the first
-// page anyway.
+// loginAddress returns the login page's URL with the page to return to; without it for startPage.
 func loginAddress(login string, r *http.Request) string {
 	back := consolePageOrEmpty(r.URL.RequestURI())
 	if back == startPage {

@@ -24,9 +24,9 @@ func knownBrowserCookieName(account string) string {
 	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
-// rememberBrowser marks the browser as known for the account, whose attempts are then counted apart
-// from those of unknown browsers. It is no login. Each login makes a new cookie, so that attempts
-// with a stolen older one do not count against this browser.
+// rememberBrowser marks the browser as known for the account: its attempts are then counted apart
+// from those of unknown browsers. The mark is no login. Each login makes a new cookie, so that
+// attempts with a stolen older one do not count against this browser.
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness

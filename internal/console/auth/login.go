@@ -26,7 +26,7 @@ type loginView struct {
 	Name     string // as typed
 	Problem  string // what went wrong, in words; empty: nothing yet
 	Off      bool   // no login is possible: there is neither a password nor a provider
-	Provider string // what the button is called that leads to the provider; empty: there is none
+	Provider string // the provider's title, for its button; empty: there is no provider
 }
 
 func (a *Auth) loginPage(c echo.Context) error {

@@ -31,7 +31,7 @@ func parsePassword(plain, hash string) (credential, error) {
 		return credential{h.matches, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
 		identity := identityOf(plain)
-		match := func(typed string) bool { // of equal lengths, so that the time tells nothing of either
+		match := func(typed string) bool { // of equal lengths, so the time tells nothing
 			other := identityOf(typed)
 			return subtle.ConstantTimeCompare(other[:], identity[:]) == 1
 		}
@@ -55,8 +55,8 @@ func hashPassword(plain string) string {
 // newPassword returns a random password of 120 bits that can be typed.
 func newPassword() string { return rand.Text()[:24] }
 
-// unmatchableHash is a hash that no password has. Computing it takes as long as a new hash, some 20 ms,
-// by a recommendation of OWASP's password storage cheat sheet.
+// unmatchableHash is a hash that no password has. It costs as much as a new hash, some 20 ms, as
+// OWASP's password storage cheat sheet recommends.
 var unmatchableHash = argon2Hash{memory: 19 * 1024, time: 2, threads: 1, salt: make([]byte, 16), hash: make([]byte, 32)}
 
 // isSet reports whether the credential is not the zero credential.

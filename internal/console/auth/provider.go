@@ -21,8 +21,9 @@ import (
 )
 
 // Provider is an OpenID Connect provider by which people may log in, and the roles that it gives. A
-// person whom the provider names gets the account with that identity. Without such an account they
-// get the highest role that one of their values gives; without such a role, no access.
+// person gets the account that has the provider's name for the person as its identity. Without such
+// an account, the person gets the highest role that the values of the claim for roles give; without
+// a role, no access.
 type Provider struct {
 	Client      *openid.Provider
 	Title       string          // what people call it
@@ -36,14 +37,15 @@ const (
 	ProviderCallback = "/admin/oidc/callback"
 )
 
-// viaProvider marks sessions that a login by the provider began. It also begins the names of actors
-// without an account.
+// viaProvider marks sessions that a login by the provider began. The names of people whom the
+// provider admits without an account also begin with it.
 const viaProvider = "oidc"
 
 // stateLife is how long a person may take at the provider.
 const stateLife = 10 * time.Minute
 
-// oauthState is what the browser keeps while the person is at the provider, sealed.
+// oauthState is the state of a login that the browser keeps, sealed, while the person is at the
+// provider.
 type oauthState struct {
 	openid.LoginAttempt
 	Next string `json:"to"`
@@ -54,8 +56,8 @@ const (
 	stateCookie = cookieName + "-provider"
 )
 
-// startProviderLogin sends the browser to the identity provider. It uses a page, since browsers
-// apply form-action, which allows this site only, to the redirects of a form.
+// startProviderLogin sends the browser to the identity provider, by a page and not by a redirect:
+// browsers apply form-action, which allows this site only, also to the redirect after a form.
 func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	next := consolePageOrEmpty(form.Get("next"))
 	address, attempt, err := a.Provider.Client.Begin(c.Request().Context())
@@ -117,7 +119,8 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	return a.redirectPage(c, cmp.Or(kept.Next, startPage))
 }
 
-// showProviderError shows the login page with the reason why the login by the provider failed.
+// showProviderError shows the login page with the reason why the login by the provider failed. An
+// error of another type than *openid.Error is returned instead.
 func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 	ctx := c.Request().Context()
 	known, ok := errors.AsType[*openid.Error](err)

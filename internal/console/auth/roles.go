@@ -43,9 +43,9 @@ const (
 	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
 	actionLogin = "login"
 
-	actionPassword = "login.password" // the first half of it, where a second factor follows
-	actionFactor   = "factor"         // a dot and what was done follow in the record
-	actionSession  = "session"        // the same
+	actionPassword = "login.password" // the first half of a login with a second factor
+	actionFactor   = "factor"         // the record adds a dot and what was done
+	actionSession  = "session"        // as for actionFactor
 
 	ActionSuppress = "suppression.add"
 	ActionLift     = "suppression.lift"
@@ -57,7 +57,7 @@ const (
 	ActionCancel             = "verification.cancel"
 	ActionReveal             = "recipient.reveal"
 	ActionErase              = "recipient.erase"
-	actionAccounts           = "account" // a dot and what was changed follow in the record
+	actionAccounts           = "account" // the record adds a dot and what was changed
 	ActionExport             = "sends.export"
 	ActionPreview            = "preview.send"
 	ActionAcceptSubscription = support.AcceptSubscriptionAction

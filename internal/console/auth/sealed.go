@@ -14,8 +14,8 @@ type sealed[V any] struct {
 	Ends time.Time `json:"end"`
 }
 
-// seal encrypts a value for a browser to keep for life. about is bound to it: unseal needs the
-// same.
+// seal encrypts a value for a browser to keep, which is valid for life. unseal needs the same label
+// and the same about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
 	plain, err := json.Marshal(sealed[V]{v, a.now().Add(life)})
 	if err != nil {

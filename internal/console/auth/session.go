@@ -57,9 +57,9 @@ func sessionOf(c echo.Context) session {
 
 // attachSession attaches the session and its actor to the request. At most once a minute it stores
 // that the session is in use, so that it does not expire as idle, and renews the cookie. Requests
-// that a page's script makes by itself are no use
+// that a page's script makes by itself do not count as use
 // (https://www.w3.org/TR/fetch-metadata/#sec-fetch-dest-header): an open list would otherwise keep
-// its session for hours.
+// its session alive for hours.
 func (a *Auth) attachSession(c echo.Context, v session) error {
 	v.who.attachTo(c)
 	c.Set(sessionContextKey, v)
@@ -79,7 +79,7 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 const (
 	idleTimeout     = 30 * time.Minute
 	absoluteTimeout = 12 * time.Hour
-	renewalInterval = time.Minute // a use within this time after the last stored one is not stored
+	renewalInterval = time.Minute // so long after a stored use, no other use is stored
 )
 
 // session is a stored session with its state at this request. The database keeps sessions, so
@@ -222,7 +222,7 @@ func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, e
 }
 
 // beginSession completes a login: it writes a new session and its audit entry, and sets the cookie.
-// s says how they logged in.
+// s says how the person logged in.
 func (a *Auth) beginSession(c echo.Context, who principal, s store.Session, action string) error {
 	key := make([]byte, sessionKeySize)
 	rand.Read(key) // never fails: the program stops when the system has no randomness

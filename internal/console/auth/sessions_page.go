@@ -24,13 +24,13 @@ type sessionView struct {
 	Browser  string
 	Network  string
 	Since    texts.DisplayTime
-	Used     texts.DisplayTime // the database is told at most once a minute
+	Used     texts.DisplayTime // the last use; stored at most once a minute
 	Here     bool              // the session of this request
 	Provider bool              // began by the provider
 	HalfIn   bool              // lacks the second factor's code
 }
 
-// listSessions returns the sessions of the account that s is of, without those that have expired.
+// listSessions returns the sessions of s's account, without expired ones.
 func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list []sessionView, err error) {
 	all, err := a.Sessions.SessionsOf(ctx, s.Account)
 	for _, x := range all {
@@ -49,8 +49,8 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 	return list, err
 }
 
-// endSessions ends the session that the form names, or every session of the account, also this one:
-// a copy of this one's cookie would else go on.
+// endSessions ends the session that the form names, or every session of the account. These include
+// the request's own: a copy of its cookie would otherwise stay valid.
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
@@ -75,8 +75,8 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("sessions.ended")})
 }
 
-// The words of a User-Agent that tell browser and system, each with a name for people. The first
-// word that occurs decides, since browsers also name those that they resemble (RFC 9110 section
+// The words in a User-Agent that identify browser and system, each with the name to show. The first
+// word that occurs decides, since a browser also names those that it resembles (RFC 9110 section
 // 10.1.5).
 var (
 	browserNames = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"},

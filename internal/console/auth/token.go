@@ -16,7 +16,7 @@ import (
 
 // Token is a bearer token of the JSON API, of which only the hash is known.
 type Token struct {
-	ID      string // names it in acts and logs; empty: the token of the environment
+	ID      string // names it in audit entries and logs; empty: the token of the environment
 	SHA256  [sha256.Size]byte
 	Role    Role      // one that does not exist may do nothing
 	Expires time.Time // from then on it is refused; zero: never
@@ -32,9 +32,9 @@ func (t Token) actor() Actor {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// authenticateToken returns the actor of the request's bearer token. It counts wrong tokens alone,
-// so that they keep no right one out: tokens are too long to be guessed, and the count only bounds
-// what wrong ones cost. Error: the problem to answer with.
+// authenticateToken returns the actor of the request's bearer token. It counts only wrong tokens,
+// so a right one always passes. Tokens are too long to be guessed; the count bounds the cost of
+// wrong ones. Error: the problem to answer with.
 func (a *Auth) authenticateToken(c echo.Context) (Actor, error) {
 	ctx := c.Request().Context()
 	token, known := a.findToken(c)

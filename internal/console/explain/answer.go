@@ -34,7 +34,7 @@ func newPersonReply(c verdictInput, reader texts.Words) personReply {
 
 // reply returns what to tell the person; nil for a send to a test recipient.
 func (c verdictInput) reply() texts.Sentence {
-	// it came back, whatever was said at first
+	// the message came back, whatever the server said at first
 	if c.Afterwards == store.ProviderBounced && c.state != verification.Approved {
 		if _, gone := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); gone {
 			return c.replyText("failed.rejected.address")
@@ -72,7 +72,7 @@ func (c verdictInput) reply() texts.Sentence {
 	return c.underwayReply()
 }
 
-// underwayReply returns the reply about a message that is still to be sent.
+// underwayReply returns the reply about a message without an outcome.
 func (c verdictInput) underwayReply() texts.Sentence {
 	switch ended := c.state != "" && c.state != verification.Pending; {
 	case c.state == verification.Approved:
@@ -186,7 +186,7 @@ func (c verdictInput) refusedReply() texts.Sentence {
 	return c.replyText("refused.at", c.timePart("free", free))
 }
 
-// lockoutReply returns the explanation of the lockout that ends last, for callers of any kind.
+// lockoutReply returns the reply about the lockout that ends last, whichever class it is of.
 func (c verdictInput) lockoutReply() texts.Sentence {
 	var wait time.Duration
 	for _, out := range c.facts.Locks {

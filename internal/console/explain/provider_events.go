@@ -14,15 +14,15 @@ var providerEventKinds = []struct {
 	kind  store.ProviderEventKind
 	tone  tone
 	cause store.SuppressionCause
-	after string // key of the texts on what a suppression that came of it means
+	after string // key of the texts about the suppression that followed
 }{
 	{store.ProviderComplained, Bad, store.CauseComplaint, "unwanted"},
 	{store.ProviderOptedOut, Warn, store.CauseOptOut, "unwanted"},
 	{store.ProviderBounced, Bad, store.CauseHardBounce, "bounced"}, {kind: store.ProviderDelivered, tone: Good},
 }
 
-// withProviderEvent adds the worst provider event to a verdict. If the code was entered, the
-// message arrived, and the next step stays.
+// withProviderEvent adds the worst provider event to a verdict. The next step stays if the code was
+// entered, since the message then arrived.
 func (c verdictInput) withProviderEvent(v Verdict) Verdict {
 	for _, t := range providerEventKinds {
 		i := slices.IndexFunc(c.story.Events, func(e store.ProviderEvent) bool { return e.Kind == t.kind })

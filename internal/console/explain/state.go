@@ -57,7 +57,7 @@ var codeStates = map[verification.State]store.CodeState{
 	verification.Expired:            store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 
-// CodeStateOf returns what became of a code by now, on the database's clock.
+// CodeStateOf returns the state of a code; now is on the database's clock.
 func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	if v.CallerChecks && v.CanceledAt.IsZero() {
 		return store.CodeOfCaller
@@ -65,8 +65,8 @@ func CodeStateOf(v store.Verification, now time.Time) store.CodeState {
 	return codeStates[verification.StateOf(v, now)]
 }
 
-// CodeEndedAt returns when a code came to its end; zero while it can be entered, and if the
-// database does not know.
+// CodeEndedAt returns when a code ended; zero while it can be entered, and if the time is not
+// known.
 func CodeEndedAt(v store.Verification, now time.Time) time.Time {
 	if v.CallerChecks {
 		return v.CanceledAt

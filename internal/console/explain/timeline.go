@@ -27,7 +27,7 @@ type TimelineEntry struct {
 	order time.Time // the place in the time line
 }
 
-// Timeline returns the entries of all that happened to a row and to its related rows, oldest first.
+// Timeline returns the events of a row and of its related rows, oldest first.
 func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
 	var all []TimelineEntry
 	for _, row := range relatedAndSelf(s) {
@@ -136,7 +136,8 @@ func (t rowTimeline) datedEntry(when time.Time, tone tone, key string) TimelineE
 	return TimelineEntry{At: t.Exactly(when), Tone: tone, What: t.sentence(key), order: when}
 }
 
-// undatedEntry returns an entry after another one, for something whose time is not stored.
+// undatedEntry returns an entry without a time, for something whose time is not stored. Its place
+// is after entries of the time after.
 func (t rowTimeline) undatedEntry(after time.Time, tone tone, key string) TimelineEntry {
 	return TimelineEntry{Tone: tone, What: t.sentence(key), order: after}
 }

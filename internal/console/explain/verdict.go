@@ -50,9 +50,9 @@ type Facts struct {
 	// by a reserve.
 	Reserved bool
 
-	Pause *policy.Pause        // that holds now
-	Rule  quota.Scope          // of the rule that refused the row; empty: not known
-	Newer *store.SendOrRefusal // the newest request like it, where that is another one
+	Pause *policy.Pause        // the pause that stops the row's channel or purpose now; nil: none
+	Rule  quota.Scope          // scope of the rule that refused the row; empty: not known
+	Newer *store.SendOrRefusal // a newer request of the recipient for the same purpose; nil: none
 	Locks []store.Lockout      // of a refusal by failed checks: the classes of callers whose codes are locked out now
 	Code  *store.Verification  // of a refusal that belongs to no code: the newest one that reached its recipient
 }
@@ -104,8 +104,8 @@ func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
 	return c.reduceIfErased(c.withWrongCodes(c.withProviderEvent(v)))
 }
 
-// withWrongCodes puts the wrong codes that were entered at the beginning of a verdict, while they are
-// the cause: no right code was entered, and the code did not end for another reason.
+// withWrongCodes begins a verdict with a sentence on the wrong codes that were entered, while they
+// are the cause: no right code was entered, and the code did not end for another reason.
 func (c verdictInput) withWrongCodes(v Verdict) Verdict {
 	switch {
 	case c.Status == store.Refused || c.isToTestRecipient():

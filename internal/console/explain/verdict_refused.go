@@ -13,8 +13,8 @@ import (
 	"sendcode/quota"
 )
 
-// refused returns the verdict on a refusal: whose requests the rule counts, and when it admits the
-// next one.
+// refusedTexts returns the verdict on a refusal: whose requests the rule counts, and when it
+// admits the next one.
 func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.LockoutRuleName: // no code was sent because none could have been entered
@@ -52,7 +52,7 @@ func (c verdictInput) recipientCountText() texts.Sentence {
 	return c.text(texts.PluralKey("verdict.refused.several", c.Recipients))
 }
 
-// lockoutsText returns sentences about which classes of callers' codes are locked out, and until when.
+// lockoutsText returns sentences about the classes of callers that are locked out, and until when.
 func (c verdictInput) lockoutsText() (next texts.Sentence) {
 	if len(c.facts.Locks) == 0 {
 		return c.text("next.refused.free")

@@ -80,7 +80,7 @@ func (c verdictInput) pausedNextStep() texts.Sentence {
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
-// linkedTextTo returns a sentence on another request, with its address.
+// linkedTextTo returns a sentence on another request, with the address of its page.
 func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
 	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
 		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}

@@ -33,7 +33,7 @@ func EncodeCursor(m store.Cursor) string {
 
 // DecodeCursor decodes a cursor that EncodeCursor made; false for every other text.
 func DecodeCursor(text string) (store.Cursor, bool) {
-	// also one with line ends, which decoding passes over
+	// the decoder skips line ends, so a text with some is too long
 	if len(text) != base64.RawURLEncoding.EncodedLen(cursorSize) {
 		return store.Cursor{}, false
 	}
@@ -48,8 +48,8 @@ func DecodeCursor(text string) (store.Cursor, bool) {
 // PageFields are the fields of a filter that bound one page.
 type PageFields struct {
 	Limit  *int           // rows of a page
-	Before **store.Cursor // they are older than this one
-	After  **store.Cursor // they are newer than this one; nil: the list has no way back
+	Before **store.Cursor // rows older than this one; nil: the newest
+	After  **store.Cursor // rows newer than this one; nil: the list has no way back
 }
 
 // List is one kind of rows, read by a filter F, newest first.
@@ -57,7 +57,7 @@ type List[F, R any] struct {
 	Name       string                              // of the rows in JSON
 	Path       string                              // of the page
 	Parameters func(f *F) Parameters               // its filters, beside cursor and limit
-	Place      func(f *F) PageFields               // the fields of a filter that say which page
+	Place      func(f *F) PageFields               // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // of a row: pages continue from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
@@ -121,13 +121,13 @@ func (l List[F, R]) Page(ctx context.Context, f F, given url.Values) (p ListPage
 	return p, err
 }
 
-// AddressWith is Address for the parameters of this page.
+// AddressWith is ListAddress with the path and the parameters of this page.
 func (p ListPage[F, R]) AddressWith(name, value string) string {
 	return ListAddress(p.path, p.given, name, value)
 }
 
-// FormAddress returns the address below the list's that handles one of its forms, with the
-// parameters of this page, so that a form that is refused is shown among the same rows.
+// FormAddress returns the address of one of the list's forms: the list's path, part, and the
+// parameters of this page, so that a refused form is shown among the same rows.
 func (p ListPage[F, R]) FormAddress(part string) string {
 	if len(p.given) == 0 {
 		return p.path + part

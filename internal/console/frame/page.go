@@ -83,6 +83,7 @@ func (p Page) Languages() (others []texts.Words) {
 	return others
 }
 
+// account is the request's account, as NewPage shows it.
 type account struct{ name, role string }
 
 const accountContextKey = "sendcode.admin.reader"

@@ -20,9 +20,8 @@ import (
 	"sendcode/quota"
 )
 
-// Desk returns the rules in force and the recipients at a rule's limit (at most so many of them,
-// and how many there are in all), and replays sends against other rules. Implementation:
-// *support.Desk.
+// Desk returns the rules in force and the recipients at a rule's limit (the first few, and the
+// number of all), and replays sends against other rules. Implementation: *support.Desk.
 type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
@@ -31,7 +30,7 @@ type Desk interface {
 		period time.Duration) (support.ReplayResult, error)
 }
 
-// pages is the page. Safe for concurrent use.
+// pages is the page's handler. Safe for concurrent use.
 type pages struct {
 	desk    Desk
 	layout  *frame.Layout
@@ -57,7 +56,7 @@ type policyView struct {
 	Trial trialView
 }
 
-// ruleView is a rule, with the recipients that are at its limit, if it is one of recipients.
+// ruleView is a rule and, if its scope is the recipient, the recipients at its limit.
 type ruleView struct {
 	quota.Rule
 	Recipients []store.HeavyRecipient
@@ -114,8 +113,8 @@ func (v policiesView) PurposesText(p policyView) string {
 // ScopeText returns in words whose events a rule counts.
 func (v policiesView) ScopeText(s quota.Scope) string { return v.W.Or("scope", string(s)) }
 
-// LimitText returns a rule's limit, with that of strangers if the rule has a reserve. Rules on
-// recipients know some browsers; others know secret keys alone.
+// LimitText returns a rule's limit and, if the rule has a reserve, the limit for strangers. Known
+// browsers are strangers only to rules wider than a recipient, so the texts differ.
 func (v policiesView) LimitText(p policyView, r quota.Rule) string {
 	if n := p.Reserve[r.Name]; n > 0 {
 		key := "policies.reserve.wide"

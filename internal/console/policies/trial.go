@@ -20,7 +20,7 @@ import (
 	"sendcode/quota"
 )
 
-// replayTimeout is less than an answer may take.
+// replayTimeout is shorter than the time that a response may take.
 const replayTimeout = 20 * time.Second
 
 // Bounds of a rule that is tried: those of a rule in the configuration.
@@ -93,7 +93,8 @@ func newTrialView(p support.Policy, values url.Values, w texts.Words) trialView 
 	return t
 }
 
-// triableRules returns the rules that a trial can change: those of recipients, as if each refused.
+// triableRules returns the rules that a trial can change: those of recipients, with mode observe
+// off.
 func triableRules(p support.Policy) []quota.Rule {
 	rules := slices.Clone(quota.OfScope(p.Rules, quota.Recipient))
 	for i := range rules {

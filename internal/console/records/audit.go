@@ -58,7 +58,7 @@ func auditEntryJSON(a store.AuditEntry, _ time.Time) frame.JSONObject {
 type auditView struct {
 	frame.Page
 	frame.ListPage[store.AuditFilter, store.AuditEntry]
-	Topics  []string // whose subscription the reader may accept
+	Topics  []string // providers whose subscription the reader may accept
 	Problem string
 	Typed   url.Values // in the form that was refused
 }
@@ -117,7 +117,7 @@ func (a *Records) acceptSubscriptionForm(c echo.Context, form url.Values) error 
 	return c.Redirect(http.StatusSeeOther, "/admin/acts")
 }
 
-// Filtered reports whether a filter selects the acts on the page.
+// Filtered reports whether the list has a filter.
 func (v auditView) Filtered() bool {
 	return v.Filter.Who != "" || v.Filter.What != "" || v.Filter.Recipient != nil
 }

@@ -132,9 +132,9 @@ func roundUpToGrid(n float64) float64 {
 	}
 }
 
-// axisLabel returns the label below a stretch; "" if it has none, minor if it may be left out. Of
-// days, each has a label, or every fifth one, counted from the last. Of hours, each has one if
-// there are at most 4, else every sixth if there are at most 30. Midnight shows the day.
+// axisLabel returns the label below a stretch; "" if it has none; minor if it may be left out. Up
+// to 8 days all have a label, of more every fifth, counted from the last. Up to 4 hours all have
+// one, up to 30 every sixth. Midnight always has one: the day.
 func (d ChartBuilder) axisLabel(i int, at time.Time) (text string, minor bool) {
 	local, back := at.In(d.W.Zone()), len(d.Stretches)-1-i
 	switch {

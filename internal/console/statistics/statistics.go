@@ -21,7 +21,7 @@ type Statistics struct {
 	Stretches []interval     `json:"stretches"` // the intervals, also those without rows, oldest first
 }
 
-// sendCounts count sends by what became of them; refused counts requests.
+// sendCounts count sends by their state; Refused counts requests.
 type sendCounts struct {
 	Sends    int `json:"sends"`
 	Sent     int `json:"sent"` // delivered and undelivered among them
@@ -31,7 +31,7 @@ type sendCounts struct {
 	Refused  int `json:"refused"`
 }
 
-// add counts a tally.
+// add adds a tally of the database.
 func (c *sendCounts) add(t store.Tally) {
 	switch t.Status {
 	case store.Refused:
@@ -53,7 +53,7 @@ func (c *sendCounts) add(t store.Tally) {
 	}
 }
 
-// Total has the numbers of a whole time.
+// Total has the numbers of a whole time range.
 type Total struct {
 	sendCounts
 	Refusals map[string]int `json:"refusals"` // requests, by rule
@@ -72,8 +72,8 @@ type codeMeasures struct {
 	P95MS    *int64   `json:"p95_ms"`
 }
 
-// domainCounts are the numbers of mails to one domain. There are some only for the domains to which
-// most mails failed.
+// domainCounts are the numbers of mails to one domain. Only the domains to which most mails failed
+// have any.
 type domainCounts struct {
 	Domain   string `json:"domain"`
 	Sends    int    `json:"sends"`

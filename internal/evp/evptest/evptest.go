@@ -1,5 +1,5 @@
-// Package evptest is a mail provider that issues tokens of the Email Verification Protocol, with
-// its DNS, on loopback: for tests.
+// Package evptest is a mail provider for tests, on loopback. It issues tokens of the Email
+// Verification Protocol, and has a DNS server.
 package evptest
 
 import (
@@ -38,7 +38,7 @@ type Issuer struct {
 	*httptest.Server
 	Key     *ecdsa.PrivateKey
 	Records map[string][]string // TXT records by name, with the dot at its end; each name has the address 127.0.0.1
-	// Before is called for each request of HTTP; if it returns true, it has answered.
+	// Before is called for each HTTP request. It returns true if it has answered.
 	Before func(http.ResponseWriter, *http.Request) bool
 
 	dns  net.PacketConn
@@ -190,7 +190,7 @@ func (i *Issuer) EVT(browser any, changes map[string]any) string {
 	return Sign(jose.JSONWebKey{Key: i.Key, KeyID: "k1"}, "evt+jwt", claims)
 }
 
-// Bind returns the whole token: the issuer's part, and what the browser signs with its key.
+// Bind returns the whole token: the issuer's part and the part that the browser signs.
 func Bind(evt string, browser *ecdsa.PrivateKey, origin, nonce string, changes map[string]any) string {
 	hash := sha256.Sum256([]byte(evt + "~"))
 	claims := map[string]any{"aud": origin, "nonce": nonce, "iat": time.Now().Unix(),

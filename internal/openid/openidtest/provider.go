@@ -28,7 +28,7 @@ const (
 	ClientSecret = "a secret of the client & the provider"
 )
 
-// Provider is a running one. Its fields may be changed between requests by holding Do.
+// Provider is a running provider. A test may change its fields within Do.
 type Provider struct {
 	*httptest.Server
 	Now      func() time.Time
@@ -43,11 +43,11 @@ type Provider struct {
 	at    string // path where other answers; empty: everywhere
 	other http.HandlerFunc
 	keys  []jose.JSONWebKey
-	codes map[string]url.Values // what was asked for, by code
+	codes map[string]url.Values // parameters of the authorization request, by code
 	seen  []string              // paths, in order
 }
 
-// New starts one that ends with the test.
+// New starts a provider that ends with the test.
 func New(t testing.TB, redirect string) *Provider {
 	p := &Provider{t: t, Now: time.Now, Redirect: redirect, Claims: map[string]any{"sub": "1"},
 		codes: map[string]url.Values{}}
@@ -77,7 +77,7 @@ func Visit(t testing.TB, address string) *url.URL {
 	return back
 }
 
-// Rotate has a new key take the place of all others.
+// Rotate replaces all keys by a new one.
 func (p *Provider) Rotate() {
 	p.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -87,19 +87,19 @@ func (p *Provider) Rotate() {
 	p.Do(func() { p.keys = []jose.JSONWebKey{{Key: key, KeyID: rand.Text(), Algorithm: "ES256", Use: "sig"}} })
 }
 
-// Do changes something between requests.
+// Do calls a function that may change the provider's fields, between requests.
 func (p *Provider) Do(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 }
 
-// At has another handler answer at a path, or at each if it is empty; nil ends that.
+// At replaces the handler of a path, or of all paths if path is empty; nil restores it.
 func (p *Provider) At(path string, other http.HandlerFunc) {
 	p.Do(func() { p.at, p.other = path, other })
 }
 
-// Seen is how often a path was asked for.
+// Seen returns how often a path was requested.
 func (p *Provider) Seen(path string) (n int) {
 	p.Do(func() {
 		n = len(p.seen) - len(slices.DeleteFunc(slices.Clone(p.seen), func(s string) bool { return s == path }))
@@ -150,7 +150,7 @@ func (p *Provider) document(w http.ResponseWriter) {
 	answer(w, http.StatusOK, d)
 }
 
-// authorize logs every visitor in at once, where the client asks as it must.
+// authorize logs every visitor in at once, if the client's request is right.
 func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("client_id") != ClientID || q.Get("redirect_uri") != p.Redirect || q.Get("response_type") != "code" ||
@@ -195,7 +195,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// said are the claims about who logs in now.
+// said returns the claims about the person who logs in now.
 func (p *Provider) said(nonce string) map[string]any {
 	now := p.Now()
 	claims := map[string]any{"iss": p.URL, "aud": ClientID, "exp": now.Add(time.Minute).Unix(), "iat": now.Unix(),
@@ -204,12 +204,12 @@ func (p *Provider) said(nonce string) map[string]any {
 	return claims
 }
 
-// Signed is a token of the provider's present key.
+// Signed returns a token signed with the provider's present key.
 func (p *Provider) Signed(claims map[string]any) string {
 	return p.SignedBy(jose.SigningKey{Algorithm: jose.ES256, Key: p.keys[0]}, claims)
 }
 
-// SignedBy is a token of any key.
+// SignedBy returns a token signed with any key.
 func (p *Provider) SignedBy(key jose.SigningKey, claims map[string]any) string {
 	signer, err := jose.NewSigner(key, nil)
 	if err != nil {

@@ -57,7 +57,7 @@ func LoadAxe(ctx context.Context, program string) (*Axe, error) {
 
 var errNoAxe = errors.New("axe: the browser brings no axe-core")
 
-// quotedSource returns the literal in a script that holds axe-core, with its quotes.
+// quotedSource returns the string literal of a script that holds axe-core, with its quotes.
 func quotedSource(script string) (string, error) {
 	at := strings.Index(script, axeOpening)
 	if at < 1 || !strings.ContainsRune("`'\"", rune(script[at-1])) {
@@ -75,12 +75,11 @@ func quotedSource(script string) (string, error) {
 	return "", errNoAxe
 }
 
-// axeRules are all that stand for WCAG 2.2 A and AA, and what the engine's makers call good
-// practice.
+// axeRules are the tags of axe-core's rules for WCAG 2.2 A and AA and for best practice.
 const axeRules = `{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"], rules: {"target-size": {enabled: true}}, resultTypes: ["violations"]}`
 
-// ServeHTTP answers with the script. A page that has loaded it from an address is ready in a
-// seventh of the time that Violations needs to bring it, since browsers keep what they compiled.
+// ServeHTTP answers with the script. A page that loads it from here is ready seven times as fast as
+// one that gets it from Violations, since browsers keep compiled scripts by address.
 func (e *Axe) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")

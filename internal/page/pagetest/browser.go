@@ -11,7 +11,7 @@ import (
 
 // Browser starts a headless Chromium, which ends with the context. It keeps its profile in a
 // directory of its own, since its child processes may still write there when the first one has
-// ended. It loads only the pages that it is sent to. What only many pages need is off.
+// ended. It loads only the pages that it is sent to. Features that serve only many pages are off.
 func Browser(ctx context.Context, program string, more ...chromedp.ExecAllocatorOption) (context.Context,
 	context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:],

@@ -1,6 +1,6 @@
-// Package pagetest brings the page and the widget into each of their states: over the real use
-// cases, with database and limiter in memory, on a clock that is moved by hand, and with messages
-// that end when and as a test says. The browser tests and tools/screenshots use it.
+// Package pagetest brings the page and the widget into each of their states. It runs the real use
+// cases with database and limiter in memory, on a clock that a test moves; the test also decides
+// the outcome of each message. The browser tests and tools/screenshots use it.
 package pagetest
 
 import (
@@ -28,8 +28,8 @@ import (
 	"sendcode/quota"
 )
 
-// Code is how a test types the right code of every verification; Letters where codes are made of
-// letters, LongCode while an app is over its bound on failed checks.
+// Code is what a test types for the right code of every verification. Letters replaces it if codes
+// have letters, LongCode while an app has too many failed checks.
 const (
 	Code     = "482913"
 	Letters  = "BKVXRTNZ"
@@ -42,9 +42,8 @@ var (
 	ofLetters = code.Shape{Alphabet: code.Unambiguous, Length: len(Letters)}
 )
 
-// Codes are the use cases, with names that a test knows for what differs each time: codes, IDs,
-// tokens and proofs. Sends stay in flight until Settle, unless Immediately says what becomes of
-// them.
+// Codes are the use cases. Random values (codes, IDs, tokens and proofs) are replaced by names that
+// a test knows. Sends stay in flight until Settle, unless Immediately sets their outcome.
 type Codes struct {
 	*verificationtest.Process
 	Immediately store.Status
@@ -95,7 +94,7 @@ func newCodes(now func() time.Time, rules []quota.Rule, ring *keys.Ring, logger 
 	return c, nil
 }
 
-// inForce returns the policies as the test has changed them.
+// inForce returns the policies with the test's changes.
 func (c *Codes) inForce() policy.Set {
 	set := c.offered
 	set.Purposes = map[string]policy.Purpose{}
@@ -170,16 +169,16 @@ func (c *Codes) SetDown(down bool) {
 // LockOut makes later sends and checks fail because of too many wrong codes.
 func (c *Codes) LockOut() { c.change(func() { c.locked = true }) }
 
-// Sends counts the admitted ones.
+// Sends returns the number of admitted sends.
 func (c *Codes) Sends() int { c.mu.Lock(); defer c.mu.Unlock(); return c.sends }
 
-// Checks counts the tries.
+// Checks returns the number of checks.
 func (c *Codes) Checks() int { c.mu.Lock(); defer c.mu.Unlock(); return c.checks }
 
-// Verifications counts them.
+// Verifications returns the number of verifications.
 func (c *Codes) Verifications() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.names) }
 
-// Verification is the nth, as the server knows it now; the database must be there.
+// Verification returns the nth verification as it is stored now. The database must be up.
 func (c *Codes) Verification(n int) verification.View {
 	a, err := c.Get(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
 		fmt.Sprintf("verification-%d", n+1))
@@ -196,7 +195,7 @@ func (c *Codes) Asks() []verification.Request {
 	return slices.Clone(c.asks)
 }
 
-// Wait is how long the next mail to an address has to wait now.
+// Wait returns how long the next mail to an address must wait now.
 func (c *Codes) Wait(address string) (time.Duration, error) {
 	a, err := c.Quota(context.Background(), verification.Caller{App: "shop", Kind: verification.BackEnd},
 		string(recipient.Email), address, "")
@@ -207,8 +206,8 @@ func (c *Codes) Wait(address string) (time.Duration, error) {
 // or Undelivered.
 func (c *Codes) Settle(status store.Status) { c.settle(status, 0) }
 
-// FailByCarrier has a carrier take nothing more for the newest send's recipient for a while; that
-// send has failed.
+// FailByCarrier makes the newest send fail because its carrier accepts no more messages for the
+// recipient for a while.
 func (c *Codes) FailByCarrier(d time.Duration) { c.settle(store.Failed, d) }
 
 // settle ends the newest send, unless the status is one in flight, and returns it.
@@ -262,7 +261,7 @@ func (o byHand) Deliver(_ context.Context, w store.Work, _ time.Duration) store.
 	return c.settle(status, 0)
 }
 
-// outcome is what a server answers to a message now.
+// outcome returns the outcome of a message that is delivered now.
 func (c *Codes) outcome() (delivery.Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,8 +292,8 @@ func (p carrier) Send(context.Context, sms.Message) (delivery.Result, error) {
 	return delivery.Result{Provider: r.Provider, Code: r.Code}, err
 }
 
-// database is the one in memory, which says that everybody is locked out, if they are, and counts
-// checks.
+// database is the database in memory. It counts checks, and reports a lockout for everybody after
+// LockOut.
 type database struct {
 	core.Database
 	codes *Codes
@@ -336,8 +335,8 @@ func (d database) Check(ctx context.Context, r store.CheckRequest) (checked stor
 	return checked, err
 }
 
-// named returns the name of a verification that has this ID, realID the reverse; what has none
-// stays as it is.
+// named returns the name of the verification with this ID, and realID the ID of a name. Both return
+// other texts unchanged.
 func (c *Codes) named(id string) string {
 	if n := slices.Index(c.names, id); n >= 0 {
 		return fmt.Sprintf("verification-%d", n+1)
@@ -400,8 +399,8 @@ func (c *Codes) Check(ctx context.Context, caller verification.Caller, id,
 	return result, err
 }
 
-// meant returns the right code if that is what the text means by Code, Letters or LongCode, else
-// the text.
+// meant returns the right code if the text is Code, Letters or LongCode and stands for it, else the
+// text.
 func meant(typed, right string) string {
 	for _, as := range []struct {
 		name string

@@ -15,7 +15,7 @@ import (
 // newly loaded page's path and query begin with prefix. It fails if a step fails or no such page is
 // loaded.
 func DoAndWaitForPath(tab context.Context, prefix string, steps ...chromedp.Action[chromedp.Void]) error {
-	// What stands in a page's window is gone with the page.
+	// The properties of a page's window are lost with the page.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[string](`window.left = false; ""`)); err != nil {
 		return err
 	}

@@ -6,10 +6,10 @@ import (
 	"sendcode/internal/store"
 )
 
-// Number is the visitor's, as it is typed in Germany.
+// Number is the visitor's phone number as typed in Germany.
 const Number = "0151 23456789"
 
-// texting sets the countries that text messages go to.
+// texting returns a step that sets the countries that text messages go to.
 func texting(countries ...string) Step {
 	return func(w *World) error { w.Codes.SetCountries(countries...); return nil }
 }
@@ -17,12 +17,12 @@ func texting(countries ...string) Step {
 // text asks for a code by text message.
 func text(number string) Step { return textFrom("?view=new", number) }
 
-// textFrom asks for one from a view of the page.
+// textFrom asks for a code by text message, from a view of the page.
 func textFrom(view, number string) Step {
 	return post(view, "send", "channel", "sms", "country", "DE", "phone", number)
 }
 
-// phoneStates are those in which the page offers text messages, or has sent one.
+// phoneStates returns the states in which the page offers text messages or has sent one.
 func phoneStates() []State {
 	both := texting("AT", "CH", "CN", "DE", "FR", "GB", "JM", "US")
 	texted := repeat(1, both, text(Number), settle(store.Sent))

@@ -12,7 +12,7 @@ import (
 	"sendcode/internal/verification"
 )
 
-// PublicKey is what a site's widget asks with.
+// PublicKey is the public key of a site's widget.
 const PublicKey = "pk_uitest_0123456789abcdef"
 
 // Site is another site's page, on an origin of its own and under a strict policy, that holds the
@@ -49,10 +49,10 @@ func NewSite(css string, of func() (policy, head, body string)) *Site {
 	return s
 }
 
-// siteStyle is a shop's own, to which the widget adapts.
+// siteStyle is a shop's own style sheet, to which the widget adapts.
 const siteStyle = `:root { color-scheme: light dark; } body { margin: 0; padding: 24px 16px; background: Canvas; color: CanvasText; font-family: Georgia, serif; }`
 
-// Origin is what browsers call the site.
+// Origin returns the site's origin.
 func (s *Site) Origin() string { return strings.TrimSuffix(s.URL, "/") }
 
 // Close ends the site.

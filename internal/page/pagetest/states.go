@@ -11,7 +11,7 @@ import (
 	"sendcode/quota"
 )
 
-// State is one that the page can be in, and how to get there.
+// State is a state of the page, with the steps that lead to it.
 type State struct {
 	Name     string
 	Query    string // of the page's address
@@ -26,7 +26,7 @@ type Step func(*World) error
 
 type steps = []Step
 
-// Address is the visitor's, Slip one with a likely slip in its domain.
+// Address is the visitor's address; Slip is an address with a likely slip in its domain.
 const (
 	Address = "ana@example.com"
 	Slip    = "ana@exmaple.com"
@@ -111,7 +111,7 @@ func spent(n int, apart time.Duration) Step {
 	return repeat(1, immediately(store.Sent), send(Address), repeat(n-1, later(apart), again()))
 }
 
-// networkSpentRules returns rules with a network's rule that others have used up.
+// networkSpentRules returns the default rules and a network's rule, which others have used up.
 func networkSpentRules() []quota.Rule {
 	return append(verificationtest.DefaultRules(),
 		quota.Rule{Name: "office", Scope: quota.IP, Limit: 2, Window: 20 * time.Minute})
@@ -178,5 +178,5 @@ func mailStates() []State {
 	}
 }
 
-// forget deletes the visitor's cookies, as if another browser came.
+// forget deletes the visitor's cookies: the next request is another browser's.
 func forget(w *World) error { w.Forget(); return nil }

@@ -18,7 +18,7 @@ import (
 type Visitor struct {
 	URL    string      // of the page
 	Lang   string      // Accept-Language
-	Header http.Header // of each request, beside that
+	Header http.Header // more headers of each request
 	client *http.Client
 }
 
@@ -50,7 +50,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// Cookies are what the visitor's browser keeps.
+// Cookies returns the visitor's cookies.
 func (v *Visitor) Cookies() []*http.Cookie {
 	u, _ := url.Parse(v.URL)
 	return v.client.Jar.Cookies(u)
@@ -66,7 +66,7 @@ func (v *Visitor) Keep(cookies []*http.Cookie) {
 	v.client.Jar.SetCookies(u, cookies)
 }
 
-// Client is the visitor's, with its cookies; it follows redirects.
+// Client returns the HTTP client with the visitor's cookies. It follows redirects.
 func (v *Visitor) Client() *http.Client { return v.client }
 
 // Form returns the hidden fields of the form for act, as the page shows it now.

@@ -11,20 +11,20 @@ import (
 	"sendcode/quota"
 )
 
-// WidgetState is one that the widget can be in, and how a person gets there.
+// WidgetState is a state of the widget, with a person's steps that lead to it.
 type WidgetState struct {
 	Name   string
 	Kind   string // of the card at its end
 	Rules  []quota.Rule
-	Before []Step // what the world went through before the person came
+	Before []Step // steps before the person comes
 	To     string // the address that is typed; empty: none
 	Phone  bool   // it is a number, and the widget offers text messages first
-	After  []Step // what happens then
-	Code   string // what is typed for a code; empty: nothing
+	After  []Step // steps after the address was typed
+	Code   string // text that is typed for the code; empty: none
 	Barred bool   // the site may not use the service
 }
 
-// WidgetStates lists those of the widget.
+// WidgetStates lists every state of the widget.
 func WidgetStates() []WidgetState {
 	arrives := immediately(store.Sent)
 	return []WidgetState{

@@ -37,7 +37,7 @@ type World struct {
 	exhausted atomic.Bool
 }
 
-// clock stands still until it is set running, and can be moved by hand.
+// clock stands still until a test starts it. A test can also move it.
 type clock struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -107,7 +107,7 @@ func withoutTime(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// theShop may return a person to two places.
+// theShop is the page of an app with two return URLs.
 var theShop = page.AppPage{
 	App: "shop", Title: "Shop", Sender: "no-reply@shop.example",
 	Purposes: []page.Purpose{
@@ -125,7 +125,7 @@ func (w *World) Also(other page.AppPage) {
 	w.page.Configure(theShop, other)
 }
 
-// TakeTokens lets the shop's page take tokens of the browser that a verifier finds right; nil: none.
+// TakeTokens makes the shop's page accept the tokens that a verifier finds right; nil: none.
 func (w *World) TakeTokens(v *evp.Verifier) {
 	shop := theShop
 	shop.EVP = v != nil
@@ -133,7 +133,7 @@ func (w *World) TakeTokens(v *evp.Verifier) {
 	w.page.Configure(shop)
 }
 
-// references name an approval by its ID, for tests to see.
+// references makes references from which a test can read the verification's ID.
 type references struct{}
 
 func (references) NewReference(app, id string) (string, error) { return app + "&" + id, nil }
@@ -166,8 +166,8 @@ func (w *World) SendLongCodes() {
 	w.Codes.shapeAs(ofEight)
 }
 
-// Exhaust refuses all further requests to the page and the API, as if their network had made too
-// many.
+// Exhaust refuses all further requests to the page and the API as too many requests of their
+// network.
 func (w *World) Exhaust() { w.exhausted.Store(true) }
 
 // requests refuses while the world is exhausted.
