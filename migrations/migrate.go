@@ -15,9 +15,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// SchemaTable is the table in which goose records the applied migrations. It is not goose's default,
-// so that other programs can use goose in the same database.
-const SchemaTable = "sendcode_schema"
+// MigrationsTable is the table in which goose records the applied migrations. It is not goose's
+// default, so that other programs can use goose in the same database.
+const MigrationsTable = "sendcode_schema"
 
 // WrapError adds to the text of an error that it came from a migration; nil stays nil.
 func WrapError(err error) error {
@@ -159,6 +159,6 @@ func newProvider(dialect goose.Dialect, db *sql.DB, files fs.FS, dir string) (*g
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, db, own, goose.WithTableName(SchemaTable), goose.WithDisableGlobalRegistry(true),
+	return goose.NewProvider(dialect, db, own, goose.WithTableName(MigrationsTable), goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()))
 }

@@ -20,7 +20,7 @@ import (
 // no cookies with another site's requests for a page.
 func Compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		w := &pageWriter{ResponseWriter: c.Response().Writer,
+		w := &compressingWriter{ResponseWriter: c.Response().Writer,
 			encoding: encodingFor(c.Request().Header.Get("Accept-Encoding"))}
 		c.Response().Writer = w
 		defer func() {
@@ -58,17 +58,17 @@ func takeEncoder(w io.Writer, encoding string) encoder {
 	return e
 }
 
-// pageWriter compresses the body if its Content-Type is text/html.
-type pageWriter struct {
+// compressingWriter compresses the body if its Content-Type is text/html.
+type compressingWriter struct {
 	http.ResponseWriter
 	encoding string
 	to       encoder // nil: the body is not encoded
 }
 
 // Unwrap returns the wrapped writer, for http.ResponseController.
-func (w *pageWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *compressingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *pageWriter) WriteHeader(status int) {
+func (w *compressingWriter) WriteHeader(status int) {
 	h := w.Header()
 	if strings.HasPrefix(h.Get("Content-Type"), "text/html") && h.Get("Content-Encoding") == "" &&
 		status != http.StatusNotModified {
@@ -83,14 +83,14 @@ func (w *pageWriter) WriteHeader(status int) {
 }
 
 // Write compresses b if WriteHeader chose an encoding.
-func (w *pageWriter) Write(b []byte) (int, error) {
+func (w *compressingWriter) Write(b []byte) (int, error) {
 	if w.to == nil {
 		return w.ResponseWriter.Write(b)
 	}
 	return w.to.Write(b)
 }
 
-func (w *pageWriter) close() {
+func (w *compressingWriter) close() {
 	if w.to == nil {
 		return
 	}

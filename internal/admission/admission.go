@@ -22,7 +22,7 @@ const (
 	minUnderWayLimit = 512              // two shared round trips to the database carry so many
 	slowAfter        = time.Second / 2  // while no request takes longer, the limit is MaxUnderWay
 	retryAfter       = 3 * time.Second  // a short overload is over by then
-	paceSlots        = 50               // number of slots of time for which the pace is known
+	paceSlotCount    = 50               // number of slots of time for which the pace is known
 	paceSlotLength   = time.Second / 10 // length of a slot; decided requests are counted by slot
 )
 
@@ -41,12 +41,12 @@ func maxDecisionTime() time.Duration { return store.CallTimeout * 4 / 5 }
 // places, and others at least half. Safe for concurrent use.
 type Admission struct {
 	mu        sync.Mutex
-	underWay  *list.List     // the instants at which the requests under way began, oldest first
-	strangers int            // number of strangers' requests under way
-	decided   [paceSlots]int // number of requests decided in each of the last slots of time
-	began     time.Time      // when the first slot began
-	slot      int64          // number of the newest slot
-	refused   map[string]int // number of refused requests so far, by class
+	underWay  *list.List         // the instants at which the requests under way began, oldest first
+	strangers int                // number of strangers' requests under way
+	decided   [paceSlotCount]int // number of requests decided in each of the last slots of time
+	began     time.Time          // when the first slot began
+	slot      int64              // number of the newest slot
+	refused   map[string]int     // number of refused requests so far, by class
 }
 
 // Classes of requests.
@@ -135,7 +135,7 @@ func (a *Admission) leave(place *list.Element, stranger, decided bool) {
 	}
 	if decided {
 		a.advanceSlots(time.Now())
-		a.decided[a.slot%paceSlots]++
+		a.decided[a.slot%paceSlotCount]++
 	}
 }
 
@@ -151,9 +151,9 @@ func (a *Admission) limit(now time.Time) int {
 		return MaxUnderWay
 	}
 	a.advanceSlots(now)
-	slots, decided := min(int64(age/paceSlotLength), paceSlots-1), 0
+	slots, decided := min(int64(age/paceSlotLength), paceSlotCount-1), 0
 	for i := range slots + 1 { // one slot more, since the newest is not over
-		decided += a.decided[(a.slot-i+paceSlots)%paceSlots]
+		decided += a.decided[(a.slot-i+paceSlotCount)%paceSlotCount]
 	}
 	return min(max(decided*int(maxDecisionTime()/paceSlotLength)/int(slots), minUnderWayLimit), MaxUnderWay)
 }
@@ -162,24 +162,24 @@ func (a *Admission) limit(now time.Time) int {
 // last call. The caller holds the lock.
 func (a *Admission) advanceSlots(now time.Time) {
 	slot := int64(now.Sub(a.began) / paceSlotLength) // by the monotonic clock, which no step of the wall clock moves
-	for range min(slot-a.slot, paceSlots) {
+	for range min(slot-a.slot, paceSlotCount) {
 		a.slot++
-		a.decided[a.slot%paceSlots] = 0
+		a.decided[a.slot%paceSlotCount] = 0
 	}
 	a.slot = slot
 }
 
-// State has the numbers of an admission for metrics.
-type State struct {
+// Stats has the numbers of an admission for metrics.
+type Stats struct {
 	Most     int            // how many requests may be under way at once
 	UnderWay map[string]int // requests under way, by class: ClassStranger or ClassKnown
 	Refused  map[string]int // requests refused since the start, by class
 }
 
-// State returns the admission's numbers now.
-func (a *Admission) State() State {
+// Stats returns the admission's numbers now.
+func (a *Admission) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return State{Most: a.limit(time.Now()), Refused: maps.Clone(a.refused),
+	return Stats{Most: a.limit(time.Now()), Refused: maps.Clone(a.refused),
 		UnderWay: map[string]int{ClassStranger: a.strangers, ClassKnown: a.underWay.Len() - a.strangers}}
 }

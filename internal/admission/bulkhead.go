@@ -16,10 +16,10 @@ const (
 	releaseDelay             = 32 * time.Millisecond // how long a request that was not admitted keeps its slot after its answer
 )
 
-// SlotWait is the longest time that a request waits for a slot.
-var SlotWait = 5 * time.Second
+// MaxSlotWait is the longest time that a request waits for a slot.
+var MaxSlotWait = 5 * time.Second
 
-// errNoSlot says that no slot became free within SlotWait, or that ctx ended.
+// errNoSlot says that no slot became free within MaxSlotWait, or that ctx ended.
 var errNoSlot = errors.New("admission: no slot became free in time")
 
 // Bulkhead keeps many requests for one recipient from delaying the requests for others. Each
@@ -31,13 +31,13 @@ var errNoSlot = errors.New("admission: no slot became free in time")
 // half of the slots, so that other callers do not wait behind strangers. Safe for concurrent use.
 type Bulkhead struct {
 	mu     sync.Mutex
-	queues map[string]*queue // by recipient
+	queues map[string]*recipientQueue // by recipient
 }
 
 // NewBulkhead returns a bulkhead without requests.
-func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*queue{}} }
+func NewBulkhead() *Bulkhead { return &Bulkhead{queues: map[string]*recipientQueue{}} }
 
-type queue struct {
+type recipientQueue struct {
 	name      string // the recipient
 	slots     chan struct{}
 	strangers chan struct{} // one element for each stranger's request that may take a slot; nil before the first
@@ -48,19 +48,19 @@ type queue struct {
 // Slot is the right to work on one request for a recipient. Only its first release has an effect.
 type Slot struct {
 	bulkhead *Bulkhead
-	queue    *queue
+	queue    *recipientQueue
 	stranger bool
 	once     sync.Once
 }
 
 // Acquire takes a slot for a request for the recipient name, and waits if no slot is free for the
-// request. The caller must release the slot. Acquire fails if no slot became free within SlotWait,
-// or if ctx ended.
+// request. The caller must release the slot. Acquire fails if no slot became free within
+// MaxSlotWait, or if ctx ended.
 func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Slot, error) {
 	b.mu.Lock()
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, slots: make(chan struct{}, MaxPerRecipient)}
+		q = &recipientQueue{name: name, slots: make(chan struct{}, MaxPerRecipient)}
 		b.queues[name] = q
 	}
 	if stranger && q.strangers == nil {
@@ -68,7 +68,7 @@ func (b *Bulkhead) Acquire(ctx context.Context, name string, stranger bool) (*Sl
 	}
 	q.used++
 	b.mu.Unlock()
-	deadline := time.Now().Add(SlotWait)
+	deadline := time.Now().Add(MaxSlotWait)
 	if stranger && !takePlace(ctx, q.strangers, deadline) {
 		b.leave(q)
 		return nil, errNoSlot
@@ -101,15 +101,15 @@ func takePlace(ctx context.Context, places chan<- struct{}, deadline time.Time) 
 	}
 }
 
-// Recipients returns how many recipients have a request that holds a slot or waits for one.
-func (b *Bulkhead) Recipients() int {
+// RecipientCount returns how many recipients have a request that holds a slot or waits for one.
+func (b *Bulkhead) RecipientCount() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.queues)
 }
 
 // leave ends a request's use of a queue, and deletes the queue if the request was its last one.
-func (b *Bulkhead) leave(q *queue) {
+func (b *Bulkhead) leave(q *recipientQueue) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if q.used--; q.used == 0 {

@@ -23,7 +23,7 @@ func TestALineEndsWithPatienceOrTheClient(t *testing.T) {
 			slots = append(slots, next)
 		}
 		began := time.Now()
-		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != SlotWait {
+		if _, err := l.Acquire(t.Context(), "ana", false); !errors.Is(err, errNoSlot) || time.Since(began) != MaxSlotWait {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		gone, hangUp := context.WithCancel(t.Context())
@@ -82,9 +82,9 @@ func TestStrangersFillHalfOfTheSlots(t *testing.T) {
 		began := time.Now()
 		next := make(chan *Slot, 1)
 		go func() { next <- acquire(false, time.Minute) }()
-		time.AfterFunc(SlotWait/2, held[1].ReleaseNow) // which is the next one's
+		time.AfterFunc(MaxSlotWait/2, held[1].ReleaseNow) // which is the next one's
 		servertest.Same(t, "a stranger's slot that others take first", acquire(true, time.Minute), nil)
-		servertest.Same(t, "its wait", time.Since(began), SlotWait)
+		servertest.Same(t, "its wait", time.Since(began), MaxSlotWait)
 		for _, s := range append(held[2:], <-next, again) {
 			s.ReleaseLater()
 		}

@@ -25,7 +25,7 @@ type verificationJSON struct {
 	CreatedAt         string               `json:"created_at"`
 	ExpiresAt         string               `json:"expires_at"`
 	ExpiresIn         int                  `json:"expires_in"` // whole seconds, rounded down: never promised too long
-	CodeFormat        *codeJSON            `json:"code_format,omitempty"`
+	CodeFormat        *codeFormatJSON      `json:"code_format,omitempty"`
 	AttemptsRemaining int                  `json:"attempts_remaining"`
 	Test              bool                 `json:"test,omitempty"`
 	Recipient         string               `json:"recipient,omitempty"` // to secret keys
@@ -33,8 +33,8 @@ type verificationJSON struct {
 	Quota             *quotahttp.Quota     `json:"quota,omitempty"`
 }
 
-// codeJSON is what a code looks like, for the field that it is typed into.
-type codeJSON struct {
+// codeFormatJSON is what a code looks like, for the field that it is typed into.
+type codeFormatJSON struct {
 	Length   int           `json:"length"`
 	Alphabet code.Alphabet `json:"alphabet"`
 }
@@ -53,7 +53,7 @@ type sendJSON struct {
 	Instead recipient.Channel `json:"instead,omitempty"`
 }
 
-type checkJSON struct {
+type checkResultJSON struct {
 	ID                string             `json:"id"`
 	Status            verification.State `json:"status"`
 	Valid             bool               `json:"valid"`
@@ -84,7 +84,7 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	}
 	out.ExpiresIn = int(max(0, v.ExpiresAt.Sub(v.Now)) / time.Second)
 	if v.Code.Length > 0 {
-		out.CodeFormat = &codeJSON{v.Code.Length, v.Code.Alphabet}
+		out.CodeFormat = &codeFormatJSON{v.Code.Length, v.Code.Alphabet}
 	}
 	if kind == verification.BackEnd { // a reason can tell whether a mailbox exists
 		out.Send.Reason, out.Recipient = v.Send.Reason, v.Recipient
@@ -92,10 +92,10 @@ func toVerificationJSON(a verification.Answer, kind verification.CallerKind) ver
 	return out
 }
 
-// toCheckJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is there
-// only while the verification is pending.
-func toCheckJSON(c verification.CheckResult, kind verification.CallerKind) checkJSON {
-	out := checkJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
+// toCheckResultJSON returns a checked code as JSON for a caller of this kind. AttemptsRemaining is
+// there only while the verification is pending.
+func toCheckResultJSON(c verification.CheckResult, kind verification.CallerKind) checkResultJSON {
+	out := checkResultJSON{ID: c.ID, Status: c.State, Valid: c.Valid, Proof: c.Proof, Known: c.Known, Test: c.Test}
 	if kind == verification.BackEnd {
 		out.Recipient = c.Recipient
 	}

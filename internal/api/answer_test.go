@@ -41,7 +41,7 @@ func TestLifeIsNeverPromisedTooLong(t *testing.T) {
 		v := verification.View{Now: now, ExpiresAt: now.Add(left),
 			Code: code.Shape{Alphabet: code.Unambiguous, Length: 8}}
 		got := toVerificationJSON(verification.Answer{View: v}, verification.Browser)
-		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeJSON{8, code.Unambiguous}) {
+		if got.ExpiresIn != want || got.CodeFormat == nil || *got.CodeFormat != (codeFormatJSON{8, code.Unambiguous}) {
 			t.Errorf("%v left: %+v", left, got)
 		}
 	}

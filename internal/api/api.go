@@ -22,8 +22,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// Codes are the use cases that the API offers. Implementation: verification.Service.
-type Codes interface {
+// CodeService are the use cases that the API offers. Implementation: verification.Service.
+type CodeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Get(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
@@ -42,7 +42,7 @@ type API struct {
 	Limits   *limits.Service     // behind /v1/limits
 	Proofs   *redemption.Service // behind /v1/proofs
 
-	codes Codes
+	codes CodeService
 	keys  atomic.Pointer[Keys]
 }
 
@@ -52,7 +52,7 @@ type requestLimiter interface {
 }
 
 // New makes the API with the accepted keys. It registers no routes: call Register.
-func New(codes Codes, keys Keys) *API {
+func New(codes CodeService, keys Keys) *API {
 	a := &API{codes: codes}
 	a.keys.Store(&keys)
 	return a
@@ -91,38 +91,38 @@ type handler func(c echo.Context, who verification.Caller) error
 // route is an operation with the scope that its key needs.
 type route struct {
 	method, path   string
-	scope          Scope
+	scope          KeyScope
 	handler        handler
 	secret         string // what only secret keys may do there; empty: public keys may as well
 	notFoundDetail string // detail of a 404
 	// the error with which each request is refused in an overload, before its key and body are
 	// read; may be nil
-	overloaded func(Codes) error
+	overloaded func(CodeService) error
 }
 
 func (a *API) routes() []route {
 	return []route{
-		{http.MethodPost, "/v1/verifications", ScopeSend, withBody(a.send), "", verificationNotFound, Codes.SendsOverloaded},
-		{http.MethodGet, "/v1/verifications/:id", ScopeRead, a.get, "", verificationNotFound, nil},
-		{http.MethodPost, "/v1/verifications/:id/check", ScopeCheck, withBody(a.check), "", verificationNotFound,
-			Codes.ChecksOverloaded},
-		{http.MethodPost, "/v1/verifications/:id/cancel", ScopeSend, a.cancel, "", verificationNotFound, nil},
-		{http.MethodPost, "/v1/verifications/check", ScopeCheck, withBody(a.checkByRecipient), "check without an ID",
-			pendingNotFound, Codes.ChecksOverloaded},
+		{http.MethodPost, "/v1/verifications", KeyScopeSend, withBody(a.send), "", verificationNotFound, CodeService.SendsOverloaded},
+		{http.MethodGet, "/v1/verifications/:id", KeyScopeRead, a.get, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/:id/check", KeyScopeCheck, withBody(a.check), "", verificationNotFound,
+			CodeService.ChecksOverloaded},
+		{http.MethodPost, "/v1/verifications/:id/cancel", KeyScopeSend, a.cancel, "", verificationNotFound, nil},
+		{http.MethodPost, "/v1/verifications/check", KeyScopeCheck, withBody(a.checkByRecipient), "check without an ID",
+			pendingNotFound, CodeService.ChecksOverloaded},
 		// browsers carry proofs
-		{http.MethodPost, "/v1/proofs/redeem", ScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
-		{http.MethodPost, "/v1/quota", ScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
-		{http.MethodGet, "/v1/channels", ScopeRead, a.channels, "", "", nil},
-		{http.MethodPost, "/v1/limits/:limit/take", ScopeLimit, withBody(a.limitHandler(limits.Take)), useLimits,
+		{http.MethodPost, "/v1/proofs/redeem", KeyScopeCheck, withBody(a.redeem), "redeem proofs", "", nil},
+		{http.MethodPost, "/v1/quota", KeyScopeRead, withBody(a.quota), "ask for a recipient's quota", "", nil},
+		{http.MethodGet, "/v1/channels", KeyScopeRead, a.channels, "", "", nil},
+		{http.MethodPost, "/v1/limits/:limit/take", KeyScopeLimit, withBody(a.limitHandler(limits.Take)), useLimitsPhrase,
 			limitNotFound, nil},
-		{http.MethodPost, "/v1/limits/:limit/peek", ScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimits,
+		{http.MethodPost, "/v1/limits/:limit/peek", KeyScopeLimit, withBody(a.limitHandler(limits.Peek)), useLimitsPhrase,
 			limitNotFound, nil},
-		{http.MethodPost, "/v1/limits/:limit/record", ScopeLimit, withBody(a.limitHandler(limits.Record)), useLimits,
+		{http.MethodPost, "/v1/limits/:limit/record", KeyScopeLimit, withBody(a.limitHandler(limits.Record)), useLimitsPhrase,
 			limitNotFound, nil},
 	}
 }
 
-const useLimits = "use limits" // only with secret keys: the caller chooses whose events are counted
+const useLimitsPhrase = "use limits" // only with secret keys: the caller chooses whose events are counted
 
 // Details of a 404.
 const (

@@ -23,7 +23,7 @@ func (a *API) check(c echo.Context, who verification.Caller, body checkBody) err
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
+	return c.JSON(http.StatusOK, toCheckResultJSON(checked, who.Kind))
 }
 
 type checkByRecipientBody struct {
@@ -48,7 +48,7 @@ func (a *API) checkByRecipient(c echo.Context, who verification.Caller, body che
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, toCheckJSON(checked, who.Kind))
+	return c.JSON(http.StatusOK, toCheckResultJSON(checked, who.Kind))
 }
 
 // cancel is POST /v1/verifications/{id}/cancel. A caller that may read the verification may cancel

@@ -18,8 +18,8 @@ import (
 	"sendcode/quota/quotahttp"
 )
 
-// hookCodes are the use cases behind hooks. Implementation: verification.Service.
-type hookCodes interface {
+// hookCodeService are the use cases behind hooks. Implementation: verification.Service.
+type hookCodeService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	Quota(ctx context.Context, c verification.Caller, channel, to, purpose string) (verification.Answer, error)
 	Cancel(ctx context.Context, c verification.Caller, id string) (verification.Answer, error)
@@ -28,13 +28,13 @@ type hookCodes interface {
 // authHooks serves /v1/hooks, where auth servers have their own codes sent.
 type authHooks struct {
 	hooks  map[string]hooks.Hook
-	codes  hookCodes
+	codes  hookCodeService
 	logger *slog.Logger
 	now    func() time.Time
 }
 
 // NewHooks returns the handlers for these hooks.
-func NewHooks(all []hooks.Hook, codes hookCodes, logger *slog.Logger) *authHooks {
+func NewHooks(all []hooks.Hook, codes hookCodeService, logger *slog.Logger) *authHooks {
 	h := &authHooks{hooks: map[string]hooks.Hook{}, codes: codes, logger: logger, now: time.Now}
 	for _, hook := range all {
 		h.hooks[hook.Name] = hook
@@ -132,14 +132,14 @@ func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.R
 }
 
 const (
-	busyTimeout       = 3 * time.Second // less than the servers wait for an answer
+	busyRetryTimeout  = 3 * time.Second // less than the servers wait for an answer
 	busyRetryInterval = 100 * time.Millisecond
 )
 
 // sendRetryingBusy requests a code. While an earlier request with the same key is under way, it
-// tries again, for at most busyTimeout.
+// tries again, for at most busyRetryTimeout.
 func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	for until := time.Now().Add(busyTimeout); ; {
+	for until := time.Now().Add(busyRetryTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)
 		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
 			return answer, err

@@ -180,7 +180,7 @@ func TestWhatSupabaseIsTold(t *testing.T) {
 
 		r.Sleep(time.Minute)
 		r.Store.SetHook(func(_ context.Context, method string, at sqlitetest.Stage) sqlitetest.Fault {
-			if (method == "Claim" || method == "Begin") && at == sqlitetest.Asking {
+			if (method == "ClaimIdempotencyKey" || method == "Begin") && at == sqlitetest.Asking {
 				time.Sleep(2800 * time.Millisecond) // twice: after the caller has left, before the deadline of a send
 			}
 			return sqlitetest.None

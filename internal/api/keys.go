@@ -23,10 +23,10 @@ type Key struct {
 	ID      string // unique within its app
 	Kind    verification.CallerKind
 	SHA256  [sha256.Size]byte
-	Expires time.Time // from then on it is refused; zero: never
-	Origins []string  // of a browser's key: the pages that may use it
-	Scopes  []Scope   // what a secret key may do; none: everything
-	Local   bool      // it is generated, and refused to all but programs on this machine
+	Expires time.Time  // from then on it is refused; zero: never
+	Origins []string   // of a browser's key: the pages that may use it
+	Scopes  []KeyScope // what a secret key may do; none: everything
+	Local   bool       // it is generated, and refused to all but programs on this machine
 
 	used atomic.Int64 // ms since 1970
 }
@@ -116,21 +116,21 @@ func (a *API) authenticate(r route) echo.HandlerFunc {
 	}
 }
 
-// Scope is one thing that a secret key may do.
-type Scope string
+// KeyScope is one thing that a secret key may do.
+type KeyScope string
 
 // The scopes.
 const (
-	ScopeSend  Scope = "send"  // request codes, and cancel verifications
-	ScopeCheck Scope = "check" // check codes, and redeem proofs
-	ScopeRead  Scope = "read"  // read verifications, quotas and channels
-	ScopeLimit Scope = "limit" // take, peek and record under /v1/limits
+	KeyScopeSend  KeyScope = "send"  // request codes, and cancel verifications
+	KeyScopeCheck KeyScope = "check" // check codes, and redeem proofs
+	KeyScopeRead  KeyScope = "read"  // read verifications, quotas and channels
+	KeyScopeLimit KeyScope = "limit" // take, peek and record under /v1/limits
 )
 
-// Scopes lists all scopes.
-var Scopes = []Scope{ScopeSend, ScopeCheck, ScopeRead, ScopeLimit}
+// KeyScopes lists all scopes.
+var KeyScopes = []KeyScope{KeyScopeSend, KeyScopeCheck, KeyScopeRead, KeyScopeLimit}
 
 // hasScope reports whether the key has the scope. A key without scopes has all.
-func (k *Key) hasScope(needed Scope) bool {
+func (k *Key) hasScope(needed KeyScope) bool {
 	return len(k.Scopes) == 0 || slices.Contains(k.Scopes, needed)
 }

@@ -14,7 +14,7 @@ type limitBody struct {
 	ID   string            `json:"id"`
 }
 
-type limitJSON struct {
+type limitAnswerJSON struct {
 	Quota    *quotahttp.Quota `json:"quota"`
 	Degraded bool             `json:"degraded,omitempty"`
 }
@@ -36,7 +36,7 @@ func (a *API) limitHandler(o limits.Operation) func(echo.Context, verification.C
 		case err != nil:
 			return err
 		case !state.Refused(o):
-			return writeJSONWithQuota(c, state.Decision, limitJSON{toLimitQuota(state), state.Degraded})
+			return writeJSONWithQuota(c, state.Decision, limitAnswerJSON{toLimitQuota(state), state.Degraded})
 		}
 		if err := quotahttp.SetRateLimit(c.Response().Header(), state.Decision); err != nil {
 			return err

@@ -21,11 +21,12 @@ import (
 
 // eventIngester records the events that a provider reports. Implementation: *reports.ProviderEvents.
 type eventIngester interface {
-	Ingest(ctx context.Context, provider string, e reports.Event) (reports.Result, error)
+	Ingest(ctx context.Context, provider string, e reports.Event) (reports.IngestResult, error)
 }
 
-// limiter stores used signatures, for all replicas if they share it. Implementation: gates.Gates.
-type limiter interface {
+// replayGuard stores used signatures, for all replicas if they share it. Implementation:
+// gates.Gates.
+type replayGuard interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 	Refund(ctx context.Context, id string, buckets ...string) error
 }
@@ -34,25 +35,25 @@ type limiter interface {
 // that are ahead, and replicas whose clocks differ by a minute.
 var replayRule = quota.Rule{Name: "once", Scope: "signature", Limit: 1, Window: 2*reports.MaxAge + time.Minute}
 
-// providerEvents serves /v1/events, where mail providers report what became of mails.
-type providerEvents struct {
+// eventHandlers serves /v1/events, where mail providers report what became of mails.
+type eventHandlers struct {
 	Topics        map[string]*sns.Topic // of sources with the scheme sns, by name
 	Subscriptions subscriptionConfirmer // nil: there are no topics
 
 	sources map[string]reports.Source
 	events  eventIngester
-	used    limiter
+	used    replayGuard
 	count   func(provider, outcome string)
 	logger  *slog.Logger
 	lines   logthrottle.Throttle // about forged messages of topics
 }
 
-// NewProviderEvents returns the handlers for these sources. The limiter remembers used signatures.
+// NewEventHandlers returns the handlers for these sources. The limiter remembers used signatures.
 // count is called with the outcome of each event, and of each request that was rejected.
-func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter limiter,
+func NewEventHandlers(sources []reports.Source, ingester eventIngester, limiter replayGuard,
 	count func(provider, outcome string),
-	logger *slog.Logger) *providerEvents {
-	p := &providerEvents{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
+	logger *slog.Logger) *eventHandlers {
+	p := &eventHandlers{sources: map[string]reports.Source{}, events: ingester, used: limiter, count: count,
 		logger: logger,
 		lines:  logthrottle.Throttle{Every: time.Minute}}
 	for _, s := range sources {
@@ -62,7 +63,7 @@ func NewProviderEvents(sources []reports.Source, ingester eventIngester, limiter
 }
 
 // Register adds the route.
-func (p *providerEvents) Register(e *echo.Echo) { e.POST(server.EventsPath+":name", p.receive) }
+func (p *eventHandlers) Register(e *echo.Echo) { e.POST(server.ProviderEventsPath+":name", p.receive) }
 
 // Outcomes of requests, beside the results of events.
 const (
@@ -75,7 +76,7 @@ const (
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
 	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeUnsubscribed}
-	for _, r := range reports.Results {
+	for _, r := range reports.IngestResults {
 		all = append(all, string(r))
 	}
 	return all
@@ -98,12 +99,12 @@ func readBody(r *http.Request, most int64) ([]byte, error) {
 // receive handles POST /v1/events/{name}. It answers 204 to every valid report, even for unknown
 // messages and events that are ignored, so that the provider does not send it again. While the
 // database is away it answers 503, so that the provider sends it again.
-func (p *providerEvents) receive(c echo.Context) error {
+func (p *eventHandlers) receive(c echo.Context) error {
 	source, ok := p.sources[c.Param("name")]
 	if !ok {
 		return echo.ErrNotFound
 	}
-	body, err := readBody(c.Request(), reports.MaxBody)
+	body, err := readBody(c.Request(), reports.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,7 @@ func (p *providerEvents) receive(c echo.Context) error {
 }
 
 // ingest records the events of an authenticated body.
-func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []byte) error {
+func (p *eventHandlers) ingest(c echo.Context, source reports.Source, body []byte) error {
 	all, err := source.Parse(body)
 	if err != nil {
 		p.count(source.Name, outcomeMalformed)
@@ -137,7 +138,7 @@ func (p *providerEvents) ingest(c echo.Context, source reports.Source, body []by
 // ingestOnce records the events, unless their signature was used before. Some signatures do not
 // cover the events: with a copied signature, an attacker could send any event. A repetition is no
 // error, so that a provider whose first answer was lost stops sending it.
-func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, body []byte,
+func (p *eventHandlers) ingestOnce(ctx context.Context, source reports.Source, body []byte,
 	all []reports.Event) error {
 	signature := source.ReplayKey(body)
 	if signature == "" {
@@ -163,7 +164,7 @@ func (p *providerEvents) ingestOnce(ctx context.Context, source reports.Source, 
 
 // ingestAll records the events in order, up to the first error. Error: fault.Unavailable if the
 // provider should send them again.
-func (p *providerEvents) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
+func (p *eventHandlers) ingestAll(ctx context.Context, provider string, all []reports.Event) error {
 	for _, e := range all {
 		result, err := p.events.Ingest(ctx, provider, e)
 		if err == nil {

@@ -25,11 +25,11 @@ import (
 // ingester notes events, and answers as the test says.
 type ingester struct {
 	heard  []reports.Event
-	answer reports.Result
+	answer reports.IngestResult
 	err    error
 }
 
-func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports.Result, error) {
+func (i *ingester) Ingest(_ context.Context, _ string, e reports.Event) (reports.IngestResult, error) {
 	i.heard = append(i.heard, e)
 	return i.answer, i.err
 }
@@ -44,7 +44,7 @@ type providerAPI struct {
 const eventID = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 
 func newProviderAPI(t *testing.T) *providerAPI {
-	auth := reports.Auth{Scheme: reports.SecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
+	auth := reports.Auth{Scheme: reports.SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte(right)}}
 	return providerAPIWith(t, auth, nil, nil, nil)
 }
 
@@ -60,9 +60,9 @@ func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sn
 	admin *accepting) *providerAPI {
 	t.Helper()
 	source := reports.Source{Name: "post", Auth: auth, Format: reports.EventFormat{
-		Type: []reports.Path{{"kind"}}, Message: []reports.Path{{"tag"}}, To: []reports.Path{{"to"}},
-		Detail: []reports.Path{{"why"}},
-		Outcomes: map[string]reports.Outcome{"ok": reports.Delivered, "gone": reports.Gone, "back": reports.Bounced,
+		Type: []reports.JSONPath{{"kind"}}, Message: []reports.JSONPath{{"tag"}}, To: []reports.JSONPath{{"to"}},
+		Detail: []reports.JSONPath{{"why"}},
+		Outcomes: map[string]reports.EventMeaning{"ok": reports.Delivered, "gone": reports.BouncedForGood, "back": reports.Bounced,
 			"spam": reports.Complained,
 			"stop": reports.OptedOut, "read": reports.Ignored},
 	}}
@@ -70,7 +70,7 @@ func providerAPIWith(t *testing.T, auth reports.Auth, used signatures, topic *sn
 	logger := slog.New(slog.DiscardHandler)
 	e := server.New(server.Config{Logger: logger})
 	var mu sync.Mutex
-	p := api.NewProviderEvents([]reports.Source{source}, x.events, used, func(p, o string) {
+	p := api.NewEventHandlers([]reports.Source{source}, x.events, used, func(p, o string) {
 		mu.Lock()
 		defer mu.Unlock()
 		x.counts = append(x.counts, p+" "+o)
@@ -103,12 +103,12 @@ func TestProviderEvents(t *testing.T) {
 	id := uuid.MustParse(eventID)
 	want := []reports.Event{
 		{Type: "ok", Known: true, Outcome: reports.Delivered, Send: id},
-		{Type: "gone", Known: true, Outcome: reports.Gone, Send: id, To: "ana@example.com", Detail: "550 5.1.1"},
+		{Type: "gone", Known: true, Outcome: reports.BouncedForGood, Send: id, To: "ana@example.com", Detail: "550 5.1.1"},
 	}
 	if !slices.Equal(x.events.heard, want) {
 		t.Errorf("%+v", x.events.heard)
 	}
-	for _, answer := range reports.Results {
+	for _, answer := range reports.IngestResults {
 		x.events.answer = answer
 		x.post(here, right, `{"kind":"ok"}`, 204) // so that it is not told for ever
 		if !slices.Equal(x.counts, []string{"post " + string(answer)}) ||
@@ -149,7 +149,7 @@ func TestForgedEvents(t *testing.T) {
 		t.Errorf("%v", x.counts)
 	}
 	x.post(here, right, strings.Repeat(" ", 100_000)+`{"kind":"ok"}`, 204) // more than other bodies may be
-	x.post(here, right, strings.Repeat(" ", reports.MaxBody)+`{"kind":"ok"}`, 413)
+	x.post(here, right, strings.Repeat(" ", reports.MaxBodyBytes)+`{"kind":"ok"}`, 413)
 	if len(x.events.heard) != 0 || len(x.counts) != 0 {
 		t.Errorf("%v", x.counts)
 	}

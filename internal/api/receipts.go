@@ -44,27 +44,27 @@ func (a ReceiptAddresses) token(carrier, send string) string {
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:18])
 }
 
-// Receipts serves the addresses at which carriers report receipts. Requests without the right token
-// get 404, whatever the carrier.
-type Receipts struct {
+// ReceiptHandlers serves the addresses at which carriers report receipts. Requests without the
+// right token get 404, whatever the carrier.
+type ReceiptHandlers struct {
 	Addresses ReceiptAddresses
 	Carriers  *sms.Carriers // nil: none report
-	Recorder  *reports.Receipts
+	Recorder  *reports.ReceiptRecorder
 	Logger    *slog.Logger
 }
 
 // Register adds the route of receipts.
-func (a *Receipts) Register(e *echo.Echo) {
+func (a *ReceiptHandlers) Register(e *echo.Echo) {
 	e.GET(server.ReceiptsPath+":carrier", a.receive)
 	e.POST(server.ReceiptsPath+":carrier", a.receive)
 }
 
-func (a *Receipts) receive(c echo.Context) error {
+func (a *ReceiptHandlers) receive(c echo.Context) error {
 	carrier, send := c.Param("carrier"), c.QueryParam("send")
 	if a.Carriers == nil || !hmac.Equal([]byte(c.QueryParam("token")), []byte(a.Addresses.token(carrier, send))) {
 		return echo.ErrNotFound
 	}
-	reporter, ok := a.Carriers.Reporter(carrier)
+	reporter, ok := a.Carriers.ReportParser(carrier)
 	if !ok {
 		return echo.ErrNotFound
 	}
@@ -98,7 +98,7 @@ func (a *Receipts) receive(c echo.Context) error {
 
 // recordReport records one report. Reports on unknown messages are ignored, so that the carrier
 // does not repeat them. Errors are the database's.
-func (a *Receipts) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
+func (a *ReceiptHandlers) recordReport(c echo.Context, carrier string, report sms.Report) (err error) {
 	id, unreadable := uuid.Parse(report.Send)
 	switch {
 	case report.ID != "":

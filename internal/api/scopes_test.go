@@ -28,9 +28,9 @@ import (
 func scoped(t *testing.T) *echo.Echo {
 	t.Helper()
 	keys := api.Keys{{App: "shop", ID: "all", Kind: verification.BackEnd, SHA256: sha256.Sum256([]byte("sk_all"))}}
-	for _, s := range api.Scopes {
+	for _, s := range api.KeyScopes {
 		keys = append(keys, &api.Key{App: "shop", ID: string(s), Kind: verification.BackEnd,
-			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.Scope{s}})
+			SHA256: sha256.Sum256([]byte("sk_" + s)), Scopes: []api.KeyScope{s}})
 	}
 	e := server.New(server.Config{Logger: slog.New(slog.DiscardHandler)})
 	api.New(full{}, keys).Register(e)
@@ -40,7 +40,7 @@ func scoped(t *testing.T) *echo.Echo {
 // full has only two use cases, which tell whether sends and checks are overloaded: its errors, nil
 // if not.
 type full struct {
-	api.Codes
+	api.CodeService
 	sends, checks error
 }
 
@@ -105,18 +105,18 @@ func allowed(t *testing.T, e *echo.Echo, method, path, key string) bool {
 
 // A route that this table does not name, or that asks for no scope, fails the test.
 func TestEveryRouteAsksForItsScope(t *testing.T) {
-	want := map[string]api.Scope{
-		"POST /v1/verifications":            api.ScopeSend,
-		"POST /v1/verifications/:id/cancel": api.ScopeSend,
-		"POST /v1/verifications/:id/check":  api.ScopeCheck,
-		"POST /v1/verifications/check":      api.ScopeCheck,
-		"GET /v1/verifications/:id":         api.ScopeRead,
-		"POST /v1/proofs/redeem":            api.ScopeCheck,
-		"POST /v1/quota":                    api.ScopeRead,
-		"GET /v1/channels":                  api.ScopeRead,
-		"POST /v1/limits/:limit/take":       api.ScopeLimit,
-		"POST /v1/limits/:limit/peek":       api.ScopeLimit,
-		"POST /v1/limits/:limit/record":     api.ScopeLimit,
+	want := map[string]api.KeyScope{
+		"POST /v1/verifications":            api.KeyScopeSend,
+		"POST /v1/verifications/:id/cancel": api.KeyScopeSend,
+		"POST /v1/verifications/:id/check":  api.KeyScopeCheck,
+		"POST /v1/verifications/check":      api.KeyScopeCheck,
+		"GET /v1/verifications/:id":         api.KeyScopeRead,
+		"POST /v1/proofs/redeem":            api.KeyScopeCheck,
+		"POST /v1/quota":                    api.KeyScopeRead,
+		"GET /v1/channels":                  api.KeyScopeRead,
+		"POST /v1/limits/:limit/take":       api.KeyScopeLimit,
+		"POST /v1/limits/:limit/peek":       api.KeyScopeLimit,
+		"POST /v1/limits/:limit/record":     api.KeyScopeLimit,
 	}
 	e, missing := scoped(t), maps.Clone(want)
 	for _, route := range e.Routes() {
@@ -129,7 +129,7 @@ func TestEveryRouteAsksForItsScope(t *testing.T) {
 			t.Errorf("%s is not in the table", name)
 		}
 		delete(missing, name)
-		for _, s := range api.Scopes {
+		for _, s := range api.KeyScopes {
 			servertest.Same(t, name+" with a key for "+string(s),
 				allowed(t, e, route.Method, route.Path, "sk_"+string(s)), s == needed)
 		}

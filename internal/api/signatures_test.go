@@ -24,7 +24,7 @@ type signing struct{ *vtest.Rig }
 
 // replica is one of several processes behind the limiter.
 func (s signing) replica() *providerAPI {
-	return providerAPIWith(s.T, reports.Auth{Scheme: reports.Mailgun, Secrets: [][]byte{[]byte(right)}},
+	return providerAPIWith(s.T, reports.Auth{Scheme: reports.SchemeMailgun, Secrets: [][]byte{[]byte(right)}},
 		s.Replica(s.MailServer).Gates, nil, nil)
 }
 

@@ -35,7 +35,7 @@ func (a accepting) ConfirmSubscription(ctx context.Context, provider string,
 // subscriber is the API with a provider that reports through a topic.
 func subscriber(t *testing.T, a *snstest.Amazon, admin *accepting) *providerAPI {
 	t.Helper()
-	return providerAPIWith(t, reports.Auth{Scheme: reports.SNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
+	return providerAPIWith(t, reports.Auth{Scheme: reports.SchemeSNS, Topic: snstest.Topic}, nil, a.Subscriber(), admin)
 }
 
 // Events in messages of the topic are heard, whatever the Content-Type says, and no others.
@@ -46,7 +46,7 @@ func TestEventsOfATopic(t *testing.T) {
 	body := string(a.Sign(note))
 	for range 2 { // a repetition is recorded once by package reports
 		x.post(here, "", body, http.StatusNoContent)
-		if len(x.events.heard) != 1 || x.events.heard[0].Outcome != reports.Gone ||
+		if len(x.events.heard) != 1 || x.events.heard[0].Outcome != reports.BouncedForGood ||
 			x.events.heard[0].Send.String() != eventID {
 			t.Errorf("heard %+v", x.events.heard)
 		}

@@ -69,7 +69,7 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	if err != nil {
 		return err
 	}
-	w := auth.Change{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
+	w := auth.AccountChangeRequest{Name: wish.Name, Role: wish.Role, Do: wish.Do, Reason: wish.Reason, Identity: wish.Identity}
 	password, err := auth.ChangeAccount(ctx, db, w, time.Now(), act)
 	if err != nil {
 		return withOptionName(err)
@@ -87,7 +87,7 @@ func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.W
 	if err != nil {
 		return err
 	}
-	for _, a := range auth.SettingsActors(cfg.AdminHasPassword(), adminTokens(cfg)) {
+	for _, a := range auth.ConfiguredActors(cfg.AdminHasPassword(), adminTokens(cfg)) {
 		if _, err := fmt.Fprintf(out, "%s\t%s\topen\tsettings\t\n", a.Name, a.Role); err != nil {
 			return err
 		}

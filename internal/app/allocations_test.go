@@ -75,7 +75,7 @@ func TestAllocationsOfARefusalInAnOverload(t *testing.T) {
 		}
 	})
 	// What is true when the metrics are written is true before and after.
-	var now admission.State
+	var now admission.Stats
 	var lines string
 	for again := true; again; again = !reflect.DeepEqual(now, l.core.Codes.AdmissionStates()["sends"]) {
 		now = l.core.Codes.AdmissionStates()["sends"]
@@ -200,8 +200,8 @@ func (l *lightParts) Begin(_ context.Context, in store.Intent) (store.BeginAnswe
 		NowClock: store.DatabaseClock}, err
 }
 
-// Send implements outbox.Sender.
-func (l *lightParts) Send(context.Context, delivery.Message) (delivery.Result, error) {
+// Send implements outbox.MailSender.
+func (l *lightParts) Send(context.Context, delivery.Mail) (delivery.Result, error) {
 	return delivery.Result{Provider: "none", Code: "250"}, nil
 }
 

@@ -60,7 +60,7 @@ type App struct {
 	redisClient redis.UniversalClient
 	clock       string // the name of the clock of a limiter in process
 	servers     mailserver.Servers
-	sender      outbox.Sender         // servers, or the demonstration's
+	sender      outbox.MailSender     // servers, or the demonstration's
 	mailbox     *mailbox.Mailbox      // nil when a real server is configured
 	carrier     outbox.Carrier        // nil without text messages
 	texts       *message.TextRenderer // with carrier
@@ -129,9 +129,9 @@ func New(ctx context.Context, cfg config.Config, logger *slog.Logger) (_ *App, e
 		a.fillSecrets,
 		a.openPorts,
 		func() error {
-			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.openDatabase)
+			return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.openDatabase)
 		},
-		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.Unreachable, a.checkKeys) },
+		func() error { return a.retryAtStart(ctx, "SENDCODE_DATABASE_URL", postgres.IsUnreachable, a.checkKeys) },
 		func() error { return a.openLimiter(ctx) },
 		a.openMailServers,
 		a.openCarriers,

@@ -113,7 +113,7 @@ func (a *App) addRoutes() error {
 	})
 	front.GET("/openapi.yaml", echo.WrapHandler(web.NewFile("application/yaml", docs.OpenAPI)))
 	reference.Register(front)
-	receipts := &api.Receipts{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
+	receipts := &api.ReceiptHandlers{Addresses: ReceiptAddresses(a.cfg), Recorder: a.core.Receipts, Logger: a.logger}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok && a.cfg.SMS.PublicURL != "" {
 		receipts.Carriers = carriers
 	}
@@ -151,12 +151,12 @@ func (a *App) registerProviderEvents(e *echo.Echo) {
 	client := webhook.Guard{Plain: true}.Client(nil, nil)
 	for _, p := range a.cfg.Providers {
 		sources = append(sources, p.SourceWithSecret())
-		if p.Auth.Scheme == reports.SNS {
+		if p.Auth.Scheme == reports.SchemeSNS {
 			topics[p.Name] = sns.NewTopic(p.Auth.Topic, &client, nil)
 		}
 		a.metrics.InitProvider(p.Name, api.ProviderOutcomes())
 	}
-	events := api.NewProviderEvents(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger)
+	events := api.NewEventHandlers(sources, a.core.Providers, a.core.Gates, a.metrics.ProviderEvent, a.logger)
 	events.Topics, events.Subscriptions = topics, a.core.Desk
 	events.Register(e)
 }
@@ -242,7 +242,7 @@ func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string)
 	return func(lang string) string {
 		subject, ok := known.Load(lang)
 		if !ok { // a failure leaves it empty
-			m, _ := r.Render(message.Request{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
+			m, _ := r.Render(message.RenderRequest{App: app, Locale: lang, Purpose: p.Name, Titles: p.Titles,
 				Data: message.Data{App: title, Code: "000000", Minutes: 1}})
 			subject, _ = known.LoadOrStore(lang, m.Subject)
 		}
@@ -262,7 +262,7 @@ func (a *App) registerConsole(e *echo.Echo) {
 	}
 	var topics []string
 	for _, p := range a.cfg.Providers {
-		if p.Auth.Scheme == reports.SNS {
+		if p.Auth.Scheme == reports.SchemeSNS {
 			topics = append(topics, p.Name)
 		}
 	}

@@ -45,7 +45,7 @@ type keyCheck struct {
 	missing []string  // the lacking keys that rows need
 
 	mu     sync.Mutex
-	reason *server.Reason // nil: all is well
+	reason *server.HealthReason // nil: all is well
 }
 
 // vaultOf returns the keys of a configuration. Keys that it does not give are left out.
@@ -81,7 +81,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 	}
 	err = k.compare(ctx)
 	if _, other := errors.AsType[*store.OtherKeysError](err); other {
-		k.setReason(&server.Reason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
+		k.setReason(&server.HealthReason{Part: "keys", Word: "other_keys", Unready: true, Err: err})
 		k.logger.Error("keys differ from those of database: stop this replica, or correct its settings", "error", err,
 			runbook.Keys.See())
 		return false, nil
@@ -95,7 +95,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 // compare adds the check values of keys that the database does not have. It fails if the database
 // has a key's ID with other bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
-	known, err := k.db.EnterKeyChecks(ctx, k.vault.CheckValues())
+	known, err := k.db.AddKeyCheckValues(ctx, k.vault.CheckValues())
 	if err != nil {
 		return explainOtherKeys(err)
 	}
@@ -195,7 +195,7 @@ func (k *keyCheck) recordMissing(missing []string) {
 		k.setReason(nil)
 	} else {
 		list := strings.Join(missing, ", ")
-		k.setReason(&server.Reason{Part: "keys", Word: "key_missing", Values: []string{"keys", list},
+		k.setReason(&server.HealthReason{Part: "keys", Word: "key_missing", Values: []string{"keys", list},
 			Err: keys.ErrUnknownKey})
 	}
 	switch {
@@ -210,7 +210,7 @@ func (k *keyCheck) recordMissing(missing []string) {
 	k.missing = missing
 }
 
-func (k *keyCheck) setReason(r *server.Reason) {
+func (k *keyCheck) setReason(r *server.HealthReason) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reason = r
@@ -218,7 +218,7 @@ func (k *keyCheck) setReason(r *server.Reason) {
 
 // whyIncomplete returns the reason that the last run found: keys that differ from the database's, or
 // missing ones. nil: neither.
-func (k *keyCheck) whyIncomplete(context.Context) *server.Reason {
+func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.reason
@@ -228,7 +228,7 @@ func (k *keyCheck) whyIncomplete(context.Context) *server.Reason {
 // it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
 func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
-	known, err := db.KeyChecks(ctx)
+	known, err := db.KeyCheckValues(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (a *App) pools() []store.PoolStats {
 	}
 	for _, server := range a.servers {
 		p := store.PoolStats{Name: server.Address()}
-		p.InUse, p.Idle, p.Waits = server.Conns()
+		p.InUse, p.Idle, p.Waits = server.ConnCounts()
 		all = append(all, p)
 	}
 	return all

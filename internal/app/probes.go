@@ -22,12 +22,12 @@ import (
 func (a *App) addProbes() {
 	var beats heartbeats
 	var limiterUp func(context.Context) error
-	limiter := func(context.Context) *server.Reason { return nil }
+	limiter := func(context.Context) *server.HealthReason { return nil }
 	if a.redis != nil {
 		redis := recent.Value[struct{}]{Ask: a.pingRedis(), Every: time.Second}
 		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
 		beats = redisHeartbeats{a.redisClient}
-		limiter = func(ctx context.Context) *server.Reason { return redisReason(limiterUp(ctx)) }
+		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
 	}
 	a.database = newDatabaseProbe(a.db.Ping, a.db.LastCommit, beats, a.logger)
 	a.metrics.RegisterLimiter(limiterUp)
@@ -46,11 +46,11 @@ func (a *App) addProbes() {
 		text := until.UTC().Format(time.RFC3339)
 		a.logger.Warn("sends held: to send earlier, start without --hold-until", "until", text,
 			runbook.DatabaseAway.See())
-		checks = append(checks, func(context.Context) *server.Reason {
+		checks = append(checks, func(context.Context) *server.HealthReason {
 			if !a.now().Before(until) {
 				return nil
 			}
-			return &server.Reason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
+			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
 	a.backlog = newRecent(a.db.Backlog)
@@ -71,8 +71,8 @@ const reasonDatabaseSlow = "database_slow"
 func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	s := console.ServiceStatus{Reasons: a.health.Reasons(ctx)}
 	add := func(kind string) {
-		slow := func(r server.Reason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
-		broken := func(r server.Reason) bool { return r.Part == kind && !slow(r) }
+		slow := func(r server.HealthReason) bool { return r.Part == kind && r.Word == reasonDatabaseSlow }
+		broken := func(r server.HealthReason) bool { return r.Part == kind && !slow(r) }
 		s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
@@ -123,22 +123,22 @@ func (a *App) pingRedis() func(context.Context) (struct{}, error) {
 }
 
 // redisReason returns why Redis does not decide; nil if err is nil.
-func redisReason(err error) *server.Reason {
+func redisReason(err error) *server.HealthReason {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, quota.ErrNotPermitted):
-		return &server.Reason{Part: redisPart, Word: "redis_no_permission", Err: err}
+		return &server.HealthReason{Part: redisPart, Word: "redis_no_permission", Err: err}
 	case errors.Is(err, quota.ErrPartly):
-		return &server.Reason{Part: redisPart, Word: "redis_part_away", Err: err}
+		return &server.HealthReason{Part: redisPart, Word: "redis_part_away", Err: err}
 	}
-	return &server.Reason{Part: redisPart, Word: "redis_away", Err: err}
+	return &server.HealthReason{Part: redisPart, Word: "redis_away", Err: err}
 }
 
 // checkMailServers returns the check of mailServersReason.
 func (a *App) checkMailServers() server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.Email)
-	return func(ctx context.Context) *server.Reason {
+	return func(ctx context.Context) *server.HealthReason {
 		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
 	}
 }
@@ -146,7 +146,7 @@ func (a *App) checkMailServers() server.HealthCheck {
 // checkCarriers returns the check of carriersReason.
 func (a *App) checkCarriers(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.SMS)
-	return func(ctx context.Context) *server.Reason {
+	return func(ctx context.Context) *server.HealthReason {
 		suspended, lasts := carriers.Suspended()
 		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
 	}
@@ -166,18 +166,18 @@ func (a *App) anyMessageWaits(ch recipient.Channel) func(context.Context) bool {
 // now or mails wait. Without waiting mails, a server that would try the next one counts as working:
 // only a mail can show that it is back. admits is how many mails the servers would try; waits
 // reports whether any mail waits, and is called only if it matters.
-func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.Reason {
+func mailServersReason(all []delivery.Health, admits int, waits func() bool) *server.HealthReason {
 	if slices.ContainsFunc(all, func(h delivery.Health) bool { return h.Up }) || admits > 0 && !waits() {
 		return nil
 	}
-	return &server.Reason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
+	return &server.HealthReason{Part: "mail", Word: "mail_servers_suspended", Err: fault.Unavailable}
 }
 
 // carriersReason returns a reason if all carriers of some numbers are suspended, and either would try
 // no message now or text messages wait; see mailServersReason.
-func carriersReason(suspended, lasts bool, waits func() bool) *server.Reason {
+func carriersReason(suspended, lasts bool, waits func() bool) *server.HealthReason {
 	if !suspended || !lasts && !waits() {
 		return nil
 	}
-	return &server.Reason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}
+	return &server.HealthReason{Part: "sms", Word: "carriers_suspended", Err: fault.Unavailable}
 }

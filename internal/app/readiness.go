@@ -31,14 +31,14 @@ type databaseProbe struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	pinged time.Time      // when the last ping began
-	misses int            // pings in a row without an answer
-	wrote  time.Time      // when a write last succeeded
-	slow   bool           // set by a write of slowWrite or longer, cleared by one of less than half
-	reason *server.Reason // why it can't be written; nil: it can
-	beaten time.Time      // the value of wrote at the last heartbeat
-	seen   string         // the heartbeat last read while the database is away; "": none
-	others time.Time      // when another replica's heartbeat was last found to have changed
+	pinged time.Time            // when the last ping began
+	misses int                  // pings in a row without an answer
+	wrote  time.Time            // when a write last succeeded
+	slow   bool                 // set by a write of slowWrite or longer, cleared by one of less than half
+	reason *server.HealthReason // why it can't be written; nil: it can
+	beaten time.Time            // the value of wrote at the last heartbeat
+	seen   string               // the heartbeat last read while the database is away; "": none
+	others time.Time            // when another replica's heartbeat was last found to have changed
 }
 
 const (
@@ -59,7 +59,7 @@ func newDatabaseProbe(ping func(context.Context) error, commit func() *sqldb.Com
 
 // whyUnwritable returns why the database can't be written; nil if it can. It waits up to recent.Wait
 // for the probe, and then takes the last result.
-func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.Reason {
+func (p *databaseProbe) whyUnwritable(ctx context.Context) *server.HealthReason {
 	p.latest.Get(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +94,7 @@ func (p *databaseProbe) check(ctx context.Context) (none struct{}, err error) {
 }
 
 // recordWrite records the result of a write or a ping, and logs a change.
-func (p *databaseProbe) recordWrite(reason *server.Reason, took time.Duration) {
+func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -123,13 +123,13 @@ func (p *databaseProbe) recordWrite(reason *server.Reason, took time.Duration) {
 }
 
 // whySlow returns a reason if the database can be written, but late.
-func (p *databaseProbe) whySlow(context.Context) *server.Reason {
+func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.reason != nil || !p.slow {
 		return nil
 	}
-	return &server.Reason{Part: databasePart, Word: reasonDatabaseSlow, Err: errors.New("slow")}
+	return &server.HealthReason{Part: databasePart, Word: reasonDatabaseSlow, Err: errors.New("slow")}
 }
 
 // run exchanges heartbeats with other replicas until ctx ends.
@@ -222,10 +222,10 @@ func (h redisHeartbeats) Read(ctx context.Context) (string, error) {
 
 const reasonDatabaseAway = "database_away"
 
-// unwritableReason returns a *server.Reason that tells operators why the database can't be written;
-// nil if err is nil.
-func unwritableReason(err error) *server.Reason {
-	reason := server.Reason{Part: databasePart, Word: reasonDatabaseAway, Err: err}
+// unwritableReason returns a *server.HealthReason that tells operators why the database can't be
+// written; nil if err is nil.
+func unwritableReason(err error) *server.HealthReason {
+	reason := server.HealthReason{Part: databasePart, Word: reasonDatabaseAway, Err: err}
 	switch {
 	case err == nil:
 		return nil

@@ -48,7 +48,7 @@ func (d *played) Read(context.Context) (string, error) {
 }
 
 // word returns the word of a reason, with a ! if it takes the replica out; "" for none.
-func word(r *server.Reason) string {
+func word(r *server.HealthReason) string {
 	switch {
 	case r == nil:
 		return ""
@@ -103,7 +103,7 @@ func TestReasonsOfOtherParts(t *testing.T) {
 	dial := errors.New("dial tcp 192.0.2.9:6379: refused")
 	waits, none := func() bool { return true }, func() bool { return false }
 	for _, c := range []struct {
-		reason *server.Reason
+		reason *server.HealthReason
 		word   string
 	}{
 		{redisReason(nil), ""},

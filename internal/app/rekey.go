@@ -20,7 +20,7 @@ import (
 const rekeyRows = 500
 
 // sealLabels has the label of each of sqldb.SealedTables.
-var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.FactorLabel,
+var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
 	"outbox": keys.CallerCodeLabel}
 
 // Rekey encrypts what is stored under older keys of the ring with its first one, beside the
@@ -38,7 +38,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := db.EnterKeyChecks(ctx, vaultOf(cfg).CheckValues()); err != nil {
+	if _, err := db.AddKeyCheckValues(ctx, vaultOf(cfg).CheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
 	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}

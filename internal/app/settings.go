@@ -62,7 +62,7 @@ func apiKeys(cfg config.Config) api.Keys {
 				key.Origins = a.Origins
 			}
 			for _, scope := range k.Scopes {
-				key.Scopes = append(key.Scopes, api.Scope(scope))
+				key.Scopes = append(key.Scopes, api.KeyScope(scope))
 			}
 			keys = append(keys, key)
 		}

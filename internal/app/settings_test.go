@@ -21,7 +21,7 @@ import (
 // The scopes of the file are those of the API.
 func TestTheScopesOfTheFile(t *testing.T) {
 	var all []string
-	for _, s := range api.Scopes {
+	for _, s := range api.KeyScopes {
 		all = append(all, string(s))
 	}
 	file := func(scopes ...string) (config.Config, error) {
@@ -30,7 +30,7 @@ func TestTheScopesOfTheFile(t *testing.T) {
 		return config.Load([]string{"SENDCODE_CONFIG=c"}, func(string) ([]byte, error) { return []byte(yaml), nil })
 	}
 	c, err := file(all...)
-	if err != nil || !slices.Equal(apiKeys(c)[0].Scopes, api.Scopes) {
+	if err != nil || !slices.Equal(apiKeys(c)[0].Scopes, api.KeyScopes) {
 		t.Errorf("%v, %v", c.Apps, err)
 	}
 	if _, err := file("none"); err == nil || !strings.Contains(err.Error(), strings.Join(all[:3], ", ")+" or "+all[3]) {

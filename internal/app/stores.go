@@ -143,10 +143,10 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 // stop, the wait for a slot; and connections to Postgres are opened as they are used. With one time
 // it changes nothing. Only apptest calls it, before anything runs.
 func RelaxForTests(times int) {
-	postgres.OpenAhead = times == 1
+	postgres.OpenConnsAhead = times == 1
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
 		&outbox.MaxStopWait,
-		&admission.SlotWait} {
+		&admission.MaxSlotWait} {
 		*bound *= time.Duration(times)
 	}
 }

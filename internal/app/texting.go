@@ -68,7 +68,7 @@ func (a *App) openCarriers() error {
 }
 
 // receiptPoller returns the carriers if they can be asked for receipts; nil for the dev mailbox.
-func (a *App) receiptPoller() outbox.Receipts {
+func (a *App) receiptPoller() outbox.ReceiptSources {
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		return carriers
 	}

@@ -70,7 +70,7 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 	of.Name, of.CodeLength, of.Alphabet = name, p.Code.Length, p.Code.Alphabet
 	of.Policy, of.Reserve, of.BuiltIn = c.policy(p.PolicyName), map[string]int{}, c.builtIn &&
 		p.PolicyName == defaultName
-	of.Shares, of.Titles = c.purposesWithPolicy(p.PolicyName), message.NewTitles(p.titles())
+	of.Shares, of.Titles = c.purposesWithPolicy(p.PolicyName), message.NewPurposeTitles(p.titles())
 	for _, r := range c.Policies[p.PolicyName] {
 		if r.Reserve > 0 {
 			of.Reserve[r.Name] = r.Reserve

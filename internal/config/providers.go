@@ -57,7 +57,7 @@ type eventProvider struct {
 // SourceWithSecret returns the source with its secret.
 func (p eventProvider) SourceWithSecret() reports.Source {
 	p.Auth.Secrets = [][]byte{[]byte(p.Secret.Reveal())}
-	if p.Auth.Scheme == reports.StandardWebhooks {
+	if p.Auth.Scheme == reports.SchemeStandardWebhooks {
 		p.Auth.Secrets = [][]byte{DecodeWebhookSecret(p.Secret)}
 	}
 	return p.Source
@@ -74,20 +74,20 @@ func (v *eventProvider) Check(p *document.Mapping) {
 		it   string
 		when bool
 	}{
-		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SNS},
-		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SNS},
-		{"header", (a.Scheme == reports.HMAC || a.Scheme == reports.SecretHeader) && a.Header == ""},
+		{"secret_env", v.SecretEnv == "" && a.Scheme != reports.SchemeSNS},
+		{"topic", v.Auth.Topic == "" && a.Scheme == reports.SchemeSNS},
+		{"header", (a.Scheme == reports.SchemeHMAC || a.Scheme == reports.SchemeSecretHeader) && a.Header == ""},
 	} {
 		if missing.when {
 			p.AddMistake("", "%s is missing", missing.it)
 		}
 	}
-	if a.Scheme == reports.StandardWebhooks && a.Header == "" {
+	if a.Scheme == reports.SchemeStandardWebhooks && a.Header == "" {
 		a.Header = "webhook-"
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == reports.StandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
+	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
 		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
 	case len(secret) < minProviderSecret:
 		p.AddMistake("", "the secret must have at least %d characters", minProviderSecret)

@@ -22,12 +22,12 @@ import (
 // carrierTypes has the settings of each type of carrier. A new type is a package and a line here.
 var carrierTypes = []struct {
 	name     string
-	settings func() sms.Settings
+	settings func() sms.CarrierSettings
 }{
-	{"http", func() sms.Settings { return new(generic.Config) }},
-	{"twilio", func() sms.Settings { return new(twilio.Config) }},
-	{"aliyun", func() sms.Settings { return new(aliyun.Config) }},
-	{"tencent", func() sms.Settings { return new(tencent.Config) }},
+	{"http", func() sms.CarrierSettings { return new(generic.Config) }},
+	{"twilio", func() sms.CarrierSettings { return new(twilio.Config) }},
+	{"aliyun", func() sms.CarrierSettings { return new(aliyun.Config) }},
+	{"tencent", func() sms.CarrierSettings { return new(tencent.Config) }},
 }
 
 // smsSettings is how text messages are sent. Without carriers they go to the dev mailbox, or the
@@ -68,8 +68,8 @@ type SMSCarrier struct {
 	// Prefixes of the numbers that it takes; by default all. Each country needs a carrier.
 	Prefixes []string `yaml:"prefixes,omitempty" check:"prefix"`
 	// The price of a segment by country; `default` for all others.
-	Prices   map[string]int64 `yaml:"prices,omitempty" keys:"country_or_default"`
-	Settings sms.Settings     `yaml:",inline"`
+	Prices   map[string]int64    `yaml:"prices,omitempty" keys:"country_or_default"`
+	Settings sms.CarrierSettings `yaml:",inline"`
 }
 
 // Prepare chooses the settings by the carrier's type, since the other keys depend on it. It returns
@@ -121,7 +121,7 @@ func (s *smsSettings) Check(p *document.Mapping) {
 	}
 	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
 	for i, c := range s.Carriers {
-		needs, ok := c.Settings.(sms.CallbackSettings)
+		needs, ok := c.Settings.(sms.SettingsWithCallback)
 		if s.PublicURL == "" && ok && needs.NeedsCallback() {
 			p.AddMistake("", "public_url is missing, which carriers[%d] needs for {callback}", i)
 		}

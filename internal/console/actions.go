@@ -34,11 +34,11 @@ type sendAction struct {
 
 // sendActions are in the order in which a page offers them.
 var sendActions = []sendAction{
-	{Name: auth.ActionReset, Path: "reset", do: (*Console).reset},
+	{Name: auth.ActionResetQuota, Path: "reset", do: (*Console).resetQuota},
 	{Name: auth.ActionResend, Path: "resend", ends: true, code: true, ours: true, do: (*Console).resend},
-	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancel},
-	{Name: auth.ActionReveal, Path: "reveal", code: true, do: (*Console).reveal},
-	{Name: auth.ActionErase, Path: "erase", Sure: true, do: (*Console).erase},
+	{Name: auth.ActionCancel, Path: "cancel", Sure: true, ends: true, code: true, do: (*Console).cancelVerification},
+	{Name: auth.ActionRevealRecipient, Path: "reveal", code: true, do: (*Console).revealRecipient},
+	{Name: auth.ActionEraseRecipient, Path: "erase", Sure: true, do: (*Console).eraseRecipient},
 }
 
 // actionError says why an action was not done. Pages show its text; scripts get a problem.
@@ -50,20 +50,20 @@ type actionError struct {
 
 func (f *actionError) Error() string { return "console: action not done: " + f.key }
 
-func (a *Console) reset(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+func (a *Console) resetQuota(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
 	return "", a.Desk.ResetQuota(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) erase(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return "", a.Desk.Erase(c.Request().Context(), targetOf(s.Send), act)
+func (a *Console) eraseRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return "", a.Desk.EraseRecipient(c.Request().Context(), targetOf(s.Send), act)
 }
 
-func (a *Console) reveal(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	return a.Desk.Reveal(c.Request().Context(), *s.Verification, act)
+func (a *Console) revealRecipient(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	return a.Desk.RevealRecipient(c.Request().Context(), *s.Verification, act)
 }
 
-func (a *Console) cancel(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
-	done, err := a.Desk.Cancel(c.Request().Context(), *s.Verification, act)
+func (a *Console) cancelVerification(c echo.Context, s store.SendDetails, act store.AuditEntry) (shown string, err error) {
+	done, err := a.Desk.CancelVerification(c.Request().Context(), *s.Verification, act)
 	if err == nil && !done {
 		err = &actionError{status: http.StatusConflict, key: "action.problem.ended"}
 	}
@@ -147,7 +147,7 @@ func (a *Console) actionForm(d sendAction) echo.HandlerFunc {
 		if shown != "" {
 			return a.showSend(c, http.StatusOK, s, actionResult{Action: d.Name, FullRecipient: shown})
 		}
-		return c.Redirect(http.StatusSeeOther, explain.SendAddress(s.Send.ID)+"?done="+d.Name)
+		return c.Redirect(http.StatusSeeOther, explain.SendPageAddress(s.Send.ID)+"?done="+d.Name)
 	})
 }
 
@@ -162,7 +162,7 @@ func (a *Console) formProblem(c echo.Context, err error) (status int, text strin
 		return failed.status, w.Get(failed.key, "wait", failed.wait)
 	case errors.As(err, &bad):
 		return server.InvalidField.Status,
-			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReason), bad.Detail)
+			cmp.Or(frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
 	case errors.Is(err, fault.Unavailable):
 		server.LogFailure(c.Request().Context(), a.Logger, err)
 		return server.Unavailable.Status, w.Get("action.problem.unavailable")
@@ -186,7 +186,7 @@ func (a *Console) actionJSON(d sendAction) echo.HandlerFunc {
 		shown, err := a.performAction(c, d, s, body.Reason)
 		var failed *actionError
 		if errors.As(err, &failed) {
-			return &server.Problem{Kind: server.NotDone,
+			return &server.Problem{Kind: server.NotDoneKind,
 				Detail: texts.ForConsole("").Get(failed.key, "wait", failed.wait)}
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ func because(reason string) url.Values { return url.Values{"reason": {reason}} }
 // free says whether both gates would let one more through.
 func (r *rig) free(s store.Send) bool {
 	r.Helper()
-	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
+	d, err := r.Svc.RecipientQuota(context.Background(), s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 	r.Must(err)
 	bucket := store.Bucket{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purposes: []string{s.Purpose}}
 	h, err := r.Store.ReadHistory(context.Background(), gate.HistoryQuery{Bucket: bucket, Counting: time.Hour})
@@ -36,7 +36,7 @@ func (r *rig) free(s store.Send) bool {
 func TestADeedNeedsAReason(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana.maria@example.com")
-	page := explain.SendAddress(s.ID)
+	page := explain.SendPageAddress(s.ID)
 	for _, d := range sendActions {
 		form := because("she is ana.maria@example.com")
 		form.Set("sure", "yes")
@@ -70,7 +70,7 @@ func TestActionsThatAreNotCommitted(t *testing.T) {
 		return sqlitetest.None
 	})
 	for _, d := range sendActions {
-		if rec := b.Post(explain.SendAddress(s.ID)+"/"+d.Path,
+		if rec := b.Post(explain.SendPageAddress(s.ID)+"/"+d.Path,
 			url.Values{"reason": {"ticket 7"}, "sure": {"yes"}}); rec.Code != http.StatusServiceUnavailable {
 			t.Errorf("%s: %d", d.Name, rec.Code)
 		}
@@ -103,7 +103,7 @@ func TestAcceptingASubscription(t *testing.T) {
 func TestDeedsFromAPage(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.sent("ana@example.com", func(s *store.Send) { s.Reference = "order 7" })
-	page := explain.SendAddress(s.ID)
+	page := explain.SendPageAddress(s.ID)
 	post := func(path string) *httptest.ResponseRecorder {
 		return b.Post(page+path, url.Values{"reason": {"ticket 7"}, "sure": {"yes"}})
 	}
@@ -135,7 +135,7 @@ func TestDeedsFromAPage(t *testing.T) {
 func TestDeedsByScript(t *testing.T) {
 	r, b := visited(t)
 	s := r.sent("ana@example.com")
-	one := "/v1" + explain.SendAddress(s.ID)
+	one := "/v1" + explain.SendPageAddress(s.ID)
 	const reset, erase = "/v1/admin/quota/reset", "/v1/admin/erase"
 	const ask = `{"channel":"email","to":"Ana@Example.com","purpose":"login","reason":"%s"}`
 	post := func(status int, path, body string) {
@@ -164,15 +164,15 @@ func TestDeedsByScript(t *testing.T) {
 func TestDeedsOfARefusal(t *testing.T) {
 	r, b := loggedIn(t)
 	s := r.refused("ana@example.com", "minute", 42*time.Second, 3)
-	page := b.Get(explain.SendAddress(s.ID))
+	page := b.Get(explain.SendPageAddress(s.ID))
 	contains(t, page, "?do=reset", "?do=erase")
 	lacks(t, page, "?do=resend", "?do=cancel", "?do=reveal")
 	for _, path := range []string{"/resend", "/cancel", "/reveal"} {
-		want(t, b.Post(explain.SendAddress(s.ID)+path, url.Values{"reason": {"x"}, "sure": {"yes"}}),
+		want(t, b.Post(explain.SendPageAddress(s.ID)+path, url.Values{"reason": {"x"}, "sure": {"yes"}}),
 			http.StatusConflict)
 	}
 	r.take(r.row("ana@example.com"))
-	want(t, b.Post(explain.SendAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
+	want(t, b.Post(explain.SendPageAddress(s.ID)+"/reset", because("x")), http.StatusSeeOther)
 	if !r.free(store.Send{App: "shop", Channel: recipient.Email, Purpose: "login", Recipient: s.Recipient}) {
 		t.Error("not reset")
 	}
@@ -181,7 +181,7 @@ func TestDeedsOfARefusal(t *testing.T) {
 func TestOnlyWhatARoleMayIsOffered(t *testing.T) {
 	r := newRig(t)
 	s := r.sent("ana@example.com")
-	story, err := r.Store.Story(context.Background(), s.ID)
+	story, err := r.Store.SendDetails(context.Background(), s.ID)
 	r.Must(err)
 	const operators = "quota.reset verification.resend verification.cancel recipient.reveal"
 	for role, want := range map[auth.Role]string{auth.Reader: "", auth.Operator: operators,

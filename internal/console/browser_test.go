@@ -85,7 +85,7 @@ func fitsWhileBroken(t *testing.T, browser chromium) {
 	for name, s := range map[string]ServiceStatus{"partly-broken": partlyBroken(), "all-broken": allBroken()} {
 		status.Store(&s)
 		for page, path := range map[string]string{"overview": "/admin/overview", "sends": "/admin",
-			"refused": explain.SendAddress(row.ID)} {
+			"refused": explain.SendPageAddress(row.ID)} {
 			w.goTo(path)
 			w.fits(name + "-" + page)
 		}
@@ -146,7 +146,7 @@ func resetsAQuota(t *testing.T, browser chromium) {
 		t.Errorf("the recipient is in the address %s", at)
 	}
 	w.says(`document.querySelector(".person").innerText`, "a•••@example.com", "free in 3")
-	page := explain.SendAddress(row.ID)
+	page := explain.SendPageAddress(row.ID)
 	w.leads(page, chromedp.KeyEvent("jkjk"+kb.Enter))
 	w.says(`document.querySelector("h1").innerText + " " + document.querySelector(".next").innerText`,
 		"Refused 3 times since 2026-03-04 22:03:01 (rule minute)", "They can ask again at 22:03:44;")
@@ -240,7 +240,7 @@ func worksTheList(t *testing.T, browser chromium) {
 	w.until(left + ` === "expired"`)
 	const note = `document.querySelector(".pips-row .pips-note").innerText`
 	for _, page := range []string{"/admin?app=shop&channel=email&recipient=" + row.Recipient.String(),
-		explain.SendAddress(row.ID)} {
+		explain.SendPageAddress(row.ID)} {
 		w.goTo(page)
 		w.eval(`performance.now = () => 30e3; ""`)
 		w.until(note + ` === "free in 8 s" && document.querySelector(".pips-row.blocked") !== null`)
@@ -390,7 +390,7 @@ func logsInByTheProvider(t *testing.T, browser chromium) {
 	w := openWindow(r, browser)
 	server.Do(func() {
 		server.URL = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-		server.Redirect = w.site.URL + auth.ProviderCallback
+		server.Redirect = w.site.URL + auth.ProviderCallbackPath
 	})
 	*r.console.Auth.Provider = *providerAt(server, r.Clock.Now)
 	consoletest.Is(server, "bo", "support")

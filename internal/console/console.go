@@ -31,12 +31,12 @@ import (
 type database interface {
 	records.Store
 	Stats(ctx context.Context, q store.StatsQuery) (store.Stats, error)
-	Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
+	DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error)
 	ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error)
 	Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error)
-	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	SendsBySupportReference(ctx context.Context, support string) ([]store.SendOrRefusal, error)
-	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
+	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	VerificationsByID(ctx context.Context, ids []string) ([]store.Verification, time.Time, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
@@ -122,10 +122,10 @@ func (a *Console) routes() []auth.Route {
 		{Method: post, Path: "/v1/admin/search", Handler: a.searchJSON, Action: auth.ActionRead},
 		{Method: get, Path: "/v1/admin/tail", Handler: a.tailStream, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/quota/reset",
-			Handler: a.recipientActionJSON(auth.ActionReset, a.Desk.ResetQuota),
-			Action:  auth.ActionReset},
-		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionErase, a.Desk.Erase),
-			Action: auth.ActionErase},
+			Handler: a.recipientActionJSON(auth.ActionResetQuota, a.Desk.ResetQuota),
+			Action:  auth.ActionResetQuota},
+		{Method: post, Path: "/v1/admin/erase", Handler: a.recipientActionJSON(auth.ActionEraseRecipient, a.Desk.EraseRecipient),
+			Action: auth.ActionEraseRecipient},
 	}
 	for _, d := range sendActions {
 		all = append(all, auth.Route{Method: post, Path: "/admin/sends/:id/" + d.Path, Handler: a.actionForm(d),
@@ -140,7 +140,7 @@ func (a *Console) routes() []auth.Route {
 
 // Register adds the pages and the JSON API.
 func (a *Console) Register(e *echo.Echo) {
-	lists := &records.Records{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics}
+	lists := &records.Handlers{Store: a.DB, Desk: a.Desk, Auth: a.auth, Layout: a.layout, Now: a.Now, Topics: a.Topics}
 	a.auth.AddRoutes(e, append(a.routes(), lists.Routes()...))
 	a.layout.Register(e)
 	a.auth.Register(e)

@@ -25,7 +25,7 @@ import (
 type sendView struct {
 	frame.Page
 	Verdict explain.Verdict
-	Send    row
+	Send    sendRow
 	Code    string // state of the verification, in words; empty without one
 	Support string // the support reference
 	Trial   string // names of the rules in mode observe that would have refused it
@@ -60,7 +60,7 @@ func (a *Console) showSend(c echo.Context, status int, s store.SendDetails, n ac
 		return err
 	}
 	v := sendView{
-		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: row{SendOrRefusal: s.Send, W: w},
+		Page: frame.NewPage(c, "", "sends"), Verdict: verdict, Send: sendRow{SendOrRefusal: s.Send, W: w},
 		Support: store.SupportReference(s.Send.ID),
 		Trial:   strings.Join(s.Send.Observed, w.Get("list.comma")), Line: explain.Timeline(s, w), Quota: quota,
 		Note: n, Actions: actionsFor(auth.ActorOf(c), s),
@@ -88,7 +88,7 @@ func (a *Console) verdictAndQuota(ctx context.Context, s store.SendDetails, w te
 	if away != nil && !errors.Is(away, errSeveralRecipients) {
 		server.LogFailure(ctx, a.Logger, away)
 	}
-	known, err := a.readFacts(ctx, s, now, away)
+	known, err := a.readVerdictFacts(ctx, s, now, away)
 	return explain.Judge(s, known, w), quotaViewOf(s.Send, now, away, w), err
 }
 
@@ -100,7 +100,7 @@ func (a *Console) quotaOf(ctx context.Context, s store.SendOrRefusal) (quota.Dec
 	if s.Recipients > 0 {
 		return quota.Decision{}, errSeveralRecipients
 	}
-	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKey)
+	return a.Desk.Codes.RecipientQuota(ctx, s.App, s.Channel, s.Purpose, s.Recipient, store.SecretKeyClass)
 }
 
 func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Words) quotaView {
@@ -113,13 +113,13 @@ func quotaViewOf(s store.SendOrRefusal, d quota.Decision, err error, w texts.Wor
 	case err != nil:
 		return quotaView{Reason: w.Get("quota.away")}
 	}
-	as := w.Tell("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.At("at", d.At))
+	as := w.Sentence("quota.now", texts.Plain("app", s.App), texts.Plain("purpose", s.Purpose), texts.AtTime("at", d.At))
 	return quotaView{Rows: quotaPips(d, w), As: as}
 }
 
-// readFacts reads what the verdict on a row depends on beside its story. now is the quota of the
-// row's recipient; it is unknown if away is not nil.
-func (a *Console) readFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.Facts,
+// readVerdictFacts reads what the verdict on a row depends on beside its story. now is the quota of
+// the row's recipient; it is unknown if away is not nil.
+func (a *Console) readVerdictFacts(ctx context.Context, s store.SendDetails, now quota.Decision, away error) (known explain.VerdictFacts,
 	err error) {
 	if away == nil {
 		known.Quota = &now
@@ -188,7 +188,7 @@ func (a *Console) codeBeforeRefusal(ctx context.Context, s store.SendDetails) (*
 		if !explain.MayHaveGoneOut(row) || row.VerificationID == "" || row.Purpose != s.Send.Purpose {
 			continue
 		}
-		its, err := a.DB.Story(ctx, row.ID)
+		its, err := a.DB.SendDetails(ctx, row.ID)
 		if err != nil {
 			return nil, err
 		}

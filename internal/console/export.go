@@ -39,8 +39,8 @@ const (
 // byteOrderMark makes spreadsheets read the file as UTF-8.
 const byteOrderMark = "\ufeff"
 
-// rejectedByExports are the parameters that an export rejects, since it has all rows.
-var rejectedByExports = []string{"cursor", "newer", "limit"}
+// parametersNotForExports are the parameters that an export rejects, since it has all rows.
+var parametersNotForExports = []string{"cursor", "newer", "limit"}
 
 // exportCSV streams the rows that the filters select, newest first. It writes an audit entry before
 // the first row.
@@ -49,7 +49,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.rejectParameters("An export is all rows; from and to bound it.", rejectedByExports...); err != nil {
+	if err := q.rejectParameters("An export is all rows; from and to bound it.", parametersNotForExports...); err != nil {
 		return err
 	}
 	if c.Request().Method == http.MethodHead { // no export, so no audit entry
@@ -63,7 +63,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 		return &server.Problem{Kind: server.Unavailable,
 			Detail: "Other exports are under way; try again when they have ended."}
 	}
-	q.filter.Limit = frame.MaxLimit
+	q.filter.Limit = frame.MaxPageRows
 	// read before the response begins, so that a database that is away gets a 503
 	rows, err := a.sends(c.Request().Context(), q.filter)
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *Console) exportCSV(c echo.Context) error {
 
 // recordExportBegin writes the audit entry of an export. It leaves out typed texts: they may name a
 // person, and the audit log is kept for good.
-func (a *Console) recordExportBegin(c echo.Context, q query, rows []store.SendOrRefusal) (store.AuditEntry, error) {
+func (a *Console) recordExportBegin(c echo.Context, q listQuery, rows []store.SendOrRefusal) (store.AuditEntry, error) {
 	act, err := a.auth.NewAuditEntry(c, auth.ActionExport)
 	if err != nil {
 		return act, err
@@ -172,7 +172,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 		if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil { // the server's is for a whole answer
 			return n, err
 		}
-		f.Before = new(positionOf(rows[len(rows)-1].Send))
+		f.Before = new(cursorOf(rows[len(rows)-1].Send))
 		if rows, err = a.DB.Sends(c.Request().Context(), f); err != nil {
 			return n, err
 		}
@@ -182,7 +182,7 @@ func (a *Console) writeCSV(c echo.Context, f store.Filter, rows []store.SendOrRe
 // exportAddress returns the address that exports a list's rows.
 func exportAddress(given url.Values) string {
 	all := maps.Clone(given)
-	for _, name := range rejectedByExports {
+	for _, name := range parametersNotForExports {
 		all.Del(name)
 	}
 	if len(all) == 0 {

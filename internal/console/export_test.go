@@ -93,7 +93,7 @@ func TestExport(t *testing.T) {
 // middle breaks the file off.
 func TestExportStreams(t *testing.T) {
 	r, _, base := served(t)
-	const n = 5*frame.MaxLimit + 17
+	const n = 5*frame.MaxPageRows + 17
 	var rows []store.SendOrRefusal
 	for i := range n {
 		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
@@ -128,7 +128,7 @@ func TestExportStreams(t *testing.T) {
 		t.Errorf("half an export of %d bytes looks like a whole one", len(body))
 	}
 	acts := r.Entries(auth.ActionExport)
-	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxLimit) {
+	if acts[0].Outcome != store.AuditFailed || acts[0].Detail != fmt.Sprint("rows=", 2*frame.MaxPageRows) {
 		t.Errorf("%+v", acts[0])
 	}
 }
@@ -188,7 +188,7 @@ func TestOutcomes(t *testing.T) {
 // However many rows an export has, no more than a page of them is kept.
 func TestExportKeepsNoRows(t *testing.T) {
 	r, _, base := served(t)
-	const n = 50 * frame.MaxLimit
+	const n = 50 * frame.MaxPageRows
 	var rows []store.SendOrRefusal
 	for i := range n {
 		rows = append(rows, store.SendOrRefusal{Send: store.Send{ID: uuid.UUID{5, 14: byte(i >> 8), 15: byte(i)}, App: "shop",
@@ -211,7 +211,7 @@ func TestExportKeepsNoRows(t *testing.T) {
 	})
 	written, err := io.Copy(io.Discard, open(t, base+"/v1/admin/sends.csv").Body)
 	r.Must(err)
-	if pages != n/frame.MaxLimit+1 || written < 1<<20 || most > first+512<<10 {
+	if pages != n/frame.MaxPageRows+1 || written < 1<<20 || most > first+512<<10 {
 		t.Errorf("%d pages, %d bytes: %d KiB of memory after ten pages, %d at most", pages, written,
 			first>>10, most>>10)
 	}

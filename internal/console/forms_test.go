@@ -28,13 +28,13 @@ func TestAFormWithAMistakeIsShownAgain(t *testing.T) {
 	forms := map[string]url.Values{
 		"/admin/suppressions": {"channel": {"email"}, "to": {"cy@example.com"}, "days": {"7"}, "app": {"shop"}},
 		// the second row of a list that a filter and a page select
-		"/admin/suppressions/lift?state=all":    {"channel": {"email"}, "address": {hash.String()}},
-		"/admin/prefixes/lift?state=all":        {"id": {pause.ID.String()}},
-		"/admin/acts/subscription":              {"provider": {"ses"}},
-		explain.SendAddress(sent.ID) + "/reset": {},
-		explain.SendAddress(sent.ID) + "/erase": {"sure": {"yes"}},
-		"/admin/accounts":                       {"do": {"add"}, "name": {"bea"}, "role": {"operator"}},
-		"/admin/accounts?":                      {"do": {"role"}, "name": {"mei"}, "role": {"owner"}},
+		"/admin/suppressions/lift?state=all":        {"channel": {"email"}, "address": {hash.String()}},
+		"/admin/prefixes/lift?state=all":            {"id": {pause.ID.String()}},
+		"/admin/acts/subscription":                  {"provider": {"ses"}},
+		explain.SendPageAddress(sent.ID) + "/reset": {},
+		explain.SendPageAddress(sent.ID) + "/erase": {"sure": {"yes"}},
+		"/admin/accounts":                           {"do": {"add"}, "name": {"bea"}, "role": {"operator"}},
+		"/admin/accounts?":                          {"do": {"role"}, "name": {"mei"}, "role": {"owner"}},
 	}
 	for path, form := range forms {
 		for why, problem := range map[string]string{

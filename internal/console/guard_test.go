@@ -136,12 +136,12 @@ func TestACallersCodeIsNotSentAgain(t *testing.T) {
 }
 
 func TestEveryStateHasAWordAndASign(t *testing.T) {
-	for _, s := range statuses {
+	for _, s := range statusChoices {
 		if texts.ForConsole("").Get("status."+string(s)) == "" || statusSigns[s] == "" {
 			t.Errorf("%s has no word or sign", s)
 		}
 	}
-	for _, state := range outcomes {
+	for _, state := range codeStateChoices {
 		word := string(state)
 		if state == store.CodeEntered { // as verifications and the time line say
 			word = "approved"
@@ -153,7 +153,7 @@ func TestEveryStateHasAWordAndASign(t *testing.T) {
 			t.Errorf("%s: %+v", state, l)
 		}
 	}
-	r := row{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
+	r := sendRow{SendOrRefusal: store.SendOrRefusal{Send: store.Send{Status: "new_state", Reason: "new_word"}}, W: texts.ForConsole("")}
 	if r.State().Word != "new_state" || r.Why() != "new_word" {
 		t.Errorf("words of a later version are lost: %+v, %s", r.State(), r.Why())
 	}

@@ -46,7 +46,7 @@ func (a *Console) searchJSON(c echo.Context) error {
 	return a.answerList(c, q)
 }
 
-func (a *Console) answerList(c echo.Context, q query) error {
+func (a *Console) answerList(c echo.Context, q listQuery) error {
 	list := a.sendList()
 	page, err := list.Page(c.Request().Context(), q.filter, q.given)
 	if err != nil {
@@ -86,7 +86,7 @@ func (a *Console) sendJSON(c echo.Context) error {
 		return err
 	}
 	now, away := a.quotaOf(c.Request().Context(), s.Send)
-	known, err := a.readFacts(c.Request().Context(), s, now, away)
+	known, err := a.readVerdictFacts(c.Request().Context(), s, now, away)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func quotaJSON(d quota.Decision) frame.JSONObject {
 	q := frame.JSONObject{"allowed": d.Allowed(), "retry_after": quota.Seconds(d.RetryAfter()), "retry_at": nil,
 		"blocked_by": nil}
 	if worst, blocked := d.Blocking(); blocked {
-		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.FreeAt(d, worst))
+		q["blocked_by"], q["retry_at"] = worst.Name, frame.Timestamp(explain.RuleAdmitsAt(d, worst))
 	}
 	q["rules"] = frame.JSONObjects(d.Public().Rules, func(s quota.State) frame.JSONObject {
 		return frame.JSONObject{"name": s.Name, "limit": s.Limit, "window": quota.Seconds(s.Window),

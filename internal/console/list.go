@@ -23,9 +23,9 @@ import (
 // sendList returns the list of sends and refusals; parseQuery parses its parameters.
 func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 	return frame.List[store.Filter, store.SendOrRefusal]{
-		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return positionOf(r.Send) },
-		Place: func(f *store.Filter) frame.PageFields {
-			return frame.PageFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
+		Name: "sends", Path: "/admin", Cursor: func(r store.SendOrRefusal) store.Cursor { return cursorOf(r.Send) },
+		Place: func(f *store.Filter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before, After: &f.After}
 		},
 		Read: func(ctx context.Context, f store.Filter) ([]store.SendOrRefusal, time.Time, error) {
 			rows, err := a.sends(ctx, f)
@@ -37,7 +37,7 @@ func (a *Console) sendList() frame.List[store.Filter, store.SendOrRefusal] {
 // page is one page of sendList.
 type page = frame.ListPage[store.Filter, store.SendOrRefusal]
 
-func positionOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
+func cursorOf(s store.Send) store.Cursor { return store.Cursor{At: s.LoggedAt, ID: s.ID} }
 
 // listView is the list with its filters.
 type listView struct {
@@ -47,7 +47,7 @@ type listView struct {
 	Search  searchView
 	Shared  texts.Sentence   // says that the rows only share a support reference; nil: they do not
 	Person  *recipientHeader // when the list is one recipient's
-	Rows    []row
+	Rows    []sendRow
 	Count   string // of the rows
 	Nothing string // why there are no rows
 	// of a recipient's page: on the newest row, or on why there are no rows; nil: there is none
@@ -86,7 +86,7 @@ func (a *Console) listPage(c echo.Context) error {
 	return a.showList(c, http.StatusOK, q, searchView{})
 }
 
-func (a *Console) showList(c echo.Context, status int, q query, s searchView) error {
+func (a *Console) showList(c echo.Context, status int, q listQuery, s searchView) error {
 	ctx := c.Request().Context()
 	found, err := a.sendList().Page(ctx, q.filter, q.given)
 	// back at the first page, which is full
@@ -122,7 +122,7 @@ func (a *Console) showList(c echo.Context, status int, q query, s searchView) er
 		}
 	}
 	if q.filter.Support != "" && len(found.Rows) > 1 {
-		v.Shared = w.Tell("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
+		v.Shared = w.Sentence("list.shared", texts.Strong("support", store.SupportReference(found.Rows[0].ID)))
 	}
 	if status == http.StatusOK {
 		v.addStreamAddresses(q, a.Now())
@@ -153,11 +153,11 @@ func (a *Console) filterSuggestions() map[string][]string {
 // addStreamAddresses adds the addresses by which the open page keeps itself current. Again begins
 // at the newest row on the page, so that later rows push none off it. A recipient's page also
 // takes later rows, since its verdict is on the newest one.
-func (v *listView) addStreamAddresses(q query, now time.Time) {
+func (v *listView) addStreamAddresses(q listQuery, now time.Time) {
 	newest := store.Cursor{At: now}
 	v.Again = v.AddressWith("", "")
 	if len(v.Rows) > 0 {
-		newest = positionOf(v.Rows[0].Send)
+		newest = cursorOf(v.Rows[0].Send)
 		if q.filter.Recipient == nil {
 			v.Again = v.AddressWith("cursor", frame.EncodeCursor(store.Cursor{At: newest.At, ID: uuid.Max}))
 		}
@@ -169,15 +169,15 @@ func (v *listView) addStreamAddresses(q query, now time.Time) {
 // rules say now. Forgotten recipients share one hash, so they get no verdict.
 func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 	ctx := c.Request().Context()
-	v.Person = &recipientHeader{FilterText: v.W.Tell("filter.recipient.unknown")}
+	v.Person = &recipientHeader{FilterText: v.W.Sentence("filter.recipient.unknown")}
 	if len(v.Rows) == 0 {
 		if masked := takeSearchedCookie(c); masked != "" {
-			v.Person.FilterText = v.W.Tell("filter.recipient", texts.Strong("to", masked))
+			v.Person.FilterText = v.W.Sentence("filter.recipient", texts.Strong("to", masked))
 		}
 		return nil
 	}
 	newest := v.Rows[0].SendOrRefusal
-	v.Person.Known, v.Person.FilterText = true, v.W.Tell("filter.recipient", texts.Strong("to", newest.To))
+	v.Person.Known, v.Person.FilterText = true, v.W.Sentence("filter.recipient", texts.Strong("to", newest.To))
 	if v.Newest != "" || newest.Recipient.IsZero() {
 		now, away := a.quotaOf(ctx, newest)
 		v.Person.Quota = quotaViewOf(newest, now, away, v.W)
@@ -197,7 +197,7 @@ func (a *Console) addRecipientHeader(c echo.Context, v *listView) (err error) {
 const emptyRecipientListKey = "norows.what"
 
 // emptyTextKey returns the key of the text that says why a list is empty.
-func emptyTextKey(q query) string {
+func emptyTextKey(q listQuery) string {
 	others := len(q.given)
 	if q.given.Has("limit") {
 		others--
@@ -226,7 +226,7 @@ func (a *Console) readStory(ctx context.Context, id string) (store.SendDetails, 
 	if err != nil || !strings.EqualFold(parsed.String(), id) { // no braces, no urn:
 		return store.SendDetails{}, fault.NotFound
 	}
-	s, err := a.DB.Story(ctx, parsed)
+	s, err := a.DB.SendDetails(ctx, parsed)
 	if err == nil && s.Verification == nil {
 		s.Related, err = a.recentSends(ctx, s.Send)
 	}
@@ -247,7 +247,7 @@ func (a *Console) recentSends(ctx context.Context, s store.SendOrRefusal) ([]sto
 	}
 	rows, err := a.DB.Sends(ctx, store.Filter{
 		Recipient: &s.Recipient, App: s.App, Channel: s.Channel, From: s.LoggedAt.Add(-recentSendsPeriod),
-		Before: new(positionOf(s.Send)), Limit: maxRecentSends,
+		Before: new(cursorOf(s.Send)), Limit: maxRecentSends,
 	})
 	slices.Reverse(rows)
 	return append(rows, s), err

@@ -34,7 +34,7 @@ func toldApps(r *rig) (ids []string) {
 		due, _, err := r.Store.AppEventsDue(context.Background(), time.Second, []store.AppEventLimit{{App: "shop", Limit: 1}})
 		r.Must(err)
 		end.AttemptID = store.AttemptID{ID: due[0].ID, Attempt: due[0].Attempt}
-		r.Must(r.Store.AppEventEnded(context.Background(), end))
+		r.Must(r.Store.RecordAppEventEnd(context.Background(), end))
 		ids = append(ids, tell.ID.String())
 		r.Clock.Add(time.Second)
 	}
@@ -120,7 +120,7 @@ func TestPrefixesAreLifted(t *testing.T) {
 	for range 2 { // the second time it had ended, and nothing is recorded
 		want(t, lift(p.ID.String(), "ticket 7"), http.StatusSeeOther)
 	}
-	contains(t, b.Get(explain.SendAddress(send.ID)), "It was lifted at", "49151")
+	contains(t, b.Get(explain.SendPageAddress(send.ID)), "It was lifted at", "49151")
 	holds(t, b.Script(http.StatusOK, "POST", "/v1/admin/prefixes/lift",
 		`{"id":"`+other.ID.String()+`","reason":"ours"}`),
 		map[string]any{"active": false, "lifted_by": "token", "lifted_reason": "ours"})

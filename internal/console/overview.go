@@ -55,9 +55,9 @@ type nameAndCount struct {
 	N    int
 }
 
-// dimensions are the ways in which the table of codes can be grouped, in the order of the page.
-// Each is also a filter of the list.
-var dimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
+// approvalDimensions are the ways in which the table of codes can be grouped, in the order of the
+// page. Each is also a filter of the list.
+var approvalDimensions = []store.Dimension{store.ByCountry, store.ByCarrier, store.ByDomain, store.ByApp, store.ByPurpose}
 
 func (a *Console) overviewPage(c echo.Context) error {
 	w, ctx := frame.Words(c), c.Request().Context()
@@ -66,7 +66,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 		return err
 	}
 	v := overviewView{Page: frame.NewPage(c, "overview.title", "overview"), By: store.Dimension(values.Get("by"))}
-	if values.Del("by"); v.By != "" && !slices.Contains(dimensions, v.By) {
+	if values.Del("by"); v.By != "" && !slices.Contains(approvalDimensions, v.By) {
 		return fault.Invalid("by", "invalid", "Codes are told apart by app, purpose, domain, country or carrier.")
 	}
 	if v.Statistics, v.query, v.values, err = a.stats(ctx, values.Encode(), w.Zone()); err != nil {
@@ -75,7 +75,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 	if !v.values.Has("from") && !v.values.Has("last") {
 		v.values.Set("last", "24h")
 	}
-	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpans...)[1:]
+	v.Last = frame.FieldOptions(w, "filter.last", "filter.last", v.values.Get("last"), timeSpanChoices...)[1:]
 	v.Figures = figureViews(v.Total, v.Before, w)
 	if s := a.Status(ctx); s.Counted {
 		f := figureView{Name: w.Get("overview.under_way"), Value: strconv.Itoa(s.UnderWay.Sends), Status: store.Queued}
@@ -115,7 +115,7 @@ func (a *Console) overviewPage(c echo.Context) error {
 }
 
 // Dimensions returns the ways in which the table of codes can be grouped.
-func (v overviewView) Dimensions() []store.Dimension { return dimensions }
+func (v overviewView) Dimensions() []store.Dimension { return approvalDimensions }
 
 // Daily reports whether the charts have a bar for each day, not for each hour.
 func (v overviewView) Daily() bool { return v.query.Each > time.Hour }

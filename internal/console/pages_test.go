@@ -59,7 +59,7 @@ func busy(r *rig) (refusedRow store.SendOrRefusal) {
 func partlyBroken() ServiceStatus {
 	since := consoletest.Start.Add(-time.Minute)
 	return ServiceStatus{
-		Reasons: []server.Reason{{Part: "redis", Word: "redis_away", Since: since}},
+		Reasons: []server.HealthReason{{Part: "redis", Word: "redis_away", Since: since}},
 		Parts: []ServicePart{
 			{Kind: "database", Up: true, Slow: true}, {Kind: "redis"},
 			{Kind: "mail", Name: "mx2.example:587", Up: true},
@@ -75,7 +75,7 @@ func partlyBroken() ServiceStatus {
 func allBroken() ServiceStatus {
 	since := consoletest.Start.Add(-27 * time.Hour)
 	s := ServiceStatus{Parts: []ServicePart{{Kind: "database"}, {Kind: "redis"}}}
-	for _, r := range []server.Reason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
+	for _, r := range []server.HealthReason{{Part: "database", Word: "database_away"}, {Part: "keys", Word: "other_keys"},
 		{Part: "redis", Word: "redis_away"}, {Part: "mail", Word: "mail_servers_suspended"},
 		{Part: "sms", Word: "carriers_suspended"}} {
 		r.Since = since
@@ -104,7 +104,7 @@ func everyPage(r *rig) map[string]string {
 	}
 	toldApps(r)
 	lifted := r.pausedPrefix("+49160")
-	r.Must(r.Store.LiftPrefix(r.Context(),
+	r.Must(r.Store.LiftPrefixPause(r.Context(),
 		store.LiftPauseRequest{ID: lifted.ID, By: "admin", Why: "testers of ours, <b>ticket</b> 7"}, nil))
 	r.pausedPrefix("+49151")
 	r.As("operator")
@@ -120,7 +120,7 @@ func everyPage(r *rig) map[string]string {
 	}
 	maps.Copy(pages, map[string]string{
 		"sends": "/admin?limit=5", "empty": "/admin?status=sending", "recipient": "/admin?recipient=" + hash.String(),
-		"refused": explain.SendAddress(row.ID), "failed": explain.SendAddress(failed[0].ID) + "?do=erase",
+		"refused": explain.SendPageAddress(row.ID), "failed": explain.SendPageAddress(failed[0].ID) + "?do=erase",
 		"unknown":  "/admin/sends/x",
 		"norows":   "/admin?recipient=" + mistyped.String() + "&near=" + failed[0].Recipient.String(),
 		"prefixes": "/admin/prefixes?state=all",
@@ -152,13 +152,13 @@ func TestPages(t *testing.T) {
 	for name, s := range map[string]store.Send{"tried": tried, "several": several.Send, "bounced": bounced,
 		"gone":   gone.Send,
 		"paused": paused} {
-		pages[name], pages[name+".json"] = explain.SendAddress(s.ID), "/v1"+explain.SendAddress(s.ID)
+		pages[name], pages[name+".json"] = explain.SendPageAddress(s.ID), "/v1"+explain.SendPageAddress(s.ID)
 	}
 	for range 5 {
 		r.Must(r.Store.Check(r.Context(), storetest.Wrong(bounced.VerificationID)))
 	}
 	r.Must(r.Store.Cancel(r.Context(), paused.VerificationID))
-	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.SendOrRefusal{Send: bounced}), r.act(auth.ActionReset)))
+	r.Must(r.Svc.Desk.ResetQuota(r.Context(), targetOf(store.SendOrRefusal{Send: bounced}), r.act(auth.ActionResetQuota)))
 	maps.Copy(pages, map[string]string{
 		"all": "/admin", "locked": "/admin?outcome=locked",
 		"filtered": "/admin?limit=1&status=refused&last=7d&blocked_by=minute&from=2026-03-04T14:00:00%2B08:00",

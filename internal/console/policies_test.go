@@ -108,7 +108,7 @@ type held struct {
 	err        error
 }
 
-func (h held) Replay(context.Context, support.Policy, []quota.Rule, time.Duration) (support.ReplayResult, error) {
+func (h held) ReplaySends(context.Context, support.Policy, []quota.Rule, time.Duration) (support.ReplayResult, error) {
 	close(h.begun)
 	<-h.end
 	return support.ReplayResult{}, h.err

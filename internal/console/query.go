@@ -18,8 +18,8 @@ import (
 	"sendcode/internal/texts"
 )
 
-// query is the parsed query of the list's URL: filters, a cursor and a limit.
-type query struct {
+// listQuery is the parsed query of the list's URL: filters, a cursor and a limit.
+type listQuery struct {
 	filter store.Filter
 	given  url.Values  // the parameters, without empty ones
 	hints  searchHints // of a search that found nothing
@@ -27,30 +27,30 @@ type query struct {
 
 // The values of the filters status, outcome, channel and last.
 var (
-	statuses = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
+	statusChoices = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
 		store.Unknown, store.Proven, store.Refused}
-	outcomes = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
+	codeStateChoices = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
 		store.CodeCanceled, store.CodeOfCaller}
-	channels  = []recipient.Channel{recipient.Email, recipient.SMS}
-	timeSpans = []string{"1h", "24h", "7d", "30d"}
+	channelChoices  = []recipient.Channel{recipient.Email, recipient.SMS}
+	timeSpanChoices = []string{"1h", "24h", "7d", "30d"}
 )
 
 // parseQuery parses a raw query. Times without a zone are in the reader's zone. q.given has all
 // times with a zone, so that the URL means the same for other readers.
-func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err error) {
+func parseQuery(raw string, now time.Time, zone *time.Location) (q listQuery, err error) {
 	f := &q.filter
-	f.Limit = frame.DefaultLimit
+	f.Limit = frame.DefaultPageRows
 	var last string
 	known := frame.Parameters{
-		"recipient": frame.RecipientParameter(&f.Recipient), "status": frame.OneOfParameter(&f.Status, statuses...),
-		"channel": frame.OneOfParameter(&f.Channel, channels...), "purpose": frame.ShortTextParameter(&f.Purpose),
+		"recipient": frame.RecipientParameter(&f.Recipient), "status": frame.OneOfParameter(&f.Status, statusChoices...),
+		"channel": frame.OneOfParameter(&f.Channel, channelChoices...), "purpose": frame.ShortTextParameter(&f.Purpose),
 		"app":        frame.ShortTextParameter(&f.App),
 		"blocked_by": frame.ShortTextParameter(&f.BlockedBy), "reference": frame.ShortTextParameter(&f.Reference),
 		"carrier": frame.ShortTextParameter(&f.Provider),
 		"country": countryParameter(&f.Country), "domain": domainParameter(&f.Domain), "network": networkParameter(&f.Network),
 		"request": frame.ShortTextParameter(&f.Request),
-		"outcome": frame.OneOfParameter(&f.Outcome, outcomes...), "support": supportReferenceParameter(&f.Support),
-		"from": frame.TimeParameter(&f.From, zone), "to": frame.TimeParameter(&f.To, zone), "last": frame.OneOfParameter(&last, timeSpans...),
+		"outcome": frame.OneOfParameter(&f.Outcome, codeStateChoices...), "support": supportReferenceParameter(&f.Support),
+		"from": frame.TimeParameter(&f.From, zone), "to": frame.TimeParameter(&f.To, zone), "last": frame.OneOfParameter(&last, timeSpanChoices...),
 		"cursor": frame.CursorParameter(&f.Before), "newer": frame.CursorParameter(&f.After), "limit": frame.LimitParameter(&f.Limit),
 	}
 	if q.given, err = known.Parse(raw); err != nil {
@@ -85,14 +85,14 @@ func parseQuery(raw string, now time.Time, zone *time.Location) (q query, err er
 // A request's sends are searched from so long before the time in the request's ID until so long
 // after it, since clocks differ.
 const (
-	searchedBeforeRequest = time.Minute
-	searchedAfterRequest  = 2 * time.Minute
+	searchBeforeRequestTime = time.Minute
+	searchAfterRequestTime  = 2 * time.Minute
 )
 
 // setTimesByRequestID sets the times of a query that names a request and no times. It does so only
 // if the request's ID is a UUID of version 7, as package requestid makes them, which contains a
 // time.
-func setTimesByRequestID(q *query) {
+func setTimesByRequestID(q *listQuery) {
 	from, to, ok := timesByRequestID(q.filter.Request)
 	if !ok || q.given.Has("from") || q.given.Has("to") || q.given.Has("last") {
 		return
@@ -110,7 +110,7 @@ func timesByRequestID(request string) (from, to time.Time, ok bool) {
 		return from, to, false
 	}
 	at := time.Unix(id.Time().UnixTime()).UTC()
-	return at.Add(-searchedBeforeRequest), at.Add(searchedAfterRequest), true
+	return at.Add(-searchBeforeRequestTime), at.Add(searchAfterRequestTime), true
 }
 
 // sends returns the rows that a filter selects. If the times came from a request's ID and there
@@ -128,7 +128,7 @@ func (a *Console) sends(ctx context.Context, f store.Filter) ([]store.SendOrRefu
 
 // rejectParameters returns an error with the problem if the query has one of the named parameters,
 // else nil.
-func (q query) rejectParameters(problem string, names ...string) error {
+func (q listQuery) rejectParameters(problem string, names ...string) error {
 	for _, name := range names {
 		if q.given.Has(name) {
 			return fault.Invalid(name, "unknown", problem)
@@ -138,7 +138,7 @@ func (q query) rejectParameters(problem string, names ...string) error {
 }
 
 // hasLocalTimes reports whether the raw query has times without a zone.
-func (q query) hasLocalTimes(raw string) bool {
+func (q listQuery) hasLocalTimes(raw string) bool {
 	values, _ := url.ParseQuery(raw)
 	return slices.ContainsFunc([]string{"from", "to"}, func(name string) bool {
 		_, err := time.Parse(time.RFC3339Nano, values.Get(name))
@@ -201,13 +201,13 @@ func (v filterView) Options(field string) []frame.FieldOption {
 	title, chosen := "filter."+field, v.Get(field)
 	switch field {
 	case "status":
-		return frame.FieldOptions(v.w, title, "status", store.Status(chosen), statuses...)
+		return frame.FieldOptions(v.w, title, "status", store.Status(chosen), statusChoices...)
 	case "outcome":
-		return frame.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), outcomes...)
+		return frame.FieldOptions(v.w, title, "outcome.code", store.CodeState(chosen), codeStateChoices...)
 	case "channel":
-		return frame.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channels...)
+		return frame.FieldOptions(v.w, title, "channel", recipient.Channel(chosen), channelChoices...)
 	}
-	return frame.FieldOptions(v.w, title, title, chosen, timeSpans...)
+	return frame.FieldOptions(v.w, title, title, chosen, timeSpanChoices...)
 }
 
 // DateTimeLocal returns "from" or "to" in the one form that a field of type datetime-local takes,

@@ -179,7 +179,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 // loopback.
 func besideProvider(t *testing.T) (*rig, *openidtest.Provider) {
 	t.Helper()
-	server := openidtest.New(t, consoletest.Address+auth.ProviderCallback)
+	server := openidtest.New(t, consoletest.Address+auth.ProviderCallbackPath)
 	r := newRig(t, func(c *Config) { c.Auth.Provider = providerAt(server, c.Now) })
 	server.Do(func() { server.Now = r.Clock.Now })
 	return r, server

@@ -19,18 +19,18 @@ import (
 	"sendcode/web"
 )
 
-// row is a send as lists show it.
-type row struct {
+// sendRow is a send as lists show it.
+type sendRow struct {
 	store.SendOrRefusal
 	W     texts.Words
-	Code  explain.Label // state of its code; empty: there is no code, or the state is not known
-	Left  int64         // milliseconds for which the code can still be entered; 0: it cannot
-	Quota []web.Pips    // what its recipient's rules say; nil: not known
+	Code  explain.StateLabel // state of its code; empty: there is no code, or the state is not known
+	Left  int64              // milliseconds for which the code can still be entered; 0: it cannot
+	Quota []web.Pips         // what its recipient's rules say; nil: not known
 }
 
 // ToText returns the masked recipient, or "and n more recipients" for a row that stands for
 // several, or "and many more recipients".
-func (r row) ToText() string {
+func (r sendRow) ToText() string {
 	switch {
 	case r.Recipients >= store.ManyRecipients:
 		return r.W.Get("list.recipients.many")
@@ -42,7 +42,7 @@ func (r row) ToText() string {
 
 // RecipientTag returns a short text by which recipients with equal masks differ; "" for a forgotten
 // recipient, and for a row of several.
-func (r row) RecipientTag() string {
+func (r sendRow) RecipientTag() string {
 	if r.Recipients > 0 {
 		return ""
 	}
@@ -50,7 +50,7 @@ func (r row) RecipientTag() string {
 }
 
 // RequestedLocale returns the language that was asked for; "" if any would do.
-func (r row) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
+func (r sendRow) RequestedLocale() string { return explain.RequestedLocale(r.SendOrRefusal) }
 
 // statusSigns stand beside the words, so that a list can be read at speed without its colours.
 var statusSigns = map[store.Status]string{
@@ -60,18 +60,18 @@ var statusSigns = map[store.Status]string{
 }
 
 // State returns the status as a label.
-func (r row) State() explain.Label {
-	return explain.Label{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
+func (r sendRow) State() explain.StateLabel {
+	return explain.StateLabel{Sign: statusSigns[r.Status], Word: r.W.Or("status", string(r.Status)),
 		Tone: explain.ToneOf(r.Status)}
 }
 
 // ChangeKey returns a text that differs whenever the row's status or counts differ. The page's
 // script compares it with the key of the row from the stream.
-func (r row) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
+func (r sendRow) ChangeKey() string { return fmt.Sprint(r.Status, " ", r.Count, " ", r.Attempt) }
 
 // Why returns the reason in words, and then the server's code: "mailbox full · 552 5.2.2 · did not
 // count", "minute · 42 s left · ×3".
-func (r row) Why() string {
+func (r sendRow) Why() string {
 	var parts []string
 	add := func(is bool, text string) {
 		if is && text != "" {
@@ -141,15 +141,15 @@ func (c currentCodes) rowJSON(s store.SendOrRefusal) frame.JSONObject {
 
 // rowsWithState returns sends as rows, with the present state of their codes and quotas. Its only
 // error is that of reading the codes.
-func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]row, error) {
+func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal, w texts.Words) ([]sendRow, error) {
 	codes, err := a.codesOf(ctx, sends)
 	if err != nil {
 		return nil, err
 	}
 	quotas := a.quotasOf(ctx, sends, w)
-	var all []row
+	var all []sendRow
 	for _, s := range sends {
-		r := row{SendOrRefusal: s, W: w}
+		r := sendRow{SendOrRefusal: s, W: w}
 		if q := quotas[targetOf(s)]; q != nil {
 			r.Quota = *q
 		}
@@ -170,8 +170,8 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 }
 
 // codeLabel returns the state of a code as a label.
-func codeLabel(state store.CodeState, w texts.Words) explain.Label {
-	l := map[store.CodeState]explain.Label{
+func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
+	l := map[store.CodeState]explain.StateLabel{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
 		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
 		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Neutral},
@@ -197,7 +197,7 @@ func (a *Console) quotasOf(ctx context.Context, sends []store.SendOrRefusal, w t
 		by[p] = shown
 		all.Go(func() error {
 			if d, err := a.Desk.Codes.RecipientQuota(ctx, p.App, p.Channel, p.Purpose, p.Recipient,
-				store.SecretKey); err == nil {
+				store.SecretKeyClass); err == nil {
 				*shown = quotaPips(d, w)
 			}
 			return nil

@@ -36,7 +36,7 @@ func (a *Console) searchPage(c echo.Context, form url.Values) error {
 	}
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
-		q := query{filter: store.Filter{Limit: frame.DefaultLimit}, given: url.Values{}}
+		q := listQuery{filter: store.Filter{Limit: frame.DefaultPageRows}, given: url.Values{}}
 		return a.showList(c, http.StatusUnprocessableEntity, q,
 			searchView{Typed: typed, Problem: a.searchProblem(c, bad)})
 	}
@@ -93,7 +93,7 @@ func (a *Console) supportReferenceAddress(ctx context.Context, typed string) (st
 	case len(rows) == 0:
 		return "", nil
 	case len(rows) == 1:
-		return explain.SendAddress(rows[0].ID), nil
+		return explain.SendPageAddress(rows[0].ID), nil
 	}
 	return listAddress(nil, "support", store.SupportReference(rows[0].ID)), nil
 }
@@ -107,11 +107,11 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 	}
 	if id, err := uuid.Parse(typed); err == nil && strings.EqualFold(id.String(), typed) {
 		rows, err := a.DB.SendsByID(ctx, []uuid.UUID{id})
-		return a.orRequestAddress(ctx, typed, explain.SendAddress(id), rows, err)
+		return a.fallBackToRequestAddress(ctx, typed, explain.SendPageAddress(id), rows, err)
 	}
 	if h, err := recipient.ParseHash(typed); err == nil {
 		rows, err := a.DB.Sends(ctx, store.Filter{Recipient: &h, Limit: 1})
-		return a.orRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
+		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "recipient", h.String()), rows, err)
 	}
 	ch, to, is := recipientIn(typed)
 	if !is {
@@ -119,7 +119,7 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 			return "", fault.Invalid("q", "invalid", problem)
 		}
 		rows, err := a.DB.Sends(ctx, store.Filter{Reference: typed, Limit: 1})
-		return a.orRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
+		return a.fallBackToRequestAddress(ctx, typed, listAddress(nil, "reference", typed), rows, err)
 	}
 	h, err := a.Desk.HashRecipient(string(ch), to)
 	if err != nil {
@@ -140,9 +140,10 @@ func (a *Console) searchAddress(ctx context.Context, typed string) (string, erro
 // requestSearchTimeout bounds the search for a request's ID, which no index has.
 const requestSearchTimeout = 2 * time.Second
 
-// orRequestAddress returns the given address if found, the rows there, is not empty. Otherwise, if
-// the typed text is the ID of a request that made sends, it returns the address of those sends.
-func (a *Console) orRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
+// fallBackToRequestAddress returns the given address if found, the rows there, is not empty.
+// Otherwise, if the typed text is the ID of a request that made sends, it returns the address of
+// those sends.
+func (a *Console) fallBackToRequestAddress(ctx context.Context, typed, address string, found []store.SendOrRefusal, err error) (string, error) {
 	if err != nil || len(found) > 0 || !requestid.Valid(typed) {
 		return address, err
 	}
@@ -157,7 +158,7 @@ func (a *Console) orRequestAddress(ctx context.Context, typed, address string, f
 	case 0:
 		return address, nil
 	case 1:
-		return explain.SendAddress(rows[0].ID), nil
+		return explain.SendPageAddress(rows[0].ID), nil
 	}
 	return listAddress(nil, "request", typed), nil
 }
@@ -268,6 +269,6 @@ func splitHints(raw string) (h searchHints, rest string) {
 
 // verdictWithoutRows returns the verdict on a recipient without rows.
 func (a *Console) verdictWithoutRows(ctx context.Context, h searchHints, w texts.Words) (*explain.Verdict, error) {
-	rows, err := a.DB.LatestRows(ctx, h.near, similarPeriod)
+	rows, err := a.DB.LatestRowPerRecipient(ctx, h.near, similarPeriod)
 	return explain.JudgeWithoutRows(h.unserved, rows, w), err
 }

@@ -68,7 +68,7 @@ func TestRecipientHasAVerdict(t *testing.T) {
 		t.Errorf("the verdict stands at %d, the rows at %d: %s", verdict, rows, page)
 	}
 	contains(t, b.Get(list+"&status=sent"), "They asked again at",
-		`<a href="`+explain.SendAddress(sent.ID)+`">Open the newest</a>`)
+		`<a href="`+explain.SendPageAddress(sent.ID)+`">Open the newest</a>`)
 	lacks(t, b.Get(linkIn(b.Get(list+"&limit=1").Body.String(), "Older")), `id="answer"`, "Open the newest")
 	r.erase(sent)
 	lacks(t, b.Get("/admin?recipient="+strings.Repeat("0", 32)), "Open the newest")
@@ -116,7 +116,7 @@ func TestSearchByRequest(t *testing.T) {
 	to := map[string]string{"no-such-request-here": "/admin?reference=no-such-request-here",
 		twice: "/admin?reference=" + twice}
 	for n, id := range []string{made.String(), other, taken, trace} {
-		to[id] = explain.SendAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
+		to[id] = explain.SendPageAddress(r.sent(fmt.Sprintf("ana%d@example.com", n), of(id)).ID)
 	}
 	r.sent("bea@example.com", of(twice))
 	r.sent("eva@example.com", func(s *store.Send) { s.Reference = twice })
@@ -137,7 +137,7 @@ func TestSearchByRequest(t *testing.T) {
 		binary.BigEndian.PutUint64(wrong[:8],
 			uint64(r.Clock.Now().Add(moved).UnixMilli())<<16|uint64(made[6])<<8|uint64(made[7]))
 		found := r.sent(fmt.Sprintf("fay%d@example.com", n), of(wrong.String())).ID
-		redirects(t, b.Post("/admin/search", url.Values{"q": {wrong.String()}}), explain.SendAddress(found))
+		redirects(t, b.Post("/admin/search", url.Values{"q": {wrong.String()}}), explain.SendPageAddress(found))
 		for _, path := range []string{"/admin?request=", "/v1/admin/sends?request=", "/v1/admin/sends.csv?request="} {
 			contains(t, b.Get(path+wrong.String()), found.String())
 		}
@@ -205,7 +205,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	}
 	rec := b.Get(near)
 	contains(t, rec, "One for <b>a•••@gmial.com</b>, spelled almost the same",
-		`<a href="`+explain.SendAddress(theirs.ID)+`">`)
+		`<a href="`+explain.SendPageAddress(theirs.ID)+`">`)
 	lacks(t, rec, "exmaple", "Have them spell it")
 	r.Clock.Add(25 * time.Hour)
 	want(t, b.Login(consoletest.Password), http.StatusSeeOther)
@@ -213,7 +213,7 @@ func TestSearchFindsWhoMistyped(t *testing.T) {
 	rec = b.Get("/admin?recipient=" + hash.String())
 	contains(t, rec, "No request for this recipient reached us", "Have them spell it")
 	lacks(t, rec, "spelled almost")
-	r.Break("LatestRows")
+	r.Break("LatestRowPerRecipient")
 	want(t, search("bo@gmail.com"), http.StatusServiceUnavailable)
 	want(t, b.Get(near), http.StatusServiceUnavailable)
 }
@@ -231,7 +231,7 @@ func TestMistypedAndErased(t *testing.T) {
 // erase erases the recipient of a send.
 func (r *rig) erase(s store.Send) {
 	r.Helper()
-	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionErase)))
+	r.Must(r.Store.Erase(r.Context(), s.Recipient, time.Hour, r.act(auth.ActionEraseRecipient)))
 }
 
 func TestVerdictsWithoutRows(t *testing.T) {
@@ -296,19 +296,19 @@ func TestRefusalNamesTheCodeThatTheyHave(t *testing.T) {
 	v, _, _, err := r.Store.Verification(r.Context(), sent.VerificationID)
 	r.Must(err)
 	until := v.ExpiresAt.UTC().Format("15:04:05")
-	contains(t, b.Get(explain.SendAddress(row.ID)), "The code that they have works until", until+"</time>.",
+	contains(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have works until", until+"</time>.",
 		"The code that you have already works for another")
-	lacks(t, b.Get(explain.SendAddress(other.ID)), "The code that they have")
-	lacks(t, b.Get(explain.SendAddress(row.ID)), "They asked again") // for this purpose they did not
+	lacks(t, b.Get(explain.SendPageAddress(other.ID)), "The code that they have")
+	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "They asked again") // for this purpose they did not
 	lost := r.begin("bo@example.com")
 	r.finish(lost.Send, store.Outcome{Status: store.Failed, Reason: "rejected", Refund: true})
 	// it never went out
-	lacks(t, b.Get(explain.SendAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)),
+	lacks(t, b.Get(explain.SendPageAddress(r.refused("bo@example.com", "minute", time.Second, 1).ID)),
 		"The code that they have")
 	r.Clock.Add(11 * time.Minute)
-	lacks(t, b.Get(explain.SendAddress(row.ID)), "The code that they have")
+	lacks(t, b.Get(explain.SendPageAddress(row.ID)), "The code that they have")
 	r.Break("Sends")
-	want(t, b.Get(explain.SendAddress(row.ID)), http.StatusServiceUnavailable)
+	want(t, b.Get(explain.SendPageAddress(row.ID)), http.StatusServiceUnavailable)
 }
 
 // The scope of a rule is told if the rule is in force for the purpose of the row.
@@ -338,12 +338,12 @@ func TestForgottenHaveNothingInCommon(t *testing.T) {
 		r.erase(s)
 	}
 	r.Clock.Add(time.Hour)
-	n, err := r.Store.Forget(t.Context())
+	n, err := r.Store.ForgetErased(t.Context())
 	if err != nil || n != 2 {
 		t.Fatal(n, err)
 	}
 	b := r.LoggedIn()
-	page := want(t, b.Get(explain.SendAddress(row.ID)), http.StatusOK)
+	page := want(t, b.Get(explain.SendPageAddress(row.ID)), http.StatusOK)
 	lacks(t, page, other.ID.String(), "everything of this recipient", strings.Repeat("0", 32))
 	lacks(t, b.Get("/v1/admin/sends/"+row.ID.String()), other.ID.String())
 	page = b.Get("/admin/suppressions?state=all")

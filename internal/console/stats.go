@@ -51,13 +51,13 @@ func (a *Console) stats(ctx context.Context, raw string, zone *time.Location) (s
 	if err != nil {
 		return s, asked, q.given, err
 	}
-	domains, err := a.DB.Domains(ctx, asked)
+	domains, err := a.DB.DomainTallies(ctx, asked)
 	return statistics.Summarize(asked, now, before, domains), asked, q.given, err
 }
 
 // statsQuery returns the query for the time, app, channel and purpose of a list's filters. Other
 // filters are an error.
-func (a *Console) statsQuery(q query, zone *time.Location) (store.StatsQuery, error) {
+func (a *Console) statsQuery(q listQuery, zone *time.Location) (store.StatsQuery, error) {
 	for name := range q.given {
 		if !slices.Contains([]string{"app", "channel", "purpose", "from", "to", "last"}, name) {
 			return store.StatsQuery{}, fault.Invalid(name, "unknown",

@@ -38,9 +38,9 @@ const (
 	endReasonUnavailable = "unavailable" // the database does not answer
 )
 
-// rejectedByStreams are the parameters that a stream rejects, since it begins now, has no end, and
-// filters only by what a row contains.
-var rejectedByStreams = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
+// parametersNotForStreams are the parameters that a stream rejects, since it begins now, has no
+// end, and filters only by what a row contains.
+var parametersNotForStreams = []string{"from", "to", "last", "cursor", "limit", "outcome", "network", "request"}
 
 // parseStreamQuery parses the filters of a stream and the place from which it continues; nil: it
 // begins now.
@@ -50,7 +50,7 @@ func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.
 		return f, nil, err
 	}
 	if err := q.rejectParameters("A tail takes filters only: it begins now and has no end.",
-		rejectedByStreams...); err != nil {
+		parametersNotForStreams...); err != nil {
 		return f, nil, err
 	}
 	f = q.filter
@@ -68,14 +68,14 @@ func (a *Console) parseStreamQuery(c echo.Context) (f store.Filter, from *store.
 // streamAddress returns the address of a stream: of the list's rows after newest, and of changes to
 // the rows shortly before newest. It returns "" if the list is not the first page, ends at a time,
 // or has a filter that streams reject.
-func streamAddress(q query, newest store.Cursor) string {
+func streamAddress(q listQuery, newest store.Cursor) string {
 	f := q.filter
 	if f.Before != nil || f.After != nil || !f.To.IsZero() || f.Outcome != "" || f.Network+f.Request != "" {
 		return ""
 	}
 	given := url.Values{}
 	for name, values := range q.given {
-		if !slices.Contains(rejectedByStreams, name) {
+		if !slices.Contains(parametersNotForStreams, name) {
 			given[name] = values
 		}
 	}
@@ -106,7 +106,7 @@ func (a *Console) tailStream(c echo.Context) error {
 	if a.stopping.Err() != nil {
 		return &server.Problem{Kind: server.Unavailable, Detail: "The service is stopping."}
 	}
-	t := &tail{db: a.DB, filter: f, seen: map[uuid.UUID]store.SendOrRefusal{}}
+	t := &tailPoller{db: a.DB, filter: f, seen: map[uuid.UUID]store.SendOrRefusal{}}
 	past, gap, err := t.begin(c.Request().Context(), from, a.Now())
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (a *Console) tailStream(c echo.Context) error {
 }
 
 // followTail polls and writes rows until the stream ends.
-func (a *Console) followTail(t *tail, e *eventWriter) {
+func (a *Console) followTail(t *tailPoller, e *eventWriter) {
 	ticks, beats, end := time.NewTicker(tailPollInterval), time.NewTicker(a.beat), time.NewTimer(a.life)
 	defer ticks.Stop()
 	defer beats.Stop()
@@ -185,7 +185,7 @@ func (e *eventWriter) writeRows(rows []store.SendOrRefusal, gap bool) error {
 			return err
 		}
 		if store.CompareLogged(row, store.SendOrRefusal{Send: store.Send{ID: e.mark.ID, LoggedAt: e.mark.At}}) > 0 {
-			e.mark = positionOf(row.Send)
+			e.mark = cursorOf(row.Send)
 		}
 		fmt.Fprintf(&out, "event: send\nid: %s\ndata: %s\n\n", frame.EncodeCursor(e.mark), text)
 	}

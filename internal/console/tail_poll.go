@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store"
 )
 
-// tail finds the new and changed rows of one stream. It polls the database, so it sees the rows of
-// every replica.
-type tail struct {
+// tailPoller finds the new and changed rows of one stream. It polls the database, so it sees the
+// rows of every replica.
+type tailPoller struct {
 	db     database
 	filter store.Filter
 	newest time.Time                         // the time of the newest row that was read, on the database's clock
@@ -35,7 +35,7 @@ const (
 // begin reads the rows that the page already shows, so that later polls know them. It returns,
 // oldest first, those that the client may not know: the rows after from and shortly before it;
 // none without from. gap says that earlier rows are missing, since there were too many.
-func (t *tail) begin(ctx context.Context, from *store.Cursor, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
+func (t *tailPoller) begin(ctx context.Context, from *store.Cursor, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	since := now.Add(-watchPeriod)
 	if from == nil {
 		_, _, err = t.readSince(ctx, since, since)
@@ -52,8 +52,8 @@ func (t *tail) begin(ctx context.Context, from *store.Cursor, now time.Time) (ro
 // poll makes one query: for the newest rows or, every other time, for those that may have changed.
 // It returns, oldest first, the new and the changed rows that match the filter now or did before.
 // gap says that earlier new rows are missing, since there were more than one poll reads.
-func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
-	open := t.forget()
+func (t *tailPoller) poll(ctx context.Context, now time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
+	open := t.pruneAndListOpen()
 	if t.turn = !t.turn && len(open) > 0; !t.turn {
 		since := now.Add(-maxClockLag)
 		if late := t.newest.Add(-pollOverlap); late.After(since) {
@@ -64,12 +64,12 @@ func (t *tail) poll(ctx context.Context, now time.Time) (rows []store.SendOrRefu
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	rows, err = t.db.SendsByID(ctx, open)
-	return t.remember(rows), false, err
+	return t.recordAndSelect(rows), false, err
 }
 
 // readSince reads the newest rows since a time and returns them as poll does. gap says that not all
 // rows after known were read.
-func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
+func (t *tailPoller) readSince(ctx context.Context, since, known time.Time) (rows []store.SendOrRefusal, gap bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	f := t.filter
@@ -77,11 +77,11 @@ func (t *tail) readSince(ctx context.Context, since, known time.Time) (rows []st
 	f.From, f.Limit = since, maxPolledRows
 	rows, err = t.db.Sends(ctx, f)
 	gap = len(rows) == maxPolledRows && rows[maxPolledRows-1].LoggedAt.After(known)
-	return t.remember(rows), gap, err
+	return t.recordAndSelect(rows), gap, err
 }
 
-// remember keeps rows as last read and returns those to write to the stream.
-func (t *tail) remember(rows []store.SendOrRefusal) (told []store.SendOrRefusal) {
+// recordAndSelect keeps rows as last read and returns those to write to the stream.
+func (t *tailPoller) recordAndSelect(rows []store.SendOrRefusal) (told []store.SendOrRefusal) {
 	slices.SortFunc(rows, store.CompareLogged)
 	for _, row := range rows {
 		before, known := t.seen[row.ID]
@@ -96,9 +96,9 @@ func (t *tail) remember(rows []store.SendOrRefusal) (told []store.SendOrRefusal)
 	return told
 }
 
-// forget drops the rows that no poll reads again. It returns the IDs of the rows that may change:
-// first those under way, then the others, newest first.
-func (t *tail) forget() (open []uuid.UUID) {
+// pruneAndListOpen drops the rows that no poll reads again. It returns the IDs of the rows that may
+// change: first those under way, then the others, newest first.
+func (t *tailPoller) pruneAndListOpen() (open []uuid.UUID) {
 	rows := slices.SortedFunc(maps.Values(t.seen), func(a, b store.SendOrRefusal) int {
 		switch underWay := a.Status.InFlight(); {
 		case underWay == b.Status.InFlight():

@@ -18,7 +18,7 @@ import (
 // followed is a stream over a database in memory, on a clock of its own.
 type followed struct {
 	*testing.T
-	*tail
+	*tailPoller
 	db      *sqlitetest.DB
 	n       int
 	now     time.Time
@@ -43,8 +43,8 @@ func newFollowed(t *testing.T, filter store.Filter) *followed {
 // join begins another stream in the place of the one before.
 func (f *followed) join(filter store.Filter) {
 	f.Helper()
-	f.tail = &tail{db: f.db, filter: filter, seen: map[uuid.UUID]store.SendOrRefusal{}}
-	_, _, err := f.tail.begin(f.Context(), nil, f.now)
+	f.tailPoller = &tailPoller{db: f.db, filter: filter, seen: map[uuid.UUID]store.SendOrRefusal{}}
+	_, _, err := f.tailPoller.begin(f.Context(), nil, f.now)
 	f.must(nil, err)
 }
 

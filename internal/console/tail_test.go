@@ -111,7 +111,7 @@ func TestTailStreams(t *testing.T) {
 	})
 	opened := make(chan func() sse, 1)
 	go func() {
-		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.EncodeCursor(positionOf(old))))
+		next, resp := listen(t, base, "/v1/admin/tail?newer="+url.QueryEscape(frame.EncodeCursor(cursorOf(old))))
 		h := resp.Header
 		if resp.StatusCode != 200 || h.Get("Content-Type") != "text/event-stream" ||
 			h.Get("X-Accel-Buffering") != "no" ||
@@ -263,7 +263,7 @@ func TestTailEndsWithTheSession(t *testing.T) {
 // those that filter by what is not in a row, name none.
 func TestListNamesItsStream(t *testing.T) {
 	r, b := loggedIn(t)
-	newest := url.QueryEscape(frame.EncodeCursor(positionOf(r.sent("ana@example.com"))))
+	newest := url.QueryEscape(frame.EncodeCursor(cursorOf(r.sent("ana@example.com"))))
 	for query, stream := range map[string]string{
 		"": "newer=" + newest, "?status=sent&last=24h&limit=5": "newer=" + newest + "&amp;status=sent",
 		"?domain=example.org": "domain=example.org&amp;newer=",

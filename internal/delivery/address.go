@@ -17,22 +17,23 @@ func (e *Error) BadAddress() bool {
 		return true
 	case e.Class != Rejected, e.Stage != StageRcpt, e.Status != 550:
 		return false
-	case e.Code == "", slices.Contains(vagueCodes, e.Code):
-		return !namesPolicy(e.Text)
+	case e.Code == "", slices.Contains(vagueStatusCodes, e.Code):
+		return !mentionsPolicy(e.Text)
 	}
-	return strings.HasPrefix(e.Code, "5.2.") || e.Code == codeNotInDirectory
+	return strings.HasPrefix(e.Code, "5.2.") || e.Code == statusNotInDirectory
 }
 
-// vagueCodes are the enhanced status codes that say no more than a 550: 5.0.0, "other undefined
-// status" (RFC 3463 section 2), and 5.5.0, which Outlook.com gives for any unavailable mailbox.
-var vagueCodes = []string{"5.0.0", "5.5.0"}
+// vagueStatusCodes are the enhanced status codes that say no more than a 550: 5.0.0, "other
+// undefined status" (RFC 3463 section 2), and 5.5.0, which Outlook.com gives for any unavailable
+// mailbox.
+var vagueStatusCodes = []string{"5.0.0", "5.5.0"}
 
-// codeNotInDirectory is Exchange Online's code for an address that its domain's directory lacks.
-const codeNotInDirectory = "5.4.1"
+// statusNotInDirectory is Exchange Online's code for an address that its domain's directory lacks.
+const statusNotInDirectory = "5.4.1"
 
-// policyWords are the words of a redacted reply that show that the server refused a client, a sender
-// or a content, and not an address.
-var policyWords = func() map[string]bool {
+// policyRefusalWords are the words of a redacted reply that show that the server refused a client,
+// a sender or a content, and not an address.
+var policyRefusalWords = func() map[string]bool {
 	all := map[string]bool{}
 	for word := range strings.FieldsSeq(`abuse abusive administrative administrator authenticate authenticated authentication authorized
 authorization banned barracuda blacklist blacklisted block blocked blocking blocklist blocklisted bulk client cloudmark content denied dkim
@@ -44,10 +45,11 @@ spammers spf starttls suspicious throttled tls unauthenticated unauthorized unso
 	return all
 }()
 
-// namesPolicy reports whether a redacted reply has one of policyWords, also inside of a host or URL.
-func namesPolicy(text string) bool {
+// mentionsPolicy reports whether a redacted reply has one of policyRefusalWords, also inside of a
+// host or URL.
+func mentionsPolicy(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return r < 'a' || r > 'z' }) {
-		if policyWords[word] {
+		if policyRefusalWords[word] {
 			return true
 		}
 	}

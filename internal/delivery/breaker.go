@@ -17,9 +17,9 @@ const (
 	BreakerOpenFor          = 5 * time.Second
 )
 
-// ErrNoVerdict is the verdict on an attempt that was neither a success nor a fault of the server or
-// carrier.
-var ErrNoVerdict = errors.New("nothing is known about the part")
+// ErrNoHealthVerdict is the verdict on an attempt that was neither a success nor a fault of the
+// server or carrier.
+var ErrNoHealthVerdict = errors.New("nothing is known about the part")
 
 // Health is the health of one server or carrier.
 type Health struct {
@@ -52,7 +52,7 @@ func NewBreaker(name string, byRate bool) *Breaker {
 		Timeout:       BreakerOpenFor,
 		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= FaultsToOpenBreaker },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.onStateChange(to) },
-		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoVerdict) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, ErrNoHealthVerdict) },
 	}
 	if byRate {
 		settings.Interval = faultRatePeriod
@@ -65,15 +65,15 @@ func NewBreaker(name string, byRate bool) *Breaker {
 }
 
 // Allow admits an attempt; false while the breaker is open. report must be called once, with the
-// verdict on the attempt: nil is success, ErrNoVerdict leaves the breaker as it is, and any other
-// error is a fault, whose text becomes Health.Why.
+// verdict on the attempt: nil is success, ErrNoHealthVerdict leaves the breaker as it is, and any
+// other error is a fault, whose text becomes Health.Why.
 func (b *Breaker) Allow() (report func(verdict error), ok bool) {
 	done, err := b.breaker.Allow()
 	if err != nil {
 		return nil, false
 	}
 	return func(verdict error) {
-		if verdict != nil && !errors.Is(verdict, ErrNoVerdict) {
+		if verdict != nil && !errors.Is(verdict, ErrNoHealthVerdict) {
 			b.mu.Lock()
 			b.fault = verdict.Error()
 			b.mu.Unlock()
@@ -117,15 +117,15 @@ func (b *Breaker) State() (gobreaker.State, <-chan struct{}) {
 	return b.breaker.State(), changed
 }
 
-// Unlimited is the result of AttemptsAllowed while nothing bounds the attempts.
-const Unlimited = math.MaxInt
+// UnlimitedAttempts is the result of AttemptsAllowed while nothing bounds the attempts.
+const UnlimitedAttempts = math.MaxInt
 
-// AttemptsAllowed returns how many attempts Allow would admit now: Unlimited while the breaker is
-// closed; 0 while it is open; after BreakerOpenFor 1, unless that attempt is under way.
+// AttemptsAllowed returns how many attempts Allow would admit now: UnlimitedAttempts while the
+// breaker is closed; 0 while it is open; after BreakerOpenFor 1, unless that attempt is under way.
 func (b *Breaker) AttemptsAllowed() int {
 	switch b.breaker.State() {
 	case gobreaker.StateClosed:
-		return Unlimited
+		return UnlimitedAttempts
 	case gobreaker.StateHalfOpen:
 		n := b.breaker.Counts() // those without a verdict have ended, too
 		return max(0, 1-int(n.Requests)+int(n.TotalExclusions))

@@ -25,7 +25,7 @@ func TestFaultsInRowSetAPartAsideForAWhile(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		b, heard := delivery.NewBreaker("a", false), []bool(nil)
 		b.OnHealthChange(func(h delivery.Health) { heard = append(heard, h.Up) })
-		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrNoVerdict, errBroken} {
+		for _, verdict := range []error{errBroken, errBroken, nil, errBroken, delivery.ErrNoHealthVerdict, errBroken} {
 			try(b, verdict)
 		}
 		if !b.Health().Up {
@@ -67,7 +67,7 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 				t.Errorf("%s it admits %d, want %d", when, n, want)
 			}
 		}
-		admits("closed,", delivery.Unlimited)
+		admits("closed,", delivery.UnlimitedAttempts)
 		for range delivery.FaultsToOpenBreaker {
 			report, _ := b.Allow()
 			report(errBroken)
@@ -77,10 +77,10 @@ func TestHowManyABreakerAdmits(t *testing.T) {
 		admits("after its rest", 1)
 		report, _ := b.Allow()
 		admits("during a trial", 0)
-		report(delivery.ErrNoVerdict)
+		report(delivery.ErrNoHealthVerdict)
 		admits("after a trial without a verdict", 1)
 		report, _ = b.Allow()
 		report(nil)
-		admits("after a trial", delivery.Unlimited)
+		admits("after a trial", delivery.UnlimitedAttempts)
 	})
 }

@@ -23,11 +23,11 @@ const (
 	maxFoldedLine = 76
 )
 
-// checkPerRecipient checks the fields that differ between recipients, and returns the recipient and
-// the Message-ID with their domains as A-labels. problem names the wrong field and not its value; ""
-// if nothing is wrong. checkPerRecipient and checkShared stop header injection: they reject every
-// character that could end a line or a bracket.
-func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
+// checkRecipientFields checks the fields that differ between recipients, and returns the recipient
+// and the Message-ID with their domains as A-labels. problem names the wrong field and not its
+// value; "" if nothing is wrong. checkRecipientFields and checkSharedFields stop header injection:
+// they reject every character that could end a line or a bracket.
+func (m Mail) checkRecipientFields() (to, id string, problem SafeError) {
 	ok := false
 	if to, ok = normalizeAddress(m.To); !ok {
 		return "", "", "the recipient is not a bare address"
@@ -46,8 +46,8 @@ func (m Message) checkPerRecipient() (to, id string, problem SafeText) {
 	return to, id, ""
 }
 
-// checkShared checks the fields that all recipients share, and returns the sender.
-func (m Message) checkShared() (from *mail.Address, problem SafeText) {
+// checkSharedFields checks the fields that all recipients share, and returns the sender.
+func (m Mail) checkSharedFields() (from *mail.Address, problem SafeError) {
 	from, err := mail.ParseAddress(m.From)
 	// the name may have been an encoded word
 	if err != nil || hasControlCharacters(m.From) || hasControlCharacters(from.Name) {
@@ -113,7 +113,7 @@ func isHostName(domain string) bool {
 	return true
 }
 
-// isIDHeader reports whether a header may be one of Message.IDHeaders: its name begins with X-, so
+// isIDHeader reports whether a header may be one of Mail.IDHeaders: its name begins with X-, so
 // that mail servers ignore it, and its value needs no encoding.
 func isIDHeader(name, value string) bool {
 	plain := func(s string) bool { return s != "" && len(s) <= 80 && isLettersDigitsHyphens(s) }

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// mailForm renders the texts of mails that differ only in fill: the code followed by the support
-// reference. Forms are compared with ==. Implementation: message.mailForm.
-type mailForm interface {
+// unfilledMail renders the texts of mails that differ only in fill: the code followed by the
+// support reference. Forms are compared with ==. Implementation: message.unfilledMail.
+type unfilledMail interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
@@ -26,13 +26,13 @@ type mailForm interface {
 // use.
 type Encoder struct {
 	mu      sync.RWMutex
-	kept    map[partsKey]*parts // nil: mails of this kind are encoded one by one
-	buffers sync.Pool           // of *Rendered
+	kept    map[sharedPartsKey]*sharedParts // nil: mails of this kind are encoded one by one
+	buffers sync.Pool                       // of *Rendered
 }
 
-// partsKey is everything that parts depend on.
-type partsKey struct {
-	form           mailForm
+// sharedPartsKey is everything that parts depend on.
+type sharedPartsKey struct {
+	form           unfilledMail
 	from, language string
 	fill           int // length
 }
@@ -40,8 +40,8 @@ type partsKey struct {
 // maxKeptParts bounds the forms whose parts are kept, some 7 KB each.
 const maxKeptParts = 512
 
-// parts are the encoded parts that mails of one form have in common.
-type parts struct {
+// sharedParts are the encoded parts that mails of one form have in common.
+type sharedParts struct {
 	from       string      // address of MAIL FROM
 	head       encodedPart // the fields that do not depend on the recipient
 	text, html encodedPart
@@ -53,14 +53,15 @@ type encodedPart struct {
 	placeholders []int // where in content
 }
 
-// placeholders stand for the characters of a fill while a form is encoded. They are control
-// characters, which neither templates nor settings have, without white space, which templates trim.
-const placeholders = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
+// placeholderCharacters stand for the characters of a fill while a form is encoded. They are
+// control characters, which neither templates nor settings have, without white space, which
+// templates trim.
+const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f"
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
 // message would fail again.
-func (e *Encoder) Encode(m Message) (*RenderedMail, *Error) {
-	to, id, problem := m.checkPerRecipient()
+func (e *Encoder) Encode(m Mail) (*RenderedMail, *Error) {
+	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
@@ -88,21 +89,21 @@ func (e *Encoder) Release(r *RenderedMail) {
 }
 
 // partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
-func (e *Encoder) partsOf(m Message) (*parts, *Error) {
-	key := partsKey{m.Form, m.From, m.Language, len(m.Fill)}
+func (e *Encoder) partsOf(m Mail) (*sharedParts, *Error) {
+	key := sharedPartsKey{m.Form, m.From, m.Language, len(m.Fill)}
 	e.mu.RLock()
 	known, ok := e.kept[key]
 	e.mu.RUnlock()
-	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(placeholders)
+	plain := isLettersDigitsHyphens(m.Fill) && len(m.Fill) <= len(placeholderCharacters)
 	if known != nil && plain {
 		return known, nil
 	}
 	own, err := m.WithTexts()
 	if err != nil {
-		return nil, &Error{Class: Rejected, Stage: StageMessage, Reason: ReasonTemplate,
-			Err: SafeText("the texts cannot be made")}
+		return nil, &Error{Class: Rejected, Stage: StagePrepare, Reason: ReasonTemplate,
+			Err: SafeError("the texts cannot be made")}
 	}
-	from, problem := own.checkShared()
+	from, problem := own.checkSharedFields()
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
@@ -113,18 +114,18 @@ func (e *Encoder) partsOf(m Message) (*parts, *Error) {
 	if known != nil && plain {
 		return known, nil
 	}
-	p, problem := encodeShared(own, from)
+	p, problem := encodeSharedParts(own, from)
 	if problem != "" {
 		return nil, rejectedError(problem)
 	}
 	return p, nil
 }
 
-func (e *Encoder) keepParts(key partsKey, p *parts) {
+func (e *Encoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kept == nil || len(e.kept) >= maxKeptParts {
-		e.kept = map[partsKey]*parts{}
+		e.kept = map[sharedPartsKey]*sharedParts{}
 	}
 	e.kept[key] = p
 }
@@ -132,26 +133,26 @@ func (e *Encoder) keepParts(key partsKey, p *parts) {
 // partsWithPlaceholders returns the parts of a form, with placeholders. It returns nil if filling them
 // in does not give the texts of the mail: a template may escape its code, as in an address, or have a
 // condition on it.
-func partsWithPlaceholders(m, own Message, from *mail.Address) *parts {
+func partsWithPlaceholders(m, own Mail, from *mail.Address) *sharedParts {
 	fill := m.Fill
-	m.Fill = placeholders[:len(fill)]
+	m.Fill = placeholderCharacters[:len(fill)]
 	m, err := m.WithTexts()
 	if err != nil || fillPlaceholders(m.Subject, fill) != own.Subject || fillPlaceholders(m.Text, fill) != own.Text ||
 		fillPlaceholders(m.HTML, fill) != own.HTML {
 		return nil
 	}
-	p, problem := encodeShared(m, from)
+	p, problem := encodeSharedParts(m, from)
 	if problem != "" {
 		return nil
 	}
 	for _, body := range []*encodedPart{&p.text, &p.html} {
-		for _, b := range []byte(placeholders[:len(fill)]) {
+		for _, b := range []byte(placeholderCharacters[:len(fill)]) {
 			body.content = bytes.ReplaceAll(body.content, fmt.Appendf(nil, "=%02X", b), []byte{b})
 		}
 	}
 	for _, part := range []*encodedPart{&p.head, &p.text, &p.html} {
 		for at, b := range part.content {
-			if strings.IndexByte(placeholders[:len(fill)], b) >= 0 {
+			if strings.IndexByte(placeholderCharacters[:len(fill)], b) >= 0 {
 				part.placeholders = append(part.placeholders, at)
 			}
 		}
@@ -163,7 +164,7 @@ func partsWithPlaceholders(m, own Message, from *mail.Address) *parts {
 func fillPlaceholders(text, fill string) string {
 	out := []byte(text)
 	for at, b := range out {
-		if i := strings.IndexByte(placeholders, b); i >= 0 && i < len(fill) {
+		if i := strings.IndexByte(placeholderCharacters, b); i >= 0 && i < len(fill) {
 			out[at] = fill[i]
 		}
 	}
@@ -174,13 +175,14 @@ func (e encodedPart) appendFilled(out []byte, fill string) []byte {
 	start := len(out)
 	out = append(out, e.content...)
 	for _, at := range e.placeholders {
-		out[start+at] = fill[strings.IndexByte(placeholders, e.content[at])]
+		out[start+at] = fill[strings.IndexByte(placeholderCharacters, e.content[at])]
 	}
 	return out
 }
 
-// encodeShared encodes the fields that all recipients share. The problem is "" if there is none.
-func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
+// encodeSharedParts encodes the fields that all recipients share. The problem is "" if there is
+// none.
+func encodeSharedParts(m Mail, from *mail.Address) (*sharedParts, SafeError) {
 	head := appendField(nil, "From", formatFrom(from))
 	head = appendField(head, "Subject", encodeHeader(m.Subject))
 	head = appendField(head, "Auto-Submitted", "auto-generated") // RFC 3834 section 5
@@ -193,7 +195,7 @@ func encodeShared(m Message, from *mail.Address) (*parts, SafeText) {
 			return nil, "a header line is too long"
 		}
 	}
-	return &parts{from.Address, encodedPart{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
+	return &sharedParts{from.Address, encodedPart{content: head}, encodeBody(m.Text), encodeBody(m.HTML)}, ""
 }
 
 // encodeBody returns a text in quoted-printable (RFC 2045 section 6.7), every line ending with
@@ -227,7 +229,7 @@ func appendField(out []byte, name, value string) []byte {
 
 // appendMail appends a mail: text, then HTML (RFC 2046 section 5.1.4: the best alternative is the
 // last).
-func (p *parts) appendMail(out []byte, m Message, to, id string) []byte {
+func (p *sharedParts) appendMail(out []byte, m Mail, to, id string) []byte {
 	const textHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/plain; charset=UTF-8\r\n\r\n"
 	const htmlHead = "Content-Transfer-Encoding: quoted-printable\r\nContent-Type: text/html; charset=UTF-8\r\n\r\n"
 	out = m.Date.UTC().AppendFormat(append(out, "Date: "...), time.RFC1123Z)

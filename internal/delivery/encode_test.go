@@ -27,8 +27,8 @@ func (f *fillForm) Texts(fill string) (subject, text, html string, err error) {
 
 var usual = fillForm{"Your code", "§\n", "<p>§</p>"}
 
-func formed(f *fillForm, fill string) Message {
-	return Message{
+func formed(f *fillForm, fill string) Mail {
+	return Mail{
 		ID: "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example", From: "Codes <no-reply@codes.example>",
 		To:       "ana@example.org",
 		Language: "en", Date: time.Unix(1_700_000_000, 0), Form: f, Fill: fill,
@@ -46,7 +46,7 @@ func readMail(t *testing.T, content []byte) (r read) {
 	t.Helper()
 	for line := range strings.Lines(string(content)) {
 		if text, crlf := strings.CutSuffix(line, "\r\n"); !crlf || len(text) > maxLine ||
-			strings.ContainsAny(text, "\r\n"+placeholders) {
+			strings.ContainsAny(text, "\r\n"+placeholderCharacters) {
 			t.Errorf("a line on the wire: %q", line)
 		}
 	}
@@ -88,7 +88,7 @@ func readMail(t *testing.T, content []byte) (r read) {
 
 // sameMail encodes a mail, and wants what is read of it to be what was given, or the refusal of an
 // encoder that has kept nothing.
-func sameMail(t *testing.T, e *Encoder, m Message) {
+func sameMail(t *testing.T, e *Encoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)
 	plain, err := m.WithTexts()
@@ -199,11 +199,11 @@ func TestUnsendable(t *testing.T) {
 	long := strings.Repeat("x", 64)
 	var e Encoder
 	sameMail(t, &e, formed(&usual, "654321"))
-	refused := func(what string, change func(*Message)) {
+	refused := func(what string, change func(*Mail)) {
 		m, _ := formed(&usual, "654321").WithTexts()
 		change(&m)
 		m.Form = nil
-		if r, fail := e.Encode(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StageMessage {
+		if r, fail := e.Encode(m); r != nil || fail == nil || fail.Class != Rejected || fail.Stage != StagePrepare {
 			t.Errorf("%s: %v", what, fail)
 		}
 		if m.Form = &usual; m.Text != "" && m.Subject == "Your code" { // the texts are the form's
@@ -236,16 +236,16 @@ func TestUnsendable(t *testing.T) {
 		},
 	} {
 		for _, value := range values {
-			refused(field+" "+value, func(m *Message) { reflect.ValueOf(m).Elem().FieldByName(field).SetString(value) })
+			refused(field+" "+value, func(m *Mail) { reflect.ValueOf(m).Elem().FieldByName(field).SetString(value) })
 		}
 	}
-	refused("no date", func(m *Message) { m.Date = time.Time{} })
+	refused("no date", func(m *Mail) { m.Date = time.Time{} })
 	for name, value := range map[string]string{
 		"Bcc": "0199a1b2-c3d4-7e5f-8a6b-0123456789ab", "X-": "", "X-Send": "1\r\nBcc: b@example.com", "X-A\r\nBcc": "1",
 		"X-B": "ä", "X-C": "a b",
 		"X-E": strings.Repeat("x", 81),
 	} {
-		refused("a mark "+name, func(m *Message) { m.IDHeaders = map[string]string{name: value} })
+		refused("a mark "+name, func(m *Mail) { m.IDHeaders = map[string]string{name: value} })
 	}
 }
 
@@ -254,7 +254,7 @@ func TestEncodedMailTellsWhatIsPrivate(t *testing.T) {
 	plain := formed(nil, "")
 	plain.Form, plain.Subject, plain.Text = nil, "Your code", "Your code is 493817"
 	var e Encoder
-	for want, m := range map[string]Message{"493817S7K3": formed(&usual, "493817S7K3"), plain.Text: plain} {
+	for want, m := range map[string]Mail{"493817S7K3": formed(&usual, "493817S7K3"), plain.Text: plain} {
 		r, fail := e.Encode(m)
 		if fail != nil || r.Private.To != m.To || r.Private.Content != want {
 			t.Errorf("%+v, %v", r, fail)

@@ -41,7 +41,7 @@ func LoadCAPool(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, SafeText("ca: no certificate in the file")
+		return nil, SafeError("ca: no certificate in the file")
 	}
 	return pool, nil
 }

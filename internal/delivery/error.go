@@ -23,7 +23,7 @@ const (
 // The stages of one delivery, in order. StageRequest and StageAnswer are those of a provider's HTTP
 // API.
 const (
-	StageMessage     = "message" // checking and rendering, before anything is dialled
+	StagePrepare     = "message" // checking and rendering, before anything is dialled
 	StageAllSetAside = "aside"   // every server, or carrier, is set aside after failures: none was dialled
 	StageDial        = "dial"    // waiting for a free connection, or opening one
 	StageTLS         = "tls"     // STARTTLS and the handshake, or the handshake of smtps
@@ -77,7 +77,7 @@ type Error struct {
 // Error returns for example "rcpt: rejected: 550 5.1.1: User unknown".
 func (e *Error) Error() string {
 	text := e.Stage + ": " + string(e.Class)
-	if reply := e.Reply(); reply != "" {
+	if reply := e.ReplyCodes(); reply != "" {
 		text += ": " + reply
 	}
 	if e.Text != "" {
@@ -89,12 +89,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Reply returns status and code as rows have them, such as "550 5.1.1".
-func (e *Error) Reply() string { return FormatReply(e.Status, e.Code) }
+// ReplyCodes returns status and code as rows have them, such as "550 5.1.1".
+func (e *Error) ReplyCodes() string { return FormatReplyCodes(e.Status, e.Code) }
 
-// FormatReply returns a status and a code as rows have them, such as "550 5.1.1"; a status of 0 is
-// left out.
-func FormatReply(status int, code string) string {
+// FormatReplyCodes returns a status and a code as rows have them, such as "550 5.1.1"; a status of
+// 0 is left out.
+func FormatReplyCodes(status int, code string) string {
 	if status == 0 {
 		return code
 	}
@@ -104,7 +104,7 @@ func FormatReply(status int, code string) string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// SafeText is an error in our own words, so it has nothing private.
-type SafeText string
+// SafeError is an error in our own words, so it has nothing private.
+type SafeError string
 
-func (p SafeText) Error() string { return string(p) }
+func (p SafeError) Error() string { return string(p) }

@@ -1,4 +1,4 @@
 package delivery
 
-// PolicyWords are policyWords.
-var PolicyWords = policyWords
+// PolicyWords are policyRefusalWords.
+var PolicyWords = policyRefusalWords

@@ -18,9 +18,9 @@ import (
 // bounce. No mail for it leaves the machine: the domain is reserved (RFC 6761 section 6.2).
 const SimulatorDomain = "simulator.test"
 
-// Message is one mail, rendered completely before anything is dialled.
-// The same Message gives the same bytes on every try.
-type Message struct {
+// Mail is one mail, rendered completely before anything is dialled.
+// The same Mail gives the same bytes on every try.
+type Mail struct {
 	// ID is the Message-ID without angle brackets, "<send id>@<sending domain>".
 	ID string
 	// From is "Name <addr>" as configured; its address is the envelope sender too, so bounces come
@@ -36,7 +36,7 @@ type Message struct {
 	Text, HTML string
 	// Form and Fill, if Form is set, give Subject, Text and HTML, and these are empty. So the mails of
 	// one form are encoded once.
-	Form mailForm
+	Form unfilledMail
 	Fill string
 	// Language is a BCP 47 tag and becomes Content-Language; may be empty.
 	Language string
@@ -49,7 +49,7 @@ type Message struct {
 
 // WithTexts returns the mail with Subject, Text and HTML from its form; unchanged if it has no
 // form. The error is the form's.
-func (m Message) WithTexts() (filled Message, err error) {
+func (m Mail) WithTexts() (filled Mail, err error) {
 	if m.Form != nil {
 		m.Subject, m.Text, m.HTML, err = m.Form.Texts(m.Fill)
 	}
@@ -64,7 +64,7 @@ type Result struct {
 	Provider string
 	// ID is the carrier's ID of the message; empty for mails, and if the carrier gave none.
 	ID string
-	// Code is the reply as rows have it, such as "250 2.0.0"; see [FormatReply].
+	// Code is the reply as rows have it, such as "250 2.0.0"; see [FormatReplyCodes].
 	Code string
 	// Took is the time from the call to the outcome, waiting for a connection included.
 	Took time.Duration
@@ -72,8 +72,8 @@ type Result struct {
 
 // RenderedMail is a checked and encoded mail, for every kind of mail server.
 type RenderedMail struct {
-	// Message is what was encoded, for servers that take texts and not MIME.
-	Message Message
+	// Mail is what was encoded, for servers that take texts and not MIME.
+	Message Mail
 	// From and To are the addresses of the envelope, with the domains as A-labels.
 	From, To string
 	// UTF8: an address needs SMTPUTF8 (RFC 6531).
@@ -94,8 +94,8 @@ func (r *RenderedMail) Sender() string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(from.Name) + `" <` + r.From + ">"
 }
 
-func rejectedError(why SafeText) *Error {
-	return &Error{Class: Rejected, Stage: StageMessage, Err: why}
+func rejectedError(why SafeError) *Error {
+	return &Error{Class: Rejected, Stage: StagePrepare, Err: why}
 }
 
 func isASCII(s string) bool {

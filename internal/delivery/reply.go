@@ -75,12 +75,12 @@ func shortenReply(line string) string {
 }
 
 var (
-	replyURL    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
-	replyStatus = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
+	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
+	replyStatusPattern = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
 	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
-	replyReasonID = regexp.MustCompile(
+	replyReasonIDPattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
-	longNumber = regexp.MustCompile(`[0-9]{7}`)
+	longNumberPattern = regexp.MustCompile(`[0-9]{7}`)
 )
 
 const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
@@ -88,7 +88,7 @@ const replyPunctuation = `.,;:!?()[]{}<>"'` + "`"
 // redactToken returns a token, or omissionMark in place of what may be private in it. word is true if
 // a word or a URL is left of it.
 func (p PrivateData) redactToken(token string, pieces []string) (safe string, word bool) {
-	if at := replyURL.FindStringIndex(token); at != nil {
+	if at := replyURLPattern.FindStringIndex(token); at != nil {
 		safe = p.redactURL(strings.TrimRight(token[at[0]:at[1]], replyPunctuation), pieces)
 		return safe, safe != omissionMark
 	}
@@ -97,10 +97,10 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	if bare == "" || containsPrivate(lower, pieces) {
 		return omissionMark, false
 	}
-	if _, err := netip.ParseAddr(bare); err == nil || replyStatus.MatchString(bare) {
+	if _, err := netip.ParseAddr(bare); err == nil || replyStatusPattern.MatchString(bare) {
 		return token, false
 	}
-	reason := replyReasonID.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
+	reason := replyReasonIDPattern.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
 	if reason || isPublicHostName(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
 		return token, true
 	}
@@ -112,7 +112,7 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 func isPublicHostName(token string) bool {
 	if !strings.Contains(token, ".") || strings.ContainsFunc(token, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	}) || longNumber.MatchString(token) {
+	}) || longNumberPattern.MatchString(token) {
 		return false
 	}
 	suffix, icann := publicsuffix.PublicSuffix(token)
@@ -157,7 +157,7 @@ func (p PrivateData) isSafePathPart(part string, pieces []string) bool {
 	}
 	for word := range strings.FieldsFuncSeq(part, func(r rune) bool { return strings.ContainsRune("-_.~", r) }) {
 		digits := strings.ContainsAny(word, "0123456789")
-		if len(word) > 20 || digits && len(word) > 8 || longNumber.MatchString(word) ||
+		if len(word) > 20 || digits && len(word) > 8 || longNumberPattern.MatchString(word) ||
 			digits && len(word) > 3 && strings.Contains(strings.ToLower(p.Content), strings.ToLower(word)) {
 			return false
 		}
@@ -183,9 +183,9 @@ func (p PrivateData) privatePieces() (all []string) {
 	return slices.DeleteFunc(all, func(piece string) bool { return piece == "" })
 }
 
-// maxShortPiece is the length up to which a piece is found only as a word of its own: "an" is a part
-// of many words.
-const maxShortPiece = 3
+// maxWholeWordPiece is the length up to which a piece is found only as a word of its own: "an" is a
+// part of many words.
+const maxWholeWordPiece = 3
 
 // containsPrivate reports whether a text in lower case has one of the pieces, or an at sign, which
 // addresses have.
@@ -196,6 +196,6 @@ func containsPrivate(lower string, pieces []string) bool {
 	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(pieces, func(piece string) bool {
 		return lower == piece || slices.Contains(words, piece) ||
-			len(piece) > maxShortPiece && strings.Contains(lower, piece)
+			len(piece) > maxWholeWordPiece && strings.Contains(lower, piece)
 	})
 }

@@ -48,7 +48,7 @@ func encodeRune(r rune) string {
 	switch {
 	case r == ' ':
 		return "_"
-	case !notLetterDigitHyphen(r), strings.ContainsRune(placeholders, r):
+	case !notLetterDigitHyphen(r), strings.ContainsRune(placeholderCharacters, r):
 		return string(r)
 	}
 	var b strings.Builder
@@ -69,5 +69,5 @@ func firstWordFits(text string) bool {
 // isPrintableASCII reports whether a text is printable ASCII and placeholders.
 func isPrintableASCII(s string) bool {
 	return !strings.ContainsFunc(s,
-		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholders, r) })
+		func(r rune) bool { return (r < ' ' || r > '~') && !strings.ContainsRune(placeholderCharacters, r) })
 }

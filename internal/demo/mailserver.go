@@ -50,8 +50,8 @@ const (
 
 var codePattern = regexp.MustCompile(`(?m)^\s*([0-9]{6,10}|[A-Z]{6,10})\s*$`)
 
-// Send implements outbox.Sender: it takes a mail, or refuses it.
-func (p *MailServer) Send(_ context.Context, mail delivery.Message) (delivery.Result, error) {
+// Send implements outbox.MailSender: it takes a mail, or refuses it.
+func (p *MailServer) Send(_ context.Context, mail delivery.Mail) (delivery.Result, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.randomDuration(120, 900)

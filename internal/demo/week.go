@@ -71,7 +71,7 @@ type week struct {
 	begin  time.Time
 	people []person
 	steps  []scheduledStep // by time; at the same time in the order in which they were added
-	ids    store.IDs
+	ids    store.IDGenerator
 }
 
 // step is one event of the week.

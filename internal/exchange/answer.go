@@ -64,14 +64,14 @@ func RetryAfter(a Response) time.Duration {
 }
 
 var (
-	providerCodePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
-	providerIDPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
+	errorCodePattern  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$`)
+	providerIDPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:^/+=-]{0,127}$`)
 )
 
 // SafeErrorCode returns text if it looks like a provider's error code; "" if it could be a phone
 // number or other text.
 func SafeErrorCode(text string) string {
-	if !providerCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
+	if !errorCodePattern.MatchString(text) || len(text) > 5 && strings.Trim(text, "0123456789") == "" {
 		return ""
 	}
 	return text

@@ -56,12 +56,12 @@ const (
 
 // The causes of failures, in texts without data of the request or the response.
 const (
-	ErrUnreadableAnswer  = delivery.SafeText("the answer can't be read")
-	ErrIncompleteMessage = delivery.SafeText("the message is not complete")
-	errConnect           = delivery.SafeText("no connection")
-	errConnectionBroke   = delivery.SafeText("the connection broke")
-	errAnswerTooLong     = delivery.SafeText("the answer is too long")
-	errRedirect          = delivery.SafeText("the provider points elsewhere, which is not followed")
+	ErrUnreadableAnswer  = delivery.SafeError("the answer can't be read")
+	ErrIncompleteMessage = delivery.SafeError("the message is not complete")
+	errConnect           = delivery.SafeError("no connection")
+	errConnectionBroke   = delivery.SafeError("the connection broke")
+	errAnswerTooLong     = delivery.SafeError("the answer is too long")
+	errRedirect          = delivery.SafeError("the provider points elsewhere, which is not followed")
 )
 
 // Client makes requests, each on a connection of its own. A zero field stands for its default.
@@ -75,9 +75,9 @@ type Client struct {
 	RootCAs *x509.CertPool
 }
 
-// sendTracker opens the connection of a request, and notes whether a byte of the request was
+// writeTracker opens the connection of a request, and notes whether a byte of the request was
 // written to it.
-type sendTracker struct {
+type writeTracker struct {
 	open   func(ctx context.Context, network, address string) (net.Conn, error)
 	mu     sync.Mutex // not held while writing
 	begun  bool       // the connection is ready: all bytes written from now on are of the request
@@ -85,13 +85,13 @@ type sendTracker struct {
 	sealed bool       // further writes fail
 }
 
-// trackedConn is a connection whose sendTracker notes each write.
+// trackedConn is a connection whose writeTracker notes each write.
 type trackedConn struct {
 	net.Conn
-	*sendTracker
+	*writeTracker
 }
 
-func (d *sendTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *writeTracker) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	conn, err := d.open(ctx, network, address)
@@ -114,7 +114,7 @@ func (s trackedConn) Write(b []byte) (int, error) {
 }
 
 // onConnected is called when the connection is ready, TLS included.
-func (d *sendTracker) onConnected(httptrace.GotConnInfo) {
+func (d *writeTracker) onConnected(httptrace.GotConnInfo) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun = true
@@ -123,7 +123,7 @@ func (d *sendTracker) onConnected(httptrace.GotConnInfo) {
 // stopAndReportSent makes further writes fail, and reports whether a byte of the request may have
 // left. net/http may still be writing a request that was given up; since such writes fail, the
 // result stays true.
-func (d *sendTracker) stopAndReportSent() (left bool) {
+func (d *writeTracker) stopAndReportSent() (left bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sealed = true
@@ -136,14 +136,14 @@ func (d *sendTracker) stopAndReportSent() (left bool) {
 func (c *Client) Do(ctx context.Context, r Request) (Response, *delivery.Error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	gone := sendTracker{open: c.Dial}
+	gone := writeTracker{open: c.Dial}
 	if gone.open == nil {
 		gone.open = new(net.Dialer).DialContext
 	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: gone.onConnected})
 	req, err := http.NewRequestWithContext(traced, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
-		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrIncompleteMessage}
+		return Response{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: ErrIncompleteMessage}
 	}
 	maps.Copy(req.Header, r.Header)
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header)) // adds nothing if ctx has no trace

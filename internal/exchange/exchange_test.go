@@ -17,7 +17,7 @@ func TestDeparture(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, far) }()
 	defer func() { _ = near.Close() }()
 	for _, written := range []bool{false, true} {
-		var d sendTracker
+		var d writeTracker
 		conn := trackedConn{near, &d}
 		if _, err := conn.Write([]byte("handshake")); err != nil {
 			t.Fatal(err)

@@ -43,7 +43,7 @@ func (g *Gates) correctBackoff(ctx context.Context, s buckets.Subject, d quota.D
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	rule := d.Rules[i].Rule
-	failed, now, err := g.db.FailedSends(ctx, store.FailedQuery{
+	failed, now, err := g.db.FailedSends(ctx, store.FailedSendsQuery{
 		App: s.App, Channel: s.Channel, Recipient: s.Recipient, Class: s.Class, Within: rule.Window,
 	})
 	ages := g.agesOfFailedSends(s, failed, now)

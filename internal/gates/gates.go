@@ -42,7 +42,7 @@ type Database interface {
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRefusal, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
-	FailedSends(ctx context.Context, q store.FailedQuery) ([]store.FailedSend, time.Time, error)
+	FailedSends(ctx context.Context, q store.FailedSendsQuery) ([]store.FailedSend, time.Time, error)
 	AllRejectedSends(ctx context.Context, within time.Duration, yield func(store.CountedSend) error) error
 }
 

@@ -183,7 +183,7 @@ func (g *Gates) eventOfSend(row store.Send, scope quota.Scope, clock string, f d
 	if scope == quota.Failures {
 		counted = gate.PastSend{ID: row.ID, LoggedAt: row.FinishedAt}
 	}
-	return gate.EventsBefore([]gate.PastSend{counted}, keep, clock, f.at, now)
+	return gate.EventsOnClock([]gate.PastSend{counted}, keep, clock, f.at, now)
 }
 
 // rewriteBucket changes a bucket of the limiter. Error: of the limiter.

@@ -192,7 +192,7 @@ func (g *Gates) tellFromRows(ctx context.Context, s buckets.Subject, d quota.Dec
 	if look.Counting > 0 {
 		f.rules = quota.OfScope(s.Purpose.Policy.Rules, quota.Recipient)
 		f.events[quota.Recipient] = h.Sends(s.Purpose.LongestRecipientWindow(), d.Clock, at)
-		if !refused && !h.AllTakenOn(d.Clock, f.events[quota.Recipient]) {
+		if !refused && !h.AllTakenOnClock(d.Clock, f.events[quota.Recipient]) {
 			f.noise = store.MaxClockSkew
 		}
 	}

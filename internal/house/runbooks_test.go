@@ -140,7 +140,7 @@ func TestEveryJobHasARowInTheRunbook(t *testing.T) {
 }
 
 // jobOf returns the name of a row of a table of jobs, "" for other nodes; fails: its Run is not one
-// of jobs.RunWithoutError, which never fails.
+// of jobs.InfallibleRun, which never fails.
 func jobOf(n ast.Node) (name string, fails bool) {
 	row, ok := n.(*ast.CompositeLit)
 	if !ok {
@@ -157,7 +157,7 @@ func jobOf(n ast.Node) (name string, fails bool) {
 			name = textOf(field.Value)
 		case "Run":
 			call, ok := field.Value.(*ast.CallExpr)
-			fails = !ok || lastName(call.Fun) != "RunWithoutError"
+			fails = !ok || lastName(call.Fun) != "InfallibleRun"
 		case "Every", "AtStop":
 		default:
 			return "", false

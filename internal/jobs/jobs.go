@@ -93,8 +93,8 @@ func (f *failureLog) logIfDue(job string, err error, logger *slog.Logger) {
 	}
 }
 
-// RunWithoutError converts a function to a Job.Run that never fails and never asks for another run
+// InfallibleRun converts a function to a Job.Run that never fails and never asks for another run
 // after a tick.
-func RunWithoutError(run func(ctx context.Context)) func(context.Context) (bool, error) {
+func InfallibleRun(run func(ctx context.Context)) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) { run(ctx); return false, nil }
 }

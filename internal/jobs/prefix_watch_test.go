@@ -29,7 +29,7 @@ func TestPumpedPrefixIsPaused(t *testing.T) {
 		r.Pump(0, 20)
 		before := r.Send(vtest.TextTo(vtest.PumpedNumber(50))) // before the pause begins
 		r.WantStatus(before, "sent")
-		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
+		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 		alarm := regexp.MustCompile(`to prefix paused: .* prefix=\+49151 country=DE class=secret sends=21 approved=0`)
 		r.WantLine("alarms", "1 1", len(alarm.FindAllString(r.Printed.String(), -1)), r.Observed.Take("paused shop DE"))
 		left := len(r.Carrier.Accepted())
@@ -113,7 +113,7 @@ func TestStrangersPauseStrangersAlone(t *testing.T) {
 		for n := range 20 {
 			r.Send(byStranger(n))
 		}
-		r.Sleep(10*time.Minute + 2*jobs.WatchEvery)
+		r.Sleep(10*time.Minute + 2*jobs.PrefixWatchEvery)
 		r.Want("alarm", strings.Contains(r.Printed.String(), "country=DE class=unknown sends=20"), true)
 		for range policy.BackoffRule.Limit {
 			r.WantStatus(r.Send(byStranger(60)), "failed paused")

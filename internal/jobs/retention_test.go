@@ -52,7 +52,7 @@ func TestRowsAreKeptForEver(t *testing.T) {
 // tries again later.
 func TestManyOldRowsGoAFewAtATime(t *testing.T) {
 	vtest.InBubbleWith(t, keepFor(days), func(r *vtest.Rig) {
-		r.FailStore(sqlitetest.Down, "Expire")
+		r.FailStore(sqlitetest.Down, "DeleteAged")
 		r.SendMany(0, jobs.ExpireRowsPerRun+100)
 		r.Sleep(days + store.MaxCodeLife + 10*time.Minute)
 		r.MendStore()
@@ -141,7 +141,7 @@ func TestHoursAreCountedAfterTheirCodes(t *testing.T) {
 	})
 	db := &lives{}
 	r.Svc.Maintenance.Store = db
-	for _, j := range r.Svc.Maintenance.Table() {
+	for _, j := range r.Svc.Maintenance.Jobs() {
 		if j.Name == "roll-up" {
 			_, err := j.Run(t.Context())
 			r.NoError(err)

@@ -13,13 +13,13 @@ import (
 
 // Store has the database's methods that the jobs call. Implementation: sqldb.DB.
 type Store interface {
-	Expire(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
+	DeleteAged(ctx context.Context, age time.Duration, limit int) (store.ExpiredRows, error)
 	CountHours(ctx context.Context, life, keep time.Duration, limit int) (int, error)
 	EnsurePartitions(ctx context.Context) (time.Time, error)
-	Forget(ctx context.Context) (int, error)
+	ForgetErased(ctx context.Context) (int, error)
 	AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 		event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error)
-	AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
+	AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error)
 	PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.PrefixPause, error)
 }
 
@@ -53,21 +53,21 @@ const (
 	partitionsEvery   = 10 * time.Minute
 	erasureEvery      = time.Hour
 	expiryEventsEvery = 10 * time.Second
-	WatchEvery        = time.Minute // all replicas together
+	PrefixWatchEvery  = time.Minute // all replicas together
 
-	ExpireRowsPerRun    = 2000 // of each table
-	expiryEventsPerRun  = 500
-	hoursPerRun         = 4
-	minWeeksAhead       = 2 // with fewer weeks of partitions an alarm is logged
-	partitionAlarmEvery = 10 * time.Minute
-	watchTimeout        = 30 * time.Second
-	eraseTimeout        = 90 * time.Second // a recipient may have many rows
-	watchLease          = "watch"
-	forever             = 100 * 365 * 24 * time.Hour
+	ExpireRowsPerRun       = 2000 // of each table
+	expiryEventsPerRun     = 500
+	hoursPerRun            = 4
+	minPartitionWeeksAhead = 2 // with fewer weeks of partitions an alarm is logged
+	partitionAlarmEvery    = 10 * time.Minute
+	prefixWatchTimeout     = 30 * time.Second
+	eraseTimeout           = 90 * time.Second // a recipient may have many rows
+	prefixWatchLease       = "watch"
+	forever                = 100 * 365 * 24 * time.Hour
 )
 
-// Table returns the jobs of the database.
-func (l *Maintenance) Table() []Job {
+// Jobs returns the jobs of the database.
+func (l *Maintenance) Jobs() []Job {
 	table := []Job{
 		{Name: "partitions", Every: partitionsEvery, Run: l.makePartitions},
 		{Name: "retention", Every: RetentionEvery, Run: l.expire},
@@ -76,7 +76,7 @@ func (l *Maintenance) Table() []Job {
 		{Name: "erasure", Every: erasureEvery, Run: l.deleteErasedHashes},
 	}
 	if l.Watch.Sends > 0 {
-		table = append(table, Job{Name: "watch", Every: WatchEvery, Run: l.pausePrefixes})
+		table = append(table, Job{Name: "watch", Every: PrefixWatchEvery, Run: l.pausePrefixes})
 	}
 	return table
 }
@@ -90,7 +90,7 @@ func (l *Maintenance) expire(ctx context.Context) (again bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	gone, err := l.Store.Expire(ctx, keep, ExpireRowsPerRun)
+	gone, err := l.Store.DeleteAged(ctx, keep, ExpireRowsPerRun)
 	l.expired += gone.Rows
 	if gone.Partition != "" {
 		l.Logger.Info("expired partition dropped", "partition", gone.Partition)
@@ -141,14 +141,14 @@ func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error
 	return n >= hoursPerRun, err
 }
 
-// makePartitions creates partitions for the coming weeks. If there are fewer than minWeeksAhead, it
-// logs an alarm, and tries again at every tick.
+// makePartitions creates partitions for the coming weeks. If there are fewer than
+// minPartitionWeeksAhead, it logs an alarm, and tries again at every tick.
 func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	now := l.Now()
 	until, err := l.Store.EnsurePartitions(bounded)
-	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minWeeksAhead) {
+	if err == nil && (until.IsZero() || store.PartitionWeeksAhead(until, now) >= minPartitionWeeksAhead) {
 		return false, nil
 	}
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
@@ -164,7 +164,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
-	n, err := l.Store.Forget(ctx)
+	n, err := l.Store.ForgetErased(ctx)
 	if n > 0 {
 		l.Logger.Info("hashes of erased recipients deleted", "count", n)
 	}
@@ -174,13 +174,13 @@ func (l *Maintenance) deleteErasedHashes(ctx context.Context) (again bool, err e
 // pausePrefixes pauses prefixes to which many codes are sent and few are entered: a sign of fraud.
 // A lease lets one replica do this for all.
 func (l *Maintenance) pausePrefixes(ctx context.Context) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, prefixWatchTimeout)
 	defer cancel()
 	tick := l.Tick
 	if tick == 0 {
 		tick = DefaultTick
 	}
-	mine, err := l.Store.AcquireLease(ctx, watchLease, WatchEvery-tick)
+	mine, err := l.Store.AcquireJobLease(ctx, prefixWatchLease, PrefixWatchEvery-tick)
 	if err != nil || !mine {
 		return false, err
 	}

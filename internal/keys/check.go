@@ -19,8 +19,8 @@ const ringKeyCheckPrefix = "key " // followed by the ID
 // the keys that its rows were written with. Equal keys have equal values. A key cannot be found by
 // its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
 // the index key, or a sub-key of the ring's key that is used for nothing else.
-func (k Vault) CheckValues() store.KeyChecks {
-	all := store.KeyChecks{}
+func (k Vault) CheckValues() store.KeyCheckValues {
+	all := store.KeyCheckValues{}
 	if len(k.IndexKey) > 0 {
 		value := k.KeyedHash(checkValueLabel)
 		all[IndexKeyCheck] = value[:]
@@ -32,7 +32,7 @@ func (k Vault) CheckValues() store.KeyChecks {
 }
 
 // MissingKeys returns the IDs of keys that have a check value and that the ring lacks, sorted.
-func (r *Ring) MissingKeys(checks store.KeyChecks) (ids []string) {
+func (r *Ring) MissingKeys(checks store.KeyCheckValues) (ids []string) {
 	have := r.IDs()
 	for name := range checks {
 		if id, of := strings.CutPrefix(name, ringKeyCheckPrefix); of && !slices.Contains(have, id) {

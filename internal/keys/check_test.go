@@ -22,7 +22,7 @@ func vault(t *testing.T, index byte, entries string) Vault {
 func TestChecks(t *testing.T) {
 	a := vault(t, 1, "a:"+secret1+",b:"+secret2).CheckValues()
 	for name, c := range map[string]struct {
-		of      store.KeyChecks
+		of      store.KeyCheckValues
 		differs []string
 	}{
 		"turned round":      {vault(t, 1, "b:"+secret2+",a:"+secret1).CheckValues(), nil},

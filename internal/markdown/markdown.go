@@ -13,8 +13,8 @@ var (
 	fencedBlock    = regexp.MustCompile("(?ms)^```.*?^```")
 	linkPattern    = regexp.MustCompile(`!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s:]*)(?: "[^"]*")?\)|src="([^":]+)"`)
 	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	// notInAnchor matches a character that the anchor of a heading leaves out.
-	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	// nonAnchorChars matches a character that the anchor of a heading leaves out.
+	nonAnchorChars = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // Link is a relative link or picture of a document.
@@ -57,7 +57,7 @@ func DeadLinks(name, text string, read func(target string) (string, error)) (pro
 // punctuation, dashes for spaces.
 func hasHeading(text, anchor string) bool {
 	for _, m := range headingPattern.FindAllStringSubmatch(text, -1) {
-		if strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
+		if strings.ReplaceAll(nonAnchorChars.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-") == anchor {
 			return true
 		}
 	}

@@ -27,7 +27,7 @@ type templateSet [partCount]template
 // catalog has the checked templates of mails or of text messages, by purpose and locale.
 type catalog struct {
 	locales texts.Catalogue[string]
-	sets    map[setKey]templateSet
+	sets    map[templateSetKey]templateSet
 	chosen  cache[string, string] // locales by tag
 }
 
@@ -36,8 +36,8 @@ type catalog struct {
 // of all files, with lines if known.
 func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, error) {
 	files, errs := k.loadSources(builtin, overrides)
-	c, locales := &catalog{sets: map[setKey]templateSet{}}, map[string]string{}
-	for _, key := range files.setKeys() {
+	c, locales := &catalog{sets: map[templateSetKey]templateSet{}}, map[string]string{}
+	for _, key := range files.templateSetKeys() {
 		s, faults := k.compile(files, key)
 		errs = slices.Concat(errs, faults, k.trySamples(s, key.locale))
 		c.sets[key] = s
@@ -45,7 +45,7 @@ func newCatalog(k messageKind, builtin fs.FS, overrides []fs.FS) (*catalog, erro
 			locales[key.locale] = key.locale
 		}
 	}
-	if _, found := c.sets[setKey{defaultPurpose, fallbackLocale}]; !found {
+	if _, found := c.sets[templateSetKey{defaultPurpose, fallbackLocale}]; !found {
 		errs = append(errs, fmt.Errorf("%s/%s/%s: missing, every other language falls back to it", k.root,
 			defaultPurpose, fallbackLocale))
 	}
@@ -66,7 +66,7 @@ func dropRepeatedErrors(errs []error) []error {
 	})
 }
 
-func (k messageKind) compile(files templateFiles, key setKey) (s templateSet, errs []error) {
+func (k messageKind) compile(files templateFiles, key templateSetKey) (s templateSet, errs []error) {
 	for part, file := range k.files {
 		if file == "" {
 			continue
@@ -112,8 +112,8 @@ func compilePart(part int, name, content, layout string) (template, []error) {
 
 // find returns the templates for a purpose and locale, and their key. A purpose without templates has
 // those of "default".
-func (c *catalog) find(purpose, locale string) (setKey, templateSet) {
-	key := setKey{purpose, c.matchLocale(locale)}
+func (c *catalog) find(purpose, locale string) (templateSetKey, templateSet) {
+	key := templateSetKey{purpose, c.matchLocale(locale)}
 	if _, found := c.sets[key]; !found {
 		key.purpose = defaultPurpose
 	}

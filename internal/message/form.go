@@ -5,24 +5,24 @@ import (
 	"fmt"
 )
 
-// mailForm is a mail without its code and support reference, which Texts fills in. Forms are compared
-// with ==.
-type mailForm struct {
+// unfilledMail is a mail without its code and support reference, which Texts fills in. Forms are
+// compared with ==.
+type unfilledMail struct {
 	renderer *Renderer
-	key      setKey
+	key      templateSetKey
 	glance   bool
 	data     Data // without Code and Support
 	digits   int  // characters of the code
 }
 
-// maxForms bounds the cache of forms that have been rendered without error. There is a form for each
-// combination of purpose, locale, app and minutes.
-const maxForms = 512
+// maxUnfilledMails bounds the cache of forms that have been rendered without error. There is a form
+// for each combination of purpose, locale, app and minutes.
+const maxUnfilledMails = 512
 
-// Prepared is a mail that is not rendered yet.
-type Prepared struct {
+// PreparedMail is a mail that is not rendered yet.
+type PreparedMail struct {
 	redacted
-	Form     mailForm
+	Form     unfilledMail
 	Fill     string // the code and the support reference: Form.Texts(Fill) renders the mail
 	Language string // the locale that was chosen, as in Locales
 }
@@ -30,47 +30,47 @@ type Prepared struct {
 // Prepare returns a mail that Form.Texts renders later. It renders the first mail of each form at
 // once, and returns Render's errors. For later mails of the form it checks only Notify and the code,
 // so the support references must be the caller's own and not user input.
-func (r *Renderer) Prepare(req Request) (Prepared, error) {
+func (r *Renderer) Prepare(req RenderRequest) (PreparedMail, error) {
 	if err := checkCodeAndNotifyMode(req); err != nil {
-		return Prepared{}, err
+		return PreparedMail{}, err
 	}
 	form := r.formOf(req)
 	known := &form.renderer.rendered
 	if _, ok := known.getCached(form); !ok {
 		if _, err := r.Render(req); err != nil {
-			return Prepared{}, err
+			return PreparedMail{}, err
 		}
-		known.putCached(form, struct{}{}, maxForms)
+		known.putCached(form, struct{}{}, maxUnfilledMails)
 	}
-	return Prepared{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
+	return PreparedMail{Form: form, Fill: req.Data.Code + req.Data.Support, Language: form.key.locale}, nil
 }
 
-func (r *Renderer) formOf(req Request) mailForm {
+func (r *Renderer) formOf(req RenderRequest) unfilledMail {
 	r = r.forApp(req.App, r)
 	key, _ := r.find(req.Purpose, req.Locale)
-	f := mailForm{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}
+	f := unfilledMail{renderer: r, key: key, glance: req.Notify == NotifyGlance, data: req.Data, digits: len(req.Data.Code)}
 	f.data.Code, f.data.Support, f.data.Purpose = "", "", cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
 	return f
 }
 
 // Texts renders the mail. fill is the code followed by the support reference. The error contains
 // neither.
-func (f mailForm) Texts(fill string) (subject, text, html string, err error) {
+func (f unfilledMail) Texts(fill string) (subject, text, html string, err error) {
 	m, err := f.render(fill[:f.digits], fill[f.digits:])
 	return m.Subject, m.Text, m.HTML, err
 }
 
 // render runs the templates.
-func (f mailForm) render(code, support string) (Message, error) {
+func (f unfilledMail) render(code, support string) (MailTexts, error) {
 	d := f.data
 	d.Code, d.Support = code, support
 	var done [partCount]string
 	for part, t := range f.renderer.sets[f.key] {
 		out, err := renderPart(part, t, newTemplateData(d, f.glance, f.key.locale))
 		if err != nil {
-			return Message{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
+			return MailTexts{}, fmt.Errorf("message: template %s failed", t.Name()) // the reason may quote the code
 		}
 		done[part] = out
 	}
-	return Message{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: f.key.locale}, nil
+	return MailTexts{Subject: done[subjectPart], Text: done[textPart], HTML: done[htmlPart], Language: f.key.locale}, nil
 }

@@ -24,14 +24,14 @@ func anyCode(length int) string {
 func TestFormsGiveTheSameMails(t *testing.T) {
 	var encoder delivery.Encoder
 	r := renderer(t)
-	changes := map[string]func(*Request){
-		"nothing": func(*Request) {}, "app": func(q *Request) { q.Data.App = "Other" },
-		"minutes": func(q *Request) { q.Data.Minutes = 1 },
-		"purpose": func(q *Request) { q.Data.Purpose = "pay" }, "support": func(q *Request) { q.Data.Support = "S-1" },
-		"support as long":         func(q *Request) { q.Data.Support = "S-12345" },
-		"support that is escaped": func(q *Request) { q.Data.Support = "S<12345" },
-		"support that is long":    func(q *Request) { q.Data.Support = strings.Repeat("S", 21) },
-		"length": func(q *Request) {
+	changes := map[string]func(*RenderRequest){
+		"nothing": func(*RenderRequest) {}, "app": func(q *RenderRequest) { q.Data.App = "Other" },
+		"minutes": func(q *RenderRequest) { q.Data.Minutes = 1 },
+		"purpose": func(q *RenderRequest) { q.Data.Purpose = "pay" }, "support": func(q *RenderRequest) { q.Data.Support = "S-1" },
+		"support as long":         func(q *RenderRequest) { q.Data.Support = "S-12345" },
+		"support that is escaped": func(q *RenderRequest) { q.Data.Support = "S<12345" },
+		"support that is long":    func(q *RenderRequest) { q.Data.Support = strings.Repeat("S", 21) },
+		"length": func(q *RenderRequest) {
 			q.Data.Code,
 				q.Data.Support = anyCode(minCodeLength+rand.IntN(maxCodeLength-minCodeLength+1)), "S-Q2"
 		},
@@ -40,14 +40,14 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 		for _, locale := range r.Locales("") {
 			for name, change := range changes {
 				for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
-					req := Request{Locale: locale, Notify: notify, Data: shop()}
+					req := RenderRequest{Locale: locale, Notify: notify, Data: shop()}
 					req.Data.Code, req.Data.Support = anyCode(6), "S-"+anyCode(4)
 					change(&req)
 					p, err := r.Prepare(req)
 					if err != nil {
 						t.Fatal(err)
 					}
-					m := delivery.Message{
+					m := delivery.Mail{
 						ID:   "0199a1b2-c3d4-7e5f-8a6b-0123456789ab@codes.example",
 						From: "Codes <no-reply@codes.example>", To: "ana@example.org",
 						Language: p.Language, Date: time.Unix(1_700_000_000, 0), Form: p.Form, Fill: p.Fill,
@@ -71,14 +71,14 @@ func TestFormsGiveTheSameMails(t *testing.T) {
 // What is kept is bounded, and holds no code.
 func TestFormsAreBoundedAndHoldNoCode(t *testing.T) {
 	r := renderer(t)
-	for i := range 2*maxForms + 10 {
-		req := Request{Locale: "en", Data: shop()}
+	for i := range 2*maxUnfilledMails + 10 {
+		req := RenderRequest{Locale: "en", Data: shop()}
 		req.Data.Code, req.Data.App = "907683", fmt.Sprintf("S-%d", i)
 		if _, err := r.Prepare(req); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(r.rendered.kept); n == 0 || n > maxForms {
+	if n := len(r.rendered.kept); n == 0 || n > maxUnfilledMails {
 		t.Errorf("%d forms are kept", n)
 	}
 	for form := range r.rendered.kept {
@@ -113,20 +113,20 @@ func TestCheckName(t *testing.T) {
 func TestRenderRefuses(t *testing.T) {
 	r := renderer(t)
 	for name, c := range map[string]struct {
-		change func(*Request)
+		change func(*RenderRequest)
 		want   string
 	}{
-		"no app":            {func(q *Request) { q.Data.App = "" }, "app: empty"},
-		"app with a url":    {func(q *Request) { q.Data.App = "evil.com" }, "app: a URL"},
-		"no time left":      {func(q *Request) { q.Data.Minutes = -1 }, "minutes: less than 0"},
-		"short code":        {func(q *Request) { q.Data.Code = "733" }, "code: not 4 to 16"},
-		"code with a space": {func(q *Request) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
-		"unknown notify":    {func(q *Request) { q.Notify = "loud" }, "notify"},
+		"no app":            {func(q *RenderRequest) { q.Data.App = "" }, "app: empty"},
+		"app with a url":    {func(q *RenderRequest) { q.Data.App = "evil.com" }, "app: a URL"},
+		"no time left":      {func(q *RenderRequest) { q.Data.Minutes = -1 }, "minutes: less than 0"},
+		"short code":        {func(q *RenderRequest) { q.Data.Code = "733" }, "code: not 4 to 16"},
+		"code with a space": {func(q *RenderRequest) { q.Data.Code = "733 914" }, "code: not 4 to 16"},
+		"unknown notify":    {func(q *RenderRequest) { q.Notify = "loud" }, "notify"},
 	} {
-		req := Request{Notify: NotifyGlance, Data: shop()}
+		req := RenderRequest{Notify: NotifyGlance, Data: shop()}
 		c.change(&req)
 		m, err := r.Render(req)
-		if err == nil || m != (Message{}) || !strings.Contains(err.Error(), c.want) ||
+		if err == nil || m != (MailTexts{}) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), req.Data.Code) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}

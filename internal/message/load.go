@@ -32,7 +32,7 @@ const (
 
 var purposePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
-type setKey struct{ purpose, locale string }
+type templateSetKey struct{ purpose, locale string }
 
 // templateFiles has the contents of the template files by path, with overrides applied.
 type templateFiles map[string]string
@@ -143,21 +143,21 @@ func readText(tree fs.FS, name string) (string, error) {
 	return strings.ReplaceAll(content, "\r\n", "\n"), nil
 }
 
-// setKeys lists the purposes and locales that have a file of their own, sorted.
-func (s templateFiles) setKeys() (keys []setKey) {
+// templateSetKeys lists the purposes and locales that have a file of their own, sorted.
+func (s templateFiles) templateSetKeys() (keys []templateSetKey) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
 		if name == layoutFile {
 			continue
 		}
 		names := strings.Split(name, "/")
-		keys = append(keys, setKey{names[1], names[2]})
+		keys = append(keys, templateSetKey{names[1], names[2]})
 	}
 	return slices.Compact(keys)
 }
 
 // find returns a purpose's file or, if it has none, that of the default purpose. So a purpose may
 // replace only its subject.
-func (s templateFiles) find(root string, k setKey, file string) (name, content string, err error) {
+func (s templateFiles) find(root string, k templateSetKey, file string) (name, content string, err error) {
 	for _, purpose := range []string{k.purpose, defaultPurpose} {
 		name = path.Join(root, purpose, k.locale, file)
 		if content, found := s[name]; found {

@@ -16,7 +16,7 @@ func (c *catalog) matchLocale(locale string) string {
 	chosen, ok := c.chosen.getCached(locale)
 	if !ok {
 		chosen, _, _ = c.locales.Choose(locale) // without a choice the first, which is English
-		if len(locale) <= maxTag {              // not a list, of which there are many
+		if len(locale) <= maxTagBytes {         // not a list, of which there are many
 			c.chosen.putCached(strings.Clone(locale), chosen, maxCachedChoices)
 		}
 	}
@@ -36,14 +36,14 @@ func textDirection(locale string) string {
 	return "ltr"
 }
 
-// maxTag is the greatest length of a stored tag, in bytes (RFC 5646 section 4.4.1: enough for language,
-// script, region and variants).
-const maxTag = 35
+// maxTagBytes is the greatest length of a stored tag, in bytes (RFC 5646 section 4.4.1: enough for
+// language, script, region and variants).
+const maxTagBytes = 35
 
 // CanonicalTag returns the canonical form of a BCP 47 tag, without unregistered subtags, so that no
 // free text is stored; false if the tag is invalid or longer than 35 bytes.
 func CanonicalTag(text string) (string, bool) {
-	if len(text) > maxTag {
+	if len(text) > maxTagBytes {
 		return "", false
 	}
 	tag, err := language.Parse(text)
@@ -51,7 +51,7 @@ func CanonicalTag(text string) (string, bool) {
 		return "", false
 	}
 	s := tag.String()
-	return s, len(s) <= maxTag
+	return s, len(s) <= maxTagBytes
 }
 
 // preferredTag returns the tag of an Accept-Language list that decides the language of messages, or
@@ -68,7 +68,7 @@ func (c *catalog) preferredTag(list string) string {
 // shortenTag returns the tag or, if it is longer than 35 characters, the tag without variants and
 // extensions.
 func shortenTag(tag language.Tag) string {
-	if s := tag.String(); len(s) <= maxTag {
+	if s := tag.String(); len(s) <= maxTagBytes {
 		return s
 	}
 	base, script, region := tag.Raw()

@@ -53,19 +53,19 @@ func AppData(name, title string, b brand.Brand, hash string) Data {
 	return Data{App: cmp.Or(title, name), Home: b.Home, Accent: b.Light.Accent, DarkAccent: b.Dark.Accent, Hash: hash}
 }
 
-// Request describes one message to render.
-type Request struct {
-	App     string     // chooses the app's own templates, if it has any
-	Locale  string     // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
-	Purpose string     // chooses the templates; a purpose without any has those of "default"
-	Notify  NotifyMode // empty means Private
-	Site    string     // the host on which the code is entered, for text messages; empty: the page's
-	Titles  Titles     // of the purpose; if Data.Purpose is empty, it is the title in the message's language
+// RenderRequest describes one message to render.
+type RenderRequest struct {
+	App     string        // chooses the app's own templates, if it has any
+	Locale  string        // a BCP 47 tag or an Accept-Language list; English if it is invalid or not available
+	Purpose string        // chooses the templates; a purpose without any has those of "default"
+	Notify  NotifyMode    // empty means Private
+	Site    string        // the host on which the code is entered, for text messages; empty: the page's
+	Titles  PurposeTitles // of the purpose; if Data.Purpose is empty, it is the title in the message's language
 	Data    Data
 }
 
-// Message is a mail without its addresses.
-type Message struct {
+// MailTexts is a mail without its addresses.
+type MailTexts struct {
 	redacted
 	Subject  string // one line
 	Text     string // plain text, lines end with "\n"
@@ -77,7 +77,7 @@ type Message struct {
 type Renderer struct {
 	appRenderers[Renderer]
 	*catalog
-	rendered cache[mailForm, struct{}] // forms of which a mail was rendered
+	rendered cache[unfilledMail, struct{}] // forms of which a mail was rendered
 }
 
 // New reads the templates of mails and tries them. A file in an override replaces the file of the
@@ -102,9 +102,9 @@ func (r *Renderer) PreferredLocale(app, list string) string {
 
 // Render renders a message. The error names the wrong field of the request or the template, and has
 // neither the code nor any text of the request.
-func (r *Renderer) Render(req Request) (Message, error) {
+func (r *Renderer) Render(req RenderRequest) (MailTexts, error) {
 	if err := checkRequest(req); err != nil {
-		return Message{}, err
+		return MailTexts{}, err
 	}
 	return r.formOf(req).render(req.Data.Code, req.Data.Support)
 }

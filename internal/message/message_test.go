@@ -45,10 +45,10 @@ func untitled() Data {
 }
 
 // titles are those of two purposes, by the English one.
-var titles = map[string]Titles{
-	"to sign in": NewTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录",
+var titles = map[string]PurposeTitles{
+	"to sign in": NewPurposeTitles(map[string]string{"en": "to sign in", "es": "para entrar", "zh": "用于登录",
 		"ar": "لتسجيل الدخول"}),
-	"to confirm your address": NewTitles(map[string]string{
+	"to confirm your address": NewPurposeTitles(map[string]string{
 		"en": "to confirm your address", "es": "para confirmar tu dirección", "zh-Hans": "用于确认您的地址",
 		"ar": "لتأكيد عنوانك",
 	}),
@@ -62,7 +62,7 @@ func TestTitles(t *testing.T) {
 		"en-GB": "to sign in", "fr": "to sign in", "es-MX": "para entrar", "zh-TW": "用于登录", "zh-Hans": "用于登录",
 		"ar": "لتسجيل الدخول",
 	} {
-		req := Request{Locale: locale, Titles: titles["to sign in"], Data: untitled()}
+		req := RenderRequest{Locale: locale, Titles: titles["to sign in"], Data: untitled()}
 		m := render(t, r, req)
 		first, _, _ := strings.Cut(m.Text, "\n")
 		top, _, _ := strings.Cut(htmlText(m.HTML, false), "\n")
@@ -74,15 +74,15 @@ func TestTitles(t *testing.T) {
 			t.Errorf("%s: the form has other words: %v, %v", locale, err, err2)
 		}
 	}
-	for _, none := range []Titles{{}, NewTitles(nil), NewTitles(map[string]string{"es": "para entrar"})} {
-		req := Request{Locale: "en", Titles: none, Data: untitled()}
+	for _, none := range []PurposeTitles{{}, NewPurposeTitles(nil), NewPurposeTitles(map[string]string{"es": "para entrar"})} {
+		req := RenderRequest{Locale: "en", Titles: none, Data: untitled()}
 		if m := render(t, r, req); !strings.HasPrefix(m.Text, "Your code for Shop & Söhne is below.") {
 			t.Errorf("without a title: %q", m.Text)
 		}
 	}
 }
 
-func render(t *testing.T, r *Renderer, req Request) Message {
+func render(t *testing.T, r *Renderer, req RenderRequest) MailTexts {
 	t.Helper()
 	m, err := r.Render(req)
 	if err != nil {
@@ -101,7 +101,7 @@ func TestGolden(t *testing.T) {
 	compare := func(name, got string) { t.Helper(); made[name] = true; golden.File(t, filepath.Join(dir, name), got) }
 	for _, locale := range r.Locales("") {
 		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
-			m := render(t, r, Request{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
+			m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Titles: titles["to sign in"], Data: untitled()})
 			for part, got := range map[string]string{"subject.txt": m.Subject + "\n", "text.txt": m.Text,
 				"html.html": m.HTML} {
 				compare(locale+"."+string(notify)+"."+part, got)
@@ -109,13 +109,13 @@ func TestGolden(t *testing.T) {
 		}
 		letters := untitled()
 		letters.Code, letters.Minutes = "BKVXRTNZ", 24*60
-		m := render(t, r, Request{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
+		m := render(t, r, RenderRequest{Locale: locale, Titles: titles["to confirm your address"], Data: letters})
 		compare(locale+".letters.text.txt", m.Text)
 		compare(locale+".letters.html.html", m.HTML)
 		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} { // a caller's code without a ttl
 			untimed := shop()
 			untimed.Minutes = 0
-			m = render(t, r, Request{Locale: locale, Notify: notify, Data: untimed})
+			m = render(t, r, RenderRequest{Locale: locale, Notify: notify, Data: untimed})
 			compare(locale+".untimed."+string(notify)+".txt", m.Text+"\n"+htmlText(m.HTML, false))
 		}
 	}
@@ -142,7 +142,7 @@ func TestEveryMail(t *testing.T) {
 	r := renderer(t)
 	dir, align := map[string]string{"en": "ltr", "es": "ltr", "zh-Hans": "ltr", "ar": "rtl"},
 		map[string]string{"ltr": "left", "rtl": "right"}
-	check := func(req Request) {
+	check := func(req RenderRequest) {
 		m, d := render(t, r, req), req.Data
 		shown, private := htmlText(m.HTML, false), req.Notify == NotifyPrivate
 		for _, want := range []string{d.App, d.Purpose, d.Support, validity(req)} {
@@ -180,7 +180,7 @@ func TestEveryMail(t *testing.T) {
 	for _, locale := range r.Locales("") {
 		for _, notify := range []NotifyMode{NotifyPrivate, NotifyGlance} {
 			for _, data := range []Data{shop(), bare, wide} {
-				check(Request{Locale: locale, Notify: notify, Data: data})
+				check(RenderRequest{Locale: locale, Notify: notify, Data: data})
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func TestLanguagesHaveTheSameParts(t *testing.T) {
 		for _, data := range []Data{full, {App: "A", Code: "048213", Minutes: 600}} {
 			var want [2]string
 			for _, locale := range r.Locales("") {
-				m := render(t, r, Request{Locale: locale, Notify: notify, Data: data})
+				m := render(t, r, RenderRequest{Locale: locale, Notify: notify, Data: data})
 				if got := [2]string{skeleton(m.HTML, locale), outline(m.Text, data)}; want[0] == "" {
 					want = got
 				} else if got != want {
@@ -249,7 +249,7 @@ func TestLifeInWords(t *testing.T) {
 			}
 			form := plural.Cardinal.MatchPlural(language.Make(locale), n, 0, 0, 0, 0)
 			want := strings.Replace(cmp.Or(unit[form], unit[plural.Other]), "#", strconv.Itoa(n), 1)
-			m := render(t, r, Request{Locale: locale, Data: Data{App: "A", Code: "04821379", Minutes: minutes}})
+			m := render(t, r, RenderRequest{Locale: locale, Data: Data{App: "A", Code: "04821379", Minutes: minutes}})
 			whole := regexp.MustCompile(`[^\p{N}]` + want + `([^\p{L}]|内)`)
 			if !whole.MatchString(m.Text) || !whole.MatchString(htmlText(m.HTML, false)) {
 				t.Fatalf("%s, %d minutes: no %q in %s", locale, minutes, want, m.Text)
@@ -258,7 +258,7 @@ func TestLifeInWords(t *testing.T) {
 	}
 }
 
-func validity(req Request) string {
+func validity(req RenderRequest) string {
 	return map[string]map[int]string{
 		"en":      {1: " 1 minute.", 10: " 10 minutes.", 1440: " 24 hours."},
 		"zh-Hans": {1: "1 分钟内有效", 10: "10 分钟内有效", 1440: "24 小时内有效"},
@@ -283,7 +283,7 @@ func wordsBefore(text, code string) int {
 func TestEscaping(t *testing.T) {
 	r := renderer(t)
 	data := Data{App: `<b>"A"&'B'</b>`, Code: "048213", Minutes: 5, Purpose: "{{.Code}}<script>"}
-	m := render(t, r, Request{Notify: NotifyPrivate, Data: data})
+	m := render(t, r, RenderRequest{Notify: NotifyPrivate, Data: data})
 	if strings.Contains(m.HTML, "<b>") || strings.Contains(m.HTML, "<script>") {
 		t.Error("text of the request became markup")
 	}
@@ -317,7 +317,7 @@ func TestLocaleMatching(t *testing.T) {
 		"en-US,en;q=0.9,zh;q=0.8": "en",
 		"zh\r\nX: y":              "en", strings.Repeat("zh,", 1000): "en",
 	} {
-		if got := render(t, r, Request{Locale: locale, Data: shop()}).Language; got != want {
+		if got := render(t, r, RenderRequest{Locale: locale, Data: shop()}).Language; got != want {
 			t.Errorf("locale %q gives %s, want %s", locale[:min(len(locale), 30)], got, want)
 		}
 	}
@@ -353,7 +353,7 @@ func TestPreferredTagChoosesAsTheListDoes(t *testing.T) {
 		if list != "*" && got != want {
 			t.Errorf("of %q %q is preferred; want %q", list, got, want)
 		}
-		if r.matchLocale(got) != r.matchLocale(list) || len(got) > maxTag {
+		if r.matchLocale(got) != r.matchLocale(list) || len(got) > maxTagBytes {
 			t.Errorf("%q is written in %s and %q in %s", list, r.matchLocale(list), got, r.matchLocale(got))
 		}
 	}
@@ -372,11 +372,11 @@ func TestMinutes(t *testing.T) {
 }
 
 func TestNothingThatHoldsACodePrintsIt(t *testing.T) {
-	req := Request{Notify: NotifyGlance, Data: shop()}
+	req := RenderRequest{Notify: NotifyGlance, Data: shop()}
 	m := render(t, renderer(t), req)
 	var out bytes.Buffer
 	prepared, err := renderer(t).Prepare(req)
-	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []Message{m},
+	for _, v := range []any{prepared, &prepared, req, &req, req.Data, &req.Data, m, &m, []MailTexts{m},
 		map[string]Data{"x": req.Data}, err} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb, v)

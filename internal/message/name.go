@@ -13,8 +13,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxName is the length limit of a caller's text in characters.
-const maxName = 64
+// maxNameRunes is the length limit of a caller's text in characters.
+const maxNameRunes = 64
 
 const (
 	minCodeLength = 4
@@ -28,8 +28,8 @@ func CheckName(s string) error {
 	switch {
 	case !utf8.ValidString(s):
 		return errors.New("not valid UTF-8")
-	case utf8.RuneCountInString(s) > maxName:
-		return fmt.Errorf("longer than %d characters", maxName)
+	case utf8.RuneCountInString(s) > maxNameRunes:
+		return fmt.Errorf("longer than %d characters", maxNameRunes)
 	case strings.ContainsFunc(s, isInvisible):
 		return errors.New("a control or invisible character")
 	case containsLink(s):
@@ -39,7 +39,7 @@ func CheckName(s string) error {
 }
 
 // checkCodeAndNotifyMode returns an error if the Notify or the code of a request is invalid.
-func checkCodeAndNotifyMode(req Request) error {
+func checkCodeAndNotifyMode(req RenderRequest) error {
 	if req.Notify != "" && req.Notify != NotifyPrivate && req.Notify != NotifyGlance {
 		return errors.New(`message: notify must be "private" or "glance"`)
 	}
@@ -50,7 +50,7 @@ func checkCodeAndNotifyMode(req Request) error {
 	return nil
 }
 
-func checkRequest(req Request) error {
+func checkRequest(req RenderRequest) error {
 	d := req.Data
 	for _, field := range []struct{ name, text string }{{"app", d.App}, {"purpose", d.Purpose},
 		{"support", d.Support}} {
@@ -77,7 +77,7 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-var dottedName = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
+var dottedNamePattern = regexp.MustCompile(`[\pL\pN][\pL\pN\pM-]*(?:\.[\pL\pN\pM-]+)+`)
 
 // containsLink reports whether a mail program might find a link in the text, also with full-width
 // letters or ideographic dots.
@@ -86,7 +86,7 @@ func containsLink(s string) bool {
 	if strings.Contains(plain, "://") || strings.Contains(plain, "www.") || strings.Contains(plain, "mailto:") {
 		return true
 	}
-	for _, name := range dottedName.FindAllString(plain, -1) {
+	for _, name := range dottedNamePattern.FindAllString(plain, -1) {
 		if isDomain(name) {
 			return true
 		}

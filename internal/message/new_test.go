@@ -69,13 +69,13 @@ func TestOverrides(t *testing.T) {
 		{"gift", "en", "Your gift from Shop & Söhne"},
 		{"gift", "zh", ""}, {"", "es", ""}, {"", "ar", ""},
 	} {
-		want := render(t, plain, Request{Locale: c.locale, Data: shop()})
+		want := render(t, plain, RenderRequest{Locale: c.locale, Data: shop()})
 		want.Subject = cmp.Or(c.subject, want.Subject)
-		if got := render(t, own, Request{Purpose: c.purpose, Locale: c.locale, Data: shop()}); got != want {
+		if got := render(t, own, RenderRequest{Purpose: c.purpose, Locale: c.locale, Data: shop()}); got != want {
 			t.Errorf("%v: got %+v\nwant %+v", c, got, want)
 		}
 	}
-	if m := render(t, own, Request{Locale: "fr-CA", Data: shop()}); m.Language != "fr" ||
+	if m := render(t, own, RenderRequest{Locale: "fr-CA", Data: shop()}); m.Language != "fr" ||
 		m.Subject != "Votre code pour Shop & Söhne" {
 		t.Errorf("french mail: %+v", m)
 	}
@@ -84,7 +84,7 @@ func TestOverrides(t *testing.T) {
 			`{{define "code"}}<p>{{.Code}}</p>{{end}}`,
 	}))
 	for _, locale := range marked.Locales("") {
-		if m := render(t, marked, Request{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
+		if m := render(t, marked, RenderRequest{Locale: locale, Data: shop()}); !strings.HasPrefix(m.HTML, "<p>MARK</p>") {
 			t.Errorf("%s: %s", locale, m.HTML)
 		}
 	}
@@ -214,10 +214,10 @@ func TestErrorOfRenderHasNoCode(t *testing.T) {
 		"mail/default/en/subject.txt": `{{.App}}{{if eq .App "Boom"}}{{template "x" .}}{{end}}{{define "x"}}{{index .Code .Code}}{{end}}`,
 	}))
 	data := shop()
-	render(t, r, Request{Data: data})
+	render(t, r, RenderRequest{Data: data})
 	data.App = "Boom"
-	m, err := r.Render(Request{Data: data})
-	if err == nil || m != (Message{}) {
+	m, err := r.Render(RenderRequest{Data: data})
+	if err == nil || m != (MailTexts{}) {
 		t.Fatalf("rendered %+v", m)
 	}
 	if got := err.Error(); got != "message: template mail/default/en/subject.txt failed" {

@@ -19,8 +19,8 @@ type TextLimits struct {
 	Site string
 }
 
-// Text is a text message without its recipient.
-type Text struct {
+// TextMessage is a text message without its recipient.
+type TextMessage struct {
 	redacted
 	Text     string
 	Language string // the locale that was chosen
@@ -77,11 +77,11 @@ func (t *TextRenderer) PreferredLocale(app, list string) string {
 // Render renders a text message. It ends with "@site #code", which browsers fill in from on that
 // site alone (WICG sms-one-time-codes), if that fits the segments. The error has neither the code
 // nor any text of the request. It ignores Notify.
-func (t *TextRenderer) Render(req Request) (Text, error) {
+func (t *TextRenderer) Render(req RenderRequest) (TextMessage, error) {
 	t = t.forApp(req.App, t)
 	req.Notify = NotifyGlance
 	if err := checkRequest(req); err != nil {
-		return Text{}, err
+		return TextMessage{}, err
 	}
 	key, s := t.find(req.Purpose, req.Locale)
 	req.Data.Purpose = cmp.Or(req.Data.Purpose, req.Titles.ForLocale(key.locale))
@@ -93,14 +93,14 @@ func (t *TextRenderer) Render(req Request) (Text, error) {
 }
 
 // render renders a text message with the line for a site; "": without it.
-func (t *TextRenderer) render(key setKey, s templateSet, data Data, site string) (Text, error) {
+func (t *TextRenderer) render(key templateSetKey, s templateSet, data Data, site string) (TextMessage, error) {
 	out, err := renderPart(textPart, s[textPart], newTemplateData(data, true, key.locale))
 	if err != nil {
-		return Text{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
+		return TextMessage{}, fmt.Errorf("message: template %s failed", s[textPart].Name()) // the reason may quote the code
 	}
 	out = strings.TrimSpace(out)
 	if site != "" {
 		out += "\n@" + site + " #" + data.Code
 	}
-	return Text{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
+	return TextMessage{Text: out, Language: key.locale, Segments: t.limits.Measure(out)}, nil
 }

@@ -30,7 +30,7 @@ func TestTexts(t *testing.T) {
 		{"en", "en", "739154 is your Shop code. It is valid for 9 min. Do not share it with anyone."},
 		{"zh-CN", "zh-Hans", "【The Shop】验证码 739154，9 分钟内有效，请勿告诉任何人。"},
 	} {
-		got, err := r.Render(Request{Locale: c.locale, Purpose: "login",
+		got, err := r.Render(RenderRequest{Locale: c.locale, Purpose: "login",
 			Data: Data{App: "The Shop", Code: "739154", Minutes: 9}})
 		if err != nil || got.Text != c.want || got.Language != c.language || got.Segments != one(c.want) {
 			t.Errorf("%s: %q %s, %v", c.locale, got.Text, got.Language, err)
@@ -39,12 +39,12 @@ func TestTexts(t *testing.T) {
 			t.Error("a text prints its code")
 		}
 	}
-	if _, err := r.Render(Request{Data: Data{App: "shop.com", Code: "739154", Minutes: 9}}); err == nil {
+	if _, err := r.Render(RenderRequest{Data: Data{App: "shop.com", Code: "739154", Minutes: 9}}); err == nil {
 		t.Error("a link as the app's name is taken")
 	}
 	for locale, want := range map[string]string{"en": "739154 is your Shop code. Do not share it with anyone.",
 		"zh-Hans": "【Shop】验证码 739154，请勿告诉任何人。", "es": "739154 es tu clave de Shop. No la compartas con nadie."} {
-		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "739154"}})
+		got, err := r.Render(RenderRequest{Locale: locale, Data: Data{App: "Shop", Code: "739154"}})
 		if err != nil || got.Text != want {
 			t.Errorf("no time is known: %q, %v", got.Text, err)
 		}
@@ -57,7 +57,7 @@ func TestTexts(t *testing.T) {
 func TestOriginLine(t *testing.T) {
 	r := textRenderer(t, nil, TextLimits{Measure: one, Segments: 2, Site: "shop.example"})
 	for _, locale := range []string{"en", "zh-Hans"} {
-		got, err := r.Render(Request{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
+		got, err := r.Render(RenderRequest{Locale: locale, Data: Data{App: "Shop", Code: "BCDFGH", Minutes: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,13 +92,13 @@ func TestTextsThatDoNotFit(t *testing.T) {
 	if err := ofPage.CheckLength(Data{App: "A"}, "", 6); err != nil {
 		t.Errorf("the page's line, which would be left out: %v", err)
 	}
-	got, err := r.Render(Request{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1}})
+	got, err := r.Render(RenderRequest{Purpose: "login", Site: "a.example", Data: Data{App: "A", Code: "739154", Minutes: 1}})
 	if err != nil || got.Segments != 1 || strings.Contains(got.Text, "@") {
 		t.Errorf("the line of a site that is not in the configuration costs a segment: %q, %v", got.Text, err)
 	}
 	hashed := fstest.MapFS{"sms/login/en/text.txt": {Data: []byte("{{.Code}} {{.Hash}}")}}
 	got, err = textRenderer(t, hashed,
-		TextLimits{}).Render(Request{Purpose: "login", Site: "a.example",
+		TextLimits{}).Render(RenderRequest{Purpose: "login", Site: "a.example",
 		Data: Data{App: "A", Code: "739154", Minutes: 1, Hash: "FA+9qCX9VSu"}})
 	if err != nil || got.Text != "739154 FA+9qCX9VSu\n@a.example #739154" {
 		t.Errorf("%q, %v", got.Text, err)
@@ -143,7 +143,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		{"other", "", "en", "All of Shop & Söhne", shop()},
 		{"other", "", "fr, en;q=0.5", "All of Shop & Söhne", shop()},
 	} {
-		m := render(t, all, Request{App: c.app, Purpose: c.purpose, Locale: all.PreferredLocale(c.app, c.locale),
+		m := render(t, all, RenderRequest{App: c.app, Purpose: c.purpose, Locale: all.PreferredLocale(c.app, c.locale),
 			Data: c.data})
 		if m.Subject != c.subject {
 			t.Errorf("%s %s: %q, want %q", c.app, c.locale, m.Subject, c.subject)
@@ -162,7 +162,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		t.Error(got)
 	}
 	all.SetApps(nil)
-	if m := render(t, all, Request{App: "shop", Data: branded}); m.Subject != "All of Shop & Söhne" {
+	if m := render(t, all, RenderRequest{App: "shop", Data: branded}); m.Subject != "All of Shop & Söhne" {
 		t.Errorf("without templates of its own: %q", m.Subject)
 	}
 	texted := textRenderer(t, nil, TextLimits{})
@@ -170,7 +170,7 @@ func TestAnAppsOwnMessages(t *testing.T) {
 		TextLimits{})
 	texted.SetApps(map[string]*TextRenderer{"shop": ofShop})
 	for app, want := range map[string]string{"shop": "048213 for Shop", "other": "048213 is your Shop code."} {
-		m, err := texted.Render(Request{App: app, Data: Data{App: "Shop", Code: "048213", Minutes: 10}})
+		m, err := texted.Render(RenderRequest{App: app, Data: Data{App: "Shop", Code: "048213", Minutes: 10}})
 		if err != nil || !strings.HasPrefix(m.Text, want) {
 			t.Errorf("%s: %q %v", app, m.Text, err)
 		}

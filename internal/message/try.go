@@ -77,9 +77,9 @@ func mailFaults(part int, out string, glance bool) (faults []error) {
 	case subjectPart:
 		faults = append(faults, checkSubject(out))
 	case textPart:
-		faults = append(faults, checkCodeAlone(out))
+		faults = append(faults, checkCodeOnOwnLine(out))
 	case htmlPart:
-		faults = append(faults, checkCodeAlone(htmlText(out, false)))
+		faults = append(faults, checkCodeOnOwnLine(htmlText(out, false)))
 	}
 	if !glance {
 		if part == htmlPart {
@@ -114,7 +114,7 @@ func checkSubject(subject string) error {
 	return nil
 }
 
-func checkCodeAlone(text string) error {
+func checkCodeOnOwnLine(text string) error {
 	if !slices.Contains(strings.Split(text, "\n"), sampleCode) {
 		return errors.New("the code is not alone on a line, in one piece")
 	}

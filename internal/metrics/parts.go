@@ -73,7 +73,7 @@ func (m *Metrics) RegisterPools(read func() []store.PoolStats) {
 
 // RegisterAdmissions adds metrics of the requests under way, by kind: sends or checks. read must not
 // block.
-func (m *Metrics) RegisterAdmissions(read func() map[string]admission.State) {
+func (m *Metrics) RegisterAdmissions(read func() map[string]admission.Stats) {
 	most := prometheus.NewDesc("sendcode_admission_places",
 		"How many sends or checks may be under way at once: as many as are decided in 4 s, "+
 			"at least 512 and at most 1,024.", []string{"of"}, nil)

@@ -25,15 +25,15 @@ const (
 func newClient() *http.Client {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true}
 	return &http.Client{
-		Timeout: requestTimeout, Transport: boundedTransport{transport},
+		Timeout: requestTimeout, Transport: sizeLimitedTransport{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// boundedTransport is a transport that makes reading a response fail beyond a maximum size.
-type boundedTransport struct{ http.RoundTripper }
+// sizeLimitedTransport is a transport that makes reading a response fail beyond a maximum size.
+type sizeLimitedTransport struct{ http.RoundTripper }
 
-func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b sizeLimitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
 		resp.Body = http.MaxBytesReader(nil, resp.Body, maxResponseSize)
@@ -97,7 +97,7 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	}
 	endpoint := provider.Endpoint()
 	for _, address := range []string{endpoint.AuthURL, endpoint.TokenURL, more.Keys} {
-		if !isProtected(address) {
+		if !isHTTPSOrLoopback(address) {
 			return nil, untrustedError("address")
 		}
 	}
@@ -119,9 +119,9 @@ func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	}, nil
 }
 
-// isProtected reports whether address is an https URL, or an http URL of this machine (a loopback
-// address). A URL without a host, or with a user or a fragment, is not.
-func isProtected(address string) bool {
+// isHTTPSOrLoopback reports whether address is an https URL, or an http URL of this machine (a
+// loopback address). A URL without a host, or with a user or a fragment, is not.
+func isHTTPSOrLoopback(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" {
 		return false

@@ -59,15 +59,15 @@ func (o *Outbox) attempt(ctx context.Context, f *flight) (record func()) {
 	return o.classifyFailure(ctx, f, out, fail, set.SuppressFor)
 }
 
-// maxReadAge is how old a row in memory may be before an attempt reads its verification again.
-const maxReadAge = 2 * time.Second
+// rereadAfter is how old a row in memory may be before an attempt reads its verification again.
+const rereadAfter = 2 * time.Second
 
-// refreshWork returns the flight's work. If the flight waited longer than maxReadAge, it reads the
+// refreshWork returns the flight's work. If the flight waited longer than rereadAfter, it reads the
 // verification again: it may have been approved, canceled or erased meanwhile. If the database
 // fails, the old state is used.
 func (o *Outbox) refreshWork(ctx context.Context, f *flight) store.Work {
 	w := f.work
-	if o.Now().Sub(f.read) < maxReadAge {
+	if o.Now().Sub(f.read) < rereadAfter {
 		return w
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
@@ -134,12 +134,12 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	receipt, err := message(ctx)
 	out = store.Outcome{Status: store.Sent, Provider: receipt.Provider, ProviderCode: receipt.Code, Took: receipt.Took}
 	if err == nil {
-		o.awaitReceipt(ctx, w, receipt)
+		o.expectReceipt(ctx, w, receipt)
 		return out, nil
 	}
 	fail = &delivery.Error{Class: delivery.Unknown, Stage: "send", Err: err}
 	_ = errors.As(err, &fail)
-	out.ProviderCode = fail.Reply()
+	out.ProviderCode = fail.ReplyCodes()
 	return out, fail
 }
 
@@ -217,9 +217,9 @@ func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, l
 	return store.NewSuppression{Cause: why, Address: o.Vault.AddressHash(to), For: lasts}
 }
 
-// awaitReceipt writes to the database that a receipt is expected, if the carrier reports by its own
-// ID or can be polled. It blocks until the database answers.
-func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Result) {
+// expectReceipt writes to the database that a receipt is expected, if the carrier reports by its
+// own ID or can be polled. It blocks until the database answers.
+func (o *Outbox) expectReceipt(ctx context.Context, w store.Work, r delivery.Result) {
 	if o.Receipts == nil || r.ID == "" {
 		return
 	}
@@ -230,7 +230,7 @@ func (o *Outbox) awaitReceipt(ctx context.Context, w store.Work, r delivery.Resu
 		return
 	}
 	o.retryWrite(ctx, func(ctx context.Context) (bool, error) {
-		return true, o.Store.AwaitReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID},
+		return true, o.Store.ExpectReceipt(ctx, store.PendingReceipt{Carrier: r.Provider, ID: r.ID, Send: w.Send.ID},
 			ask)
 	})
 }

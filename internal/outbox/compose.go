@@ -48,7 +48,7 @@ func (o *Outbox) compose(set policy.Set, w store.Work) (transmitFunc, store.Outc
 		return o.failToCompose(w, ReasonUnreadable, err)
 	}
 	left := v.ExpiresAt.Sub(o.Now())
-	request := message.Request{
+	request := message.RenderRequest{
 		App: v.App, Locale: v.Locale, Purpose: v.Purpose, Site: w.Send.Site,
 		Data:   message.AppData(v.App, app.Title, app.Brand, app.Hash),
 		Titles: set.Purposes[v.Purpose].Titles,
@@ -76,7 +76,7 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	return to, o.Vault.AddressHash(to), nil
 }
 
-func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.Request, from string) (transmitFunc,
+func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request message.RenderRequest, from string) (transmitFunc,
 	store.Outcome) {
 	request.Data.Support = store.SupportReference(w.Send.ID)
 	m, err := o.Mails.Prepare(request)
@@ -84,7 +84,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 		return o.failToCompose(w, delivery.ReasonTemplate, err)
 	}
 	id := w.Send.ID.String()
-	mail := delivery.Message{
+	mail := delivery.Mail{
 		ID: id + "@" + o.Domain, From: from, To: to.Address(), Form: m.Form, Fill: m.Fill, Language: m.Language,
 		Date: w.Send.LoggedAt,
 	}
@@ -97,7 +97,7 @@ func (o *Outbox) composeMail(w store.Work, to recipient.Recipient, request messa
 	return func(ctx context.Context) (delivery.Result, error) { return o.Sender.Send(ctx, mail) }, store.Outcome{}
 }
 
-func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.Request,
+func (o *Outbox) composeText(w store.Work, to recipient.Recipient, request message.RenderRequest,
 	left time.Duration) (transmitFunc, store.Outcome) {
 	if o.Carrier == nil {
 		return o.failToCompose(w, reasonNotConfigured, errNoCarrier)

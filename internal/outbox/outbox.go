@@ -30,7 +30,7 @@ import (
 
 // Store is the database as the outbox needs it. Implementation: sqldb.DB.
 type Store interface {
-	Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error
+	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
 	Postpone(ctx context.Context, p store.Postponement) (bool, error)
 	TakeOver(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
@@ -39,7 +39,7 @@ type Store interface {
 	ConfirmRefund(ctx context.Context, held store.AttemptID) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (store.PrefixPause, bool, error)
-	AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
+	ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error
 	AddCarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash, lasts time.Duration) error
 
 	Ping(ctx context.Context) error
@@ -57,17 +57,17 @@ type limiter interface {
 
 // MailRenderer renders a mail. Implementation: message.Renderer.
 type MailRenderer interface {
-	Prepare(message.Request) (message.Prepared, error)
+	Prepare(message.RenderRequest) (message.PreparedMail, error)
 }
 
 // smsRenderer renders a text message. Implementation: message.TextRenderer.
 type smsRenderer interface {
-	Render(message.Request) (message.Text, error)
+	Render(message.RenderRequest) (message.TextMessage, error)
 }
 
-// Sender sends one mail. Implementation: mailserver.Servers.
-type Sender interface {
-	Send(ctx context.Context, m delivery.Message) (delivery.Result, error)
+// MailSender sends one mail. Implementation: mailserver.Servers.
+type MailSender interface {
+	Send(ctx context.Context, m delivery.Mail) (delivery.Result, error)
 }
 
 // Carrier sends one text message. Implementation: sms.Carriers.
@@ -75,18 +75,18 @@ type Carrier interface {
 	Send(ctx context.Context, m sms.Message) (delivery.Result, error)
 }
 
-// suspendable is a Sender or Carrier that may be suspended. AttemptsAllowed returns how many messages
-// it would try now; delivery.Unlimited: any number. A Sender or Carrier without this method is never
-// suspended.
+// suspendable is a MailSender or Carrier that may be suspended. AttemptsAllowed returns how many
+// messages it would try now; delivery.UnlimitedAttempts: any number. A Sender or Carrier without
+// this method is never suspended.
 type suspendable interface{ AttemptsAllowed() int }
 
-// connLimited is a Sender or Carrier with a bound on the messages that are under way at once.
+// connLimited is a MailSender or Carrier with a bound on the messages that are under way at once.
 // Without this method, Workers is the only bound.
 type connLimited interface{ MaxConns() int }
 
-// Receipts says which carriers can be polled for receipts (Poller), and which report by their own ID
-// (ReportsUseCarrierID). Implementation: *sms.Carriers.
-type Receipts interface {
+// ReceiptSources says which carriers can be polled for receipts (Poller), and which report by their
+// own ID (ReportsUseCarrierID). Implementation: *sms.Carriers.
+type ReceiptSources interface {
 	Poller(name string) (sms.Poller, bool)
 	ReportsUseCarrierID(name string) bool
 }
@@ -135,7 +135,7 @@ const (
 	MaxFlights = 2000 // sends of a queue in memory, whose leases are renewed; more than are delivered within one lease
 	// outcomes not yet in the database; so many mails can be sent twice if a process dies while the
 	// database is unavailable
-	MaxOutcomes = 256
+	MaxPendingOutcomes = 256
 
 	refundBatch   = 64  // refunds repeated in one tick
 	takeOverBatch = 500 // rows taken over in one statement
@@ -151,13 +151,13 @@ type Dependencies struct {
 	Policy   *policy.InForce
 	Vault    keys.Vault
 	Mails    MailRenderer
-	Sender   Sender
-	Texts    smsRenderer // with Carrier
-	Carrier  Carrier     // nil: there are no text messages
-	Receipts Receipts    // nil: no receipt is expected
+	Sender   MailSender
+	Texts    smsRenderer    // with Carrier
+	Carrier  Carrier        // nil: there are no text messages
+	Receipts ReceiptSources // nil: no receipt is expected
 	Observer Observer
-	Tracer   Tracer     // nil: there are no traces
-	IDs      *store.IDs // of events
+	Tracer   Tracer             // nil: there are no traces
+	IDs      *store.IDGenerator // of events
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Random   func(time.Duration) time.Duration // a random duration below the one given; nil: rand.N
@@ -203,7 +203,7 @@ func New(c Config, p Dependencies) *Outbox {
 		p.Random = rand.N[time.Duration]
 	}
 	o := &Outbox{
-		Config: c, Dependencies: p, pending: make(chan struct{}, MaxOutcomes),
+		Config: c, Dependencies: p, pending: make(chan struct{}, MaxPendingOutcomes),
 		flights: map[uuid.UUID]*flight{}, lanes: map[store.Queue]*lane{},
 		wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 	}
@@ -308,7 +308,7 @@ func (o *Outbox) renew(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Lease/4)
 	defer cancel()
-	if err := o.Store.Renew(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
+	if err := o.Store.RenewLeases(ctx, o.Lease, held); err != nil && o.base.Err() == nil {
 		o.Logger.Warn("could not renew leases", "count", len(held), "error", err, runbook.DatabaseAway.See())
 	}
 }

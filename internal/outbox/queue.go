@@ -55,7 +55,7 @@ func (o *Outbox) capacity(l *lane) int {
 	return o.Capacity
 }
 
-// senderOrCarrier returns the Sender or the Carrier of a channel.
+// senderOrCarrier returns the MailSender or the Carrier of a channel.
 func (o *Outbox) senderOrCarrier(ch recipient.Channel) any {
 	if ch == recipient.SMS {
 		return o.Carrier
@@ -142,10 +142,10 @@ func (o *Outbox) takeOver(ctx context.Context) {
 // an attempt could only postpone them.
 func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 	admits := o.attemptsAllowed(l)
-	if admits == delivery.Unlimited {
+	if admits == delivery.UnlimitedAttempts {
 		return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
 	}
-	if err := o.takeOverUpTo(ctx, l, delivery.Unlimited, o.Store.TakeOverExpired); err != nil {
+	if err := o.takeOverUpTo(ctx, l, delivery.UnlimitedAttempts, o.Store.TakeOverExpired); err != nil {
 		return err
 	}
 	return o.takeOverUpTo(ctx, l, admits, o.Store.TakeOver)
@@ -155,10 +155,10 @@ func (o *Outbox) takeOverLane(ctx context.Context, l *lane) error {
 func (o *Outbox) attemptsAllowed(l *lane) int {
 	r, ok := o.senderOrCarrier(l.Channel).(suspendable)
 	if !ok {
-		return delivery.Unlimited
+		return delivery.UnlimitedAttempts
 	}
 	n := r.AttemptsAllowed()
-	if n < delivery.Unlimited {
+	if n < delivery.UnlimitedAttempts {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, other := range o.lanes {
@@ -247,7 +247,7 @@ func (o *Outbox) enqueue(f *flight) {
 }
 
 // runWorker is a worker: it makes attempts until its lane's queue is empty. It blocks while
-// MaxOutcomes outcomes wait for the database.
+// MaxPendingOutcomes outcomes wait for the database.
 func (o *Outbox) runWorker(l *lane) {
 	for f := o.nextFlight(l); f != nil; f = o.nextFlight(l) {
 		ctx := o.traceAttempt(f)

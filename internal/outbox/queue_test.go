@@ -107,14 +107,14 @@ func TestWorkersNeverWaitForWhatWaitsInTheDatabase(t *testing.T) {
 // While the database takes no outcome, mails stop soon: a mail that is sent and not recorded would
 // be doubled by a crash.
 func TestMailsStopWhileTheDatabaseTakesNoOutcome(t *testing.T) {
-	const sends = outbox.MaxOutcomes + 400
+	const sends = outbox.MaxPendingOutcomes + 400
 	slowly(t, 100*time.Millisecond, 100, outbox.MaxFlights, func(r *vtest.Rig) {
 		r.SendMany(0, sends)
 		r.Sleep(time.Millisecond)
 		r.CutStore()
 		r.Sleep(7 * time.Second) // less than a lease
 		// and those under way at either end
-		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxOutcomes+300 {
+		if stopped := len(r.MailServer.Attempts()); stopped > outbox.MaxPendingOutcomes+300 {
 			t.Errorf("%d mails went out that no crash may come after", stopped)
 		}
 		r.MendStore()

@@ -51,7 +51,7 @@ func (o *Outbox) finish(ctx context.Context, f *flight, out store.Outcome) {
 	case out.Status != store.Failed:
 	case out.BadAddress:
 		o.recordFailure(s)
-	case store.BacksOff(out.Reason):
+	case store.CountsForBackoff(out.Reason):
 		o.Limiter.RecordBackoff(context.WithoutCancel(ctx),
 			buckets.Backoff(s.App, s.Channel, s.Recipient, f.work.Verification.Class),
 			quota.Event{ID: string(s.ID[:]), At: o.Now()}, o.Now())

@@ -150,10 +150,10 @@ func (o *Outbox) enqueueSync(p limiterSync) {
 	}
 }
 
-// replaceUncounted replaces, in list, each event that no longer counts in the database by a refund,
+// refundUncounted replaces, in list, each event that no longer counts in the database by a refund,
 // and returns these refunds. An administrator may have reset or erased it through another process,
 // after it was recorded in the limiter. Error: of the database.
-func (o *Outbox) replaceUncounted(ctx context.Context, list []limiterSync) (places []limiterSync, err error) {
+func (o *Outbox) refundUncounted(ctx context.Context, list []limiterSync) (places []limiterSync, err error) {
 	var ids []uuid.UUID
 	for _, p := range list {
 		if !p.at.IsZero() {
@@ -208,7 +208,7 @@ func (o *Outbox) syncLimiter(ctx context.Context) {
 // before the limiter. So if an event no longer counts in the database after it was recorded, it may
 // have been recorded after the reset, and a refund is returned for it.
 func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limiterSync, err error) {
-	if _, err := o.replaceUncounted(ctx, list); err != nil {
+	if _, err := o.refundUncounted(ctx, list); err != nil {
 		return list, err
 	}
 	var written []limiterSync
@@ -231,7 +231,7 @@ func (o *Outbox) syncBatch(ctx context.Context, list []limiterSync) (left []limi
 			o.mu.Unlock()
 		}
 	}
-	places, unread := o.replaceUncounted(ctx, written)
+	places, unread := o.refundUncounted(ctx, written)
 	if unread != nil {
 		return append(written, left...), unread
 	}

@@ -116,8 +116,8 @@ func (l *fakeDatabase) TakeOver(context.Context, store.Queue, time.Duration, int
 
 func (l *fakeDatabase) Postpone(context.Context, store.Postponement) (bool, error) { return true, nil }
 
-func (l *fakeDatabase) Renew(context.Context, time.Duration, []store.AttemptID) error {
-	return l.call("Renew")
+func (l *fakeDatabase) RenewLeases(context.Context, time.Duration, []store.AttemptID) error {
+	return l.call("RenewLeases")
 }
 
 // idle is an outbox that does not run, between a database and a limiter that note what they are
@@ -315,8 +315,8 @@ func TestWhatWaitsForTheLimiterIsBounded(t *testing.T) {
 // A message to which the carrier gave no ID awaits no receipt: there is nothing to know it by.
 func TestAMessageWithoutAnIDAwaitsNoReceipt(t *testing.T) {
 	o := newIdle(t)
-	o.Receipts = struct{ Receipts }{} // a call would panic
-	o.awaitReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
+	o.Receipts = struct{ ReceiptSources }{} // a call would panic
+	o.expectReceipt(t.Context(), store.Work{}, delivery.Result{Provider: "fake"})
 }
 
 func TestBackoff(t *testing.T) {
@@ -394,7 +394,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 	s.asked("away", []string{"RefundsDue"})
 	s.db.away["RefundsDue"] = false
 	s.tick(t.Context())
-	s.asked("back", []string{"RefundsDue", "Renew"})
+	s.asked("back", []string{"RefundsDue", "RenewLeases"})
 	s.now = s.now.Add(s.Lease - 1)
 	s.takeOverIfReady(t.Context())
 	s.tick(t.Context())
@@ -407,7 +407,7 @@ func TestAfterAnOutageOutcomesComeFirst(t *testing.T) {
 }
 
 // half admits two messages, since all but two servers are suspended.
-type half struct{ Sender }
+type half struct{ MailSender }
 
 func (half) AttemptsAllowed() int { return 2 }
 
@@ -424,7 +424,7 @@ func TestWaitingMailsOfAllLanesAreTriedFirst(t *testing.T) {
 	for _, q := range store.Queues() {
 		want := 1
 		if q.Channel == recipient.SMS {
-			want = delivery.Unlimited
+			want = delivery.UnlimitedAttempts
 		}
 		if got := s.attemptsAllowed(s.lanes[q]); got != want {
 			t.Errorf("of %+v %d more are admitted, want %d", q, got, want)

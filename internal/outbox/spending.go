@@ -46,8 +46,8 @@ type budget struct {
 }
 
 const (
-	alarmPercent   = 80 // percent of a cap
-	maxLoggedLines = 10_000
+	alarmPercent  = 80 // percent of a cap
+	maxLoggedKeys = 10_000
 )
 
 // NewBudget returns a budget. stopped is called for each message that a cap refused.
@@ -120,12 +120,12 @@ func (b *budget) undo(ctx context.Context, spent []store.SpentCharge) {
 	}
 }
 
-// logOnce logs a line once for each key. After maxLoggedLines keys it forgets them all, so lines may
+// logOnce logs a line once for each key. After maxLoggedKeys keys it forgets them all, so lines may
 // repeat.
 func (b *budget) logOnce(key string, level slog.Level, what, account string, more ...any) {
 	b.mu.Lock()
 	known := b.logged[key]
-	if len(b.logged) >= maxLoggedLines {
+	if len(b.logged) >= maxLoggedKeys {
 		clear(b.logged)
 	}
 	b.logged[key] = true

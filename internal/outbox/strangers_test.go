@@ -23,7 +23,7 @@ type crowded struct {
 
 func (c crowded) MaxConns() int { return cap(c.conns) }
 
-func (c crowded) Send(ctx context.Context, m delivery.Message) (delivery.Result, error) {
+func (c crowded) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	c.conns <- struct{}{}
 	defer func() { <-c.conns }()
 	return c.MailServer.Send(ctx, m)

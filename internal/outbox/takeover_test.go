@@ -75,7 +75,7 @@ func TestOwnRowIsTakenOver(t *testing.T) {
 			release := make(chan struct{})
 			r.MailServer.Answer(func(ctx context.Context) error { <-release; return answer(ctx) })
 			a := r.SendTo(vtest.Ana)
-			r.FailStore(sqlitetest.Down, "Renew")
+			r.FailStore(sqlitetest.Down, "RenewLeases")
 			r.Sleep(10 * time.Second)
 			r.MendStore()
 			r.Want("the attempt, once it is taken over", r.Get(a.View.ID).Send.Attempt, 2)

@@ -108,7 +108,7 @@ func TestWhatACarrierSays(t *testing.T) {
 			r.Carrier.Fail(&c.fail)
 			a := r.Send(vtest.TextTo(vtest.Mobile))
 			s := r.Get(a.View.ID).Send
-			r.WantLine(name, vtest.Line(c.want, "fake", c.fail.Reply()), r.Status(a), s.Provider, s.ProviderCode)
+			r.WantLine(name, vtest.Line(c.want, "fake", c.fail.ReplyCodes()), r.Status(a), s.Provider, s.ProviderCode)
 			r.Want(name+": allowed", textQuota(r, vtest.Mobile).Allowed(), c.free)
 			r.Svc.Cancel(r.Context(), vtest.BackEnd, a.View.ID)
 			r.Carrier.Fail(nil)

@@ -37,9 +37,9 @@ type postedForm struct {
 	token   string            // send: the token that may prove the address; empty: none
 }
 
-// maxDraft is the longest typed address that the session keeps, in bytes: an address has at most
-// 254, and the cookie with the session at most 4096.
-const maxDraft = 320
+// maxDraftLength is the longest typed address that the session keeps, in bytes: an address has at
+// most 254, and the cookie with the session at most 4096.
+const maxDraftLength = 320
 
 // minRenderingIDLength is the shortest accepted ID of a rendering (the form field intent), in
 // characters. writeCard makes no shorter ones, and a shorter one could be guessed.
@@ -53,14 +53,14 @@ func (u *Page) handlePost(c echo.Context) error {
 		return err
 	}
 	s := u.loadSession(c)
-	s.Note = note{}
+	s.Note = postNote{}
 	p := postedForm{
 		caller: u.callerOf(c), locale: c.Request().Header.Get("Accept-Language"),
 		channel: u.channelOrFirst(f.Get("channel")),
-		country: knownCountry(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
+		country: countryIfKnown(f.Get("country")), sure: f.Get("sure"), draft: f.Has("draft"), code: f.Get("code"),
 		known: u.loadKnownTokens(c), token: f.Get(tokenField),
 	}
-	p.to = strings.TrimSpace(f.Get(fieldName[p.channel]))
+	p.to = strings.TrimSpace(f.Get(recipientFieldNames[p.channel]))
 	if f.Get("act") == "forget" {
 		u.saveKnownTokens(c)
 		return u.saveAndRedirect(c, session{Return: s.Return})
@@ -77,7 +77,7 @@ func (u *Page) handlePost(c echo.Context) error {
 		// a form of the verification before: check tries that code too, and a resend has the same recipient
 		case of != "" && of == verificationMarkOf(s.Before):
 		case of == "" || of != s.Other.verificationMark():
-			s.Note = note{Kind: noteStaleForm}
+			s.Note = postNote{Kind: noteStaleForm}
 			return u.saveAndRedirect(c, s)
 		default:
 			s = s.onOtherChannel() // the form stood on the card of the other channel
@@ -116,10 +116,10 @@ func (u *Page) saveAndRedirect(c echo.Context, s session) error {
 func (u *Page) send(ctx context.Context, s session, p postedForm) session {
 	to, err := recipient.ParseInCountry(p.channel, p.to, p.country)
 	if err != nil {
-		return s.withDraft(p, note{Kind: noteBadAddress, Reason: invalidReason(err)})
+		return s.withDraft(p, postNote{Kind: noteBadAddress, Reason: invalidReason(err)})
 	}
 	if doubt, ok := needsConfirmation(to, p); ok {
-		return s.withDraft(p, note{Kind: doubt})
+		return s.withDraft(p, postNote{Kind: doubt})
 	}
 	if after, ok := u.proveOnce(ctx, s, to, p); ok {
 		return after
@@ -166,9 +166,9 @@ func (s session) withRecipient(to recipient.Recipient, p postedForm) session {
 
 // withDraft returns the session with the typed text and a note for the next page. The verification
 // stays.
-func (s session) withDraft(p postedForm, n note) session {
+func (s session) withDraft(p postedForm, n postNote) session {
 	s.Draft, s.DraftOn, s.Note = p.to, p.channel, n
-	if len(p.to) > maxDraft {
+	if len(p.to) > maxDraftLength {
 		s.Draft = ""
 	}
 	if p.channel == recipient.SMS {
@@ -197,7 +197,7 @@ func (u *Page) sendAgain(ctx context.Context, s session, p postedForm) session {
 // there. If the code there is valid and another must wait, it only switches and shows no refusal.
 func (u *Page) sendOnOtherChannel(ctx context.Context, s session, p postedForm) session {
 	if s.Other.To == "" {
-		s.Note = note{Kind: noteStaleForm}
+		s.Note = postNote{Kind: noteStaleForm}
 		return s
 	}
 	s = s.onOtherChannel()
@@ -247,8 +247,8 @@ func (u *Page) requestCode(ctx context.Context, s session, p postedForm) session
 }
 
 const (
-	duplicateWait  = 100 * time.Millisecond // between two tries, while the first post of a double click is handled
-	duplicateTries = 50
+	duplicateRetryInterval = 100 * time.Millisecond // between two tries, while the first post of a double click is handled
+	maxDuplicateTries      = 50
 	// a post that repeats an earlier one within this time counts as the same click
 	duplicateWindow = 10 * time.Second
 )
@@ -257,9 +257,9 @@ const (
 // first answer with its cookie. While the first post is handled, perhaps by another replica,
 // sendOnce waits and tries again, so that both posts get the same result.
 func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	again := time.NewTicker(duplicateWait)
+	again := time.NewTicker(duplicateRetryInterval)
 	defer again.Stop()
-	for range duplicateTries {
+	for range maxDuplicateTries {
 		a, err := u.Codes.Send(ctx, ask)
 		switch {
 		case errors.Is(err, verification.ErrBusy):
@@ -276,23 +276,23 @@ func (u *Page) sendOnce(ctx context.Context, ask verification.Request) (verifica
 // sessionAfterError returns the session with the note about this error for the next page.
 func (u *Page) sessionAfterError(ctx context.Context, s session, err error) session {
 	if _, locked := errors.AsType[*verification.TooManyChecksError](err); locked {
-		s.Note = note{Kind: noteTooManyChecks}
+		s.Note = postNote{Kind: noteTooManyChecks}
 		return s
 	}
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		switch bad.Field {
 		case "to":
-			s.Note = note{Kind: noteBadAddress, Reason: bad.Reason}
+			s.Note = postNote{Kind: noteBadAddress, Reason: bad.Reason}
 			return s
 		case "channel": // the channel was removed from the configuration
-			s.channelState, s.Note = channelState{}, note{Kind: noteStaleForm}
+			s.channelState, s.Note = channelState{}, postNote{Kind: noteStaleForm}
 			return s
 		}
 		u.Logger.Error("request of hosted page rejected", "field", bad.Field, "reason", bad.Reason,
 			runbook.Configuration.See())
 	}
 	server.LogFailure(ctx, u.Logger, err)
-	s.Note = note{Kind: noteAway, At: u.Now()}
+	s.Note = postNote{Kind: noteUnavailable, At: u.Now()}
 	return s
 }
 
@@ -307,7 +307,7 @@ func (u *Page) useSuggestion(_ context.Context, s session, p postedForm) session
 	if better, ok := recipient.SuggestDomain(doubted); ok {
 		p.to = better
 	}
-	return s.withDraft(p, note{Kind: noteSuggestionTaken})
+	return s.withDraft(p, postNote{Kind: noteSuggestionTaken})
 }
 
 // checkOnce calls check once for all posts of a double click: each check counts as a try, and the
@@ -353,18 +353,18 @@ func (u *Page) check(ctx context.Context, s session, p postedForm) session {
 	case errors.Is(err, fault.NotFound):
 		s.channelState = channelState{Channel: s.Channel, To: s.To}
 	case foreign:
-		s.Note = note{Kind: noteBadCode, Reason: bad.Reason}
+		s.Note = postNote{Kind: noteBadCode, Reason: bad.Reason}
 	case err != nil:
 		return u.sessionAfterError(ctx, s, err)
 	case checked.Valid, checked.State == verification.Approved: // Approved: the first post of a double click was right
 		// the address is no longer needed
 		return session{channelState: channelState{Channel: s.Channel, ID: s.ID}, Return: s.Return, known: checked.Known}
 	case checked.State == verification.Pending:
-		s.Note = note{Kind: noteWrongCode}
+		s.Note = postNote{Kind: noteWrongCode}
 	}
 	return s
 }
 
-// awayRetryWait is the wait that the page tells while a part of the service is away. It is longer
-// than the server's Retry-After of a 503, so that the person can read the card.
-const awayRetryWait = 5 * time.Second
+// unavailableRetryWait is the wait that the page tells while a part of the service is away. It is
+// longer than the server's Retry-After of a 503, so that the person can read the card.
+const unavailableRetryWait = 5 * time.Second

@@ -54,9 +54,9 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	for _, o := range offers {
 		if len(offers) > 1 {
 			lead = "AskLeadEither"
-			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNames[o.Channel]], o.Channel == on})
+			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNameKeys[o.Channel]], o.Channel == on})
 		}
-		f := textField{Name: fieldName[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
+		f := textField{Name: recipientFieldNames[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
 			Value: l.fieldText(o.Channel),
 			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
@@ -73,11 +73,11 @@ func (l *visit) askCard(on recipient.Channel) *card {
 	return k
 }
 
-// fieldName is the name of the form field for the recipient of each channel; channelNames are the
-// keys of the channels' names in package texts.
+// recipientFieldNames is the name of the form field for the recipient of each channel;
+// channelNameKeys are the keys of the channels' names in package texts.
 var (
-	fieldName    = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
-	channelNames = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
+	recipientFieldNames = map[recipient.Channel]string{recipient.Email: "to", recipient.SMS: "phone"}
+	channelNameKeys     = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
 )
 
 // fieldText returns the text in the field of a channel: what was typed last, else the recipient.

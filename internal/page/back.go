@@ -18,8 +18,9 @@ type referenceIssuer interface {
 	NewReference(app, id string) (string, error)
 }
 
-// maxReturn is the longest return_url, in bytes: the cookie that carries it has at most 4096.
-const maxReturn = 1024
+// maxReturnURLLength is the longest return_url, in bytes: the cookie that carries it has at most
+// 4096.
+const maxReturnURLLength = 1024
 
 // acceptReturnURL handles a visit from an app with a return_url. It stores that address in the
 // cookie and redirects to the page without it.
@@ -40,11 +41,11 @@ func (u *Page) acceptReturnURL(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, u.viewURL(""))
 }
 
-// ambiguousPath matches decoded paths that servers may resolve to different ones: paths with a
-// percent sign, which some servers decode again, with a backslash, with a control character, or
+// ambiguousPathPattern matches decoded paths that servers may resolve to different ones: paths with
+// a percent sign, which some servers decode again, with a backslash, with a control character, or
 // with a parameter after two dots ("/..;/"), which some servers remove before they resolve the
 // dots.
-var ambiguousPath = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
+var ambiguousPathPattern = regexp.MustCompile(`[%\\\x00-\x1f\x7f]|(^|/)\.\.?;`)
 
 // refuseLink answers a visit by a wrong link: the app does not have its purpose or does not allow
 // its return_url, or there is no page for the app. The person cannot mend the link, so a log line
@@ -67,9 +68,9 @@ func (u *Page) refuseLink(c echo.Context) error {
 // is below one. It keeps the query but for the parameter reference.
 func allowedReturnURL(allowed []string, text string) (string, bool) {
 	to, err := url.Parse(text)
-	if err != nil || len(text) > maxReturn || to.User != nil || to.Opaque != "" || to.RawPath != "" ||
+	if err != nil || len(text) > maxReturnURLLength || to.User != nil || to.Opaque != "" || to.RawPath != "" ||
 		strings.Contains(text, "#") ||
-		ambiguousPath.MatchString(to.Path) {
+		ambiguousPathPattern.MatchString(to.Path) {
 		return "", false
 	}
 	to.Scheme, to.Host = strings.ToLower(to.Scheme), strings.ToLower(to.Host)

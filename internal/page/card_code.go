@@ -71,7 +71,7 @@ func (l *visit) addCodeNote(k *card, v verification.View) {
 		k.Code.Error, k.Code.Keep = l.t.invalidCodeText(n.Reason, v.Code), true
 	case noteStaleForm:
 		k.Note = &notice{"warn", l.t["Stale"]}
-	case noteAway:
+	case noteUnavailable:
 		k.Note = &notice{"bad", l.t["AwayCode"]}
 	}
 	switch {

@@ -39,8 +39,9 @@ func firstSendFailed(v verification.View) bool {
 	return v.Send.Status == store.Failed && v.Send.Number <= 1
 }
 
-// spentHeadings are the headings for a spent rule, by the key of its time span (see timeSpanKey).
-var spentHeadings = map[string]string{
+// spentRuleHeadings are the headings for a spent rule, by the key of its time span (see
+// timeSpanTextKey).
+var spentRuleHeadings = map[string]string{
 	"PerMinute": "EnoughMinute", "PerHour": "EnoughHour", "ThisHour": "EnoughHour", "PerDay": "EnoughDay",
 	"Today":    "EnoughDay",
 	"ThisWeek": "EnoughWeek", "ThisMonth": "EnoughMonth",
@@ -65,7 +66,7 @@ func (t words) ruleExplanation(worst quota.State, to string) (heading string, de
 	default:
 		return lead("EnoughNetwork")
 	}
-	heading = t[cmp.Or(spentHeadings[timeSpanKey(worst.Rule)], "Enough")]
+	heading = t[cmp.Or(spentRuleHeadings[timeSpanTextKey(worst.Rule)], "Enough")]
 	if worst.Calendar() {
 		return heading, relativeTime{Else: fill(t.plural("SentWithin", worst.Used), "to", to, "when", t.ruleName(worst.Rule))}
 	}
@@ -98,14 +99,14 @@ func (l *visit) failedCard(v verification.View) *card {
 	}
 	k.Again = l.resendButton("TryAgain")
 	k.Again.Quiet = true
-	l.addEndNote(k)
+	l.addNotSentNote(k)
 	return k
 }
 
-// addEndNote adds the message that says why the last request sent no other code.
-func (l *visit) addEndNote(k *card) {
+// addNotSentNote adds the message that says why the last request sent no other code.
+func (l *visit) addNotSentNote(k *card) {
 	switch l.session.Note.Kind {
-	case noteAway:
+	case noteUnavailable:
 		k.Note = &notice{"bad", l.t["AwayCode"]}
 	case noteTooManyChecks:
 		k.Note = &notice{"bad", l.t["TooManyChecks"]}
@@ -124,23 +125,24 @@ func (l *visit) endedCard(v verification.View) *card {
 	k.Instead, k.Again = l.otherChannelLink(), l.resendButton("NewCode")
 	l.addRules(k)
 	k.Say += l.t["Stop"] + k.Again.Reason
-	l.addEndNote(k)
+	l.addNotSentNote(k)
 	return k
 }
 
-// awayCard returns the card for an error of the service. If the state could not be read, onlyReload
-// is true and the button reloads the page. Else a post failed, and the button repeats it.
-func (l *visit) awayCard(onlyReload bool) *card {
+// unavailableCard returns the card for an error of the service. If the state could not be read,
+// onlyReload is true and the button reloads the page. Else a post failed, and the button repeats
+// it.
+func (l *visit) unavailableCard(onlyReload bool) *card {
 	k := l.newCard("away", l.t["Away"])
 	k.Lead, k.Away, k.Reload = l.t.fillHTML("AwayLead"), true, onlyReload
-	wait := awayRetryWait
+	wait := unavailableRetryWait
 	if !onlyReload {
-		wait = l.session.Note.At.Add(awayRetryWait).Sub(l.Now())
+		wait = l.session.Note.At.Add(unavailableRetryWait).Sub(l.Now())
 	}
 	if l.session.To != "" {
 		k.Kept = l.t.fillHTML("AwayKept", "to", l.session.displayedRecipient())
 	}
-	l.addRetryButton(k, wait, awayRetryWait)
+	l.addRetryButton(k, wait, unavailableRetryWait)
 	return k
 }
 

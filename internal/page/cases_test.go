@@ -110,8 +110,8 @@ func (c cardCase) channel() recipient.Channel { return cmp.Or(c.State.Channel, r
 func (c cardCase) tries() int { return cmp.Or(c.State.Tries, 5) }
 
 // notes are the words of the table in those of a cookie.
-var notes = map[string]note{
-	"wrong": {Kind: noteWrongCode}, "many": {Kind: noteTooManyChecks}, "away": {Kind: noteAway},
+var notes = map[string]postNote{
+	"wrong": {Kind: noteWrongCode}, "many": {Kind: noteTooManyChecks}, "away": {Kind: noteUnavailable},
 	"required": {Kind: noteBadCode, Reason: "required"}, "foreign": {Kind: noteBadCode, Reason: "not_digits"},
 	"length": {Kind: noteBadCode, Reason: "too_long"},
 }

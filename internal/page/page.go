@@ -177,19 +177,19 @@ func (u *Page) viewURL(v requestedView) string {
 	return "/?" + query.Encode()
 }
 
-// stylePath is the path of the style sheets with brand colours; the query names the app.
-const stylePath = "/brand.css"
+// brandStylePath is the path of the style sheets with brand colours; the query names the app.
+const brandStylePath = "/brand.css"
 
 // Register adds the page's routes to a server. Call RegisterStatic too.
 func (u *Page) Register(e *echo.Echo) {
 	e.GET("/", u.handlerFor((*Page).showCard))
 	e.POST("/", u.handlerFor((*Page).handlePost), server.RequireSameOrigin)
-	e.GET(stylePath, func(c echo.Context) error {
+	e.GET(brandStylePath, func(c echo.Context) error {
 		now, err := u.forRequest(c)
 		if err != nil {
 			return err
 		}
-		return now.serveStyle(c)
+		return now.serveBrandStyle(c)
 	})
 }
 

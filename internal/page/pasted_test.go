@@ -41,7 +41,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 					Home: "https://shop.example/"}
 				for _, notify := range []message.NotifyMode{message.NotifyPrivate, message.NotifyGlance} {
 					for _, locale := range mails.Locales("") {
-						m, err := mails.Render(message.Request{Locale: locale, Notify: notify, Data: data})
+						m, err := mails.Render(message.RenderRequest{Locale: locale, Notify: notify, Data: data})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -50,7 +50,7 @@ func ourMessages(t *testing.T) (all []pastedMessage) {
 					}
 				}
 				for _, locale := range texts.Locales("") {
-					m, err := texts.Render(message.Request{Locale: locale, Data: data})
+					m, err := texts.Render(message.RenderRequest{Locale: locale, Data: data})
 					if err != nil {
 						t.Fatal(err)
 					}

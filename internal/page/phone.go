@@ -25,7 +25,7 @@ type country struct {
 // language, and sorted by them.
 var countries = sync.OnceValue(func() map[string][]country {
 	all := map[string][]country{}
-	for lang := range languages() {
+	for lang := range wordsByLanguage() {
 		tag := language.Make(lang)
 		names, order := display.Regions(tag), collate.New(tag)
 		for _, code := range recipient.Countries() {
@@ -40,8 +40,8 @@ var countries = sync.OnceValue(func() map[string][]country {
 	return all
 })
 
-// knownCountry returns the country that a form names; "" if it names none.
-func knownCountry(named string) string {
+// countryIfKnown returns the country that a form names; "" if it names none.
+func countryIfKnown(named string) string {
 	if !recipient.KnownCountry(named) {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 
 // wordsFor returns the words in the language that the browser prefers, for mails.
 func wordsFor(r *http.Request) words {
-	return languages()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
+	return wordsByLanguage()[texts.ForPage(r.Header.Get("Accept-Language")).Lang()][recipient.Email]
 }
 
 // fragmentHeader is the request header by which the script asks for the card without the page.
@@ -20,14 +20,14 @@ func wordsFor(r *http.Request) words {
 // answer.
 const fragmentHeader = "X-Fragment"
 
-// maxForm is the largest accepted form, in bytes. The largest honest one, with an address in
+// maxFormSize is the largest accepted form, in bytes. The largest honest one, with an address in
 // percent-encoding, has a tenth of it.
-const maxForm = 16 << 10
+const maxFormSize = 16 << 10
 
 // readForm reads a posted form from the body only, never from the URL.
 func readForm(c echo.Context) (url.Values, error) {
 	r := c.Request()
-	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxForm)
+	r.Body = http.MaxBytesReader(c.Response(), r.Body, maxFormSize)
 	if err := r.ParseForm(); err != nil {
 		return nil, echo.NewHTTPError(http.StatusBadRequest, "form could not be read").SetInternal(err)
 	}

@@ -25,7 +25,7 @@ type session struct {
 	DraftOn recipient.Channel `json:"w,omitempty"` // the channel of that field; empty: no text waits
 	Country string            `json:"c,omitempty"` // the country chosen for phone numbers
 	Return  string            `json:"q,omitempty"` // the return_url of the app that sent the person
-	Note    note              `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
+	Note    postNote          `json:"n,omitzero"`  // result of the last post, if the use cases do not remember it
 	Nonce   string            `json:"v,omitempty"` // a token of this browser must contain it
 	NonceAt time.Time         `json:"va,omitzero"` // when the nonce was made
 	Ends    time.Time         `json:"e"`           // when the cookie becomes invalid
@@ -91,8 +91,8 @@ func otherChannel(ch recipient.Channel) recipient.Channel {
 	return recipient.SMS
 }
 
-// note tells the next page the result of the last post.
-type note struct {
+// postNote tells the next page the result of the last post.
+type postNote struct {
 	Kind   noteKind  `json:"k,omitempty"`
 	Reason string    `json:"r,omitempty"` // machine word of an *InvalidError
 	At     time.Time `json:"a,omitzero"`
@@ -108,7 +108,7 @@ const (
 	noteBadCode         noteKind = "code"    // the text cannot be a code; no try was spent
 	noteTooManyChecks   noteKind = "many"    // too many failed checks: no try was spent, and nothing was sent
 	noteWrongCode       noteKind = "wrong"   // a try was spent
-	noteAway            noteKind = "away"    // the limiter or the database did not answer
+	noteUnavailable     noteKind = "away"    // the limiter or the database did not answer
 	noteStaleForm       noteKind = "stale"   // the form was not of the session's verification
 )
 
@@ -119,14 +119,14 @@ const (
 	maxSessionLife = 24 * time.Hour
 )
 
-// cookieName is the beginning of the cookie's name, and securePrefix stands before it over https: a
-// browser then accepts the cookie only over https and from this host, so that no neighbouring host
-// can set it (RFC 6265bis section 4.1.3.2). cookieLabel is the label under which
-// the keys seal it.
+// cookieName is the beginning of the cookie's name, and secureCookiePrefix stands before it over
+// https: a browser then accepts the cookie only over https and from this host, so that no
+// neighbouring host can set it (RFC 6265bis section 4.1.3.2). cookieSealLabel is the label under
+// which the keys seal it.
 const (
-	cookieName   = "sendcode"
-	securePrefix = "__Host-"
-	cookieLabel  = "cookie"
+	cookieName         = "sendcode"
+	secureCookiePrefix = "__Host-"
+	cookieSealLabel    = "cookie"
 )
 
 // cookieNameFor returns the cookie's name. Each app and purpose has its own, so that they do not
@@ -142,7 +142,7 @@ func (u *Page) cookieNameFor(c echo.Context) string {
 // appCookieName returns the name of a cookie of this app that begins with name.
 func (u *Page) appCookieName(c echo.Context, name string) string {
 	if c.Scheme() == "https" {
-		name = securePrefix + name
+		name = secureCookiePrefix + name
 	}
 	if app := u.AppInURL(); app != "" {
 		name += "-" + app
@@ -159,7 +159,7 @@ func (u *Page) loadSession(c echo.Context) session {
 	}
 	var s session
 	sealed, _ := base64.RawURLEncoding.DecodeString(cookie.Value) // other text does not open
-	plain, err := u.Cookies.Open(cookieLabel, sealed, u.cookieBinding())
+	plain, err := u.Cookies.Open(cookieSealLabel, sealed, u.cookieBinding())
 	if err != nil || json.Unmarshal(plain, &s) != nil || !u.Now().Before(s.Ends) {
 		return session{}
 	}
@@ -190,7 +190,7 @@ func (u *Page) saveSession(c echo.Context, s session) error {
 		if err != nil {
 			return err
 		}
-		sealed, err := u.Cookies.Seal(cookieLabel, plain, u.cookieBinding())
+		sealed, err := u.Cookies.Seal(cookieSealLabel, plain, u.cookieBinding())
 		if err != nil {
 			return err
 		}

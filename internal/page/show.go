@@ -52,7 +52,7 @@ func (l *visit) writeCard(c echo.Context, k *card) error {
 		status = http.StatusUnprocessableEntity
 	case k.Away:
 		status = http.StatusServiceUnavailable
-		h.Set("Retry-After", strconv.Itoa(int(awayRetryWait.Seconds())))
+		h.Set("Retry-After", strconv.Itoa(int(unavailableRetryWait.Seconds())))
 	}
 	return c.HTMLBlob(status, body)
 }
@@ -74,11 +74,11 @@ func (u *Page) StyleSheetURL() string {
 	if u.Brand.Light == (brand.Palette{}) {
 		return ""
 	}
-	return stylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()
+	return brandStylePath + "?" + url.Values{"app": {u.App}, "v": {u.Brand.StyleVersion()}}.Encode()
 }
 
-// serveStyle answers with the style sheet of the brand's colours.
-func (u *Page) serveStyle(c echo.Context) error {
+// serveBrandStyle answers with the style sheet of the brand's colours.
+func (u *Page) serveBrandStyle(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "public, max-age=3600")
 	return c.Blob(http.StatusOK, "text/css; charset=utf-8", []byte(u.Brand.StyleSheet()))
 }

@@ -21,8 +21,8 @@ import (
 // Else, for readers without scripts, whose time zone the server does not know.
 type words map[string]string
 
-// languages has the words by language and channel.
-var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
+// wordsByLanguage has the words by language and channel.
+var wordsByLanguage = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 	all := map[string]map[recipient.Channel]words{}
 	for _, w := range texts.PageLanguages() {
 		mails, phones := words(w.Section(texts.PageSection)), words(w.Section(texts.PhoneSection))
@@ -37,7 +37,7 @@ var languages = sync.OnceValue(func() map[string]map[recipient.Channel]words {
 })
 
 // forChannel returns the words of the same language for a channel.
-func (t words) forChannel(ch recipient.Channel) words { return languages()[t["Lang"]][ch] }
+func (t words) forChannel(ch recipient.Channel) words { return wordsByLanguage()[t["Lang"]][ch] }
 
 // scriptTextKeys are the keys of the texts that the page's script shows.
 var scriptTextKeys = []string{"HoursMinutes", "Hours", "Minutes", "Seconds", "Offline", "Online",

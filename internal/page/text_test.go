@@ -13,7 +13,7 @@ import (
 )
 
 // The page's texts in English.
-var english = languages()["en"][recipient.Email]
+var english = wordsByLanguage()["en"][recipient.Email]
 
 // Every reason for which an address or a number is refused has words, but for those that mean no
 // more than "not an address". There are words for no other reason.
@@ -30,7 +30,7 @@ func TestEveryReasonOfABadRecipientHasWords(t *testing.T) {
 	}
 	numbers := slices.DeleteFunc(recipient.Reasons(),
 		func(reason string) bool { return slices.Contains(ofMails, reason) })
-	for lang, spoken := range languages() {
+	for lang, spoken := range wordsByLanguage() {
 		// reasons; those of them that need no words
 		for channel, of := range map[recipient.Channel]struct{ said, none []string }{
 			// the last one is of package verification
@@ -108,7 +108,7 @@ func TestASentenceStandsOnce(t *testing.T) {
 			code.Write(text)
 		}
 	}
-	for lang, spoken := range languages() {
+	for lang, spoken := range wordsByLanguage() {
 		keys, sentences := map[string]string{}, 0
 		for key, text := range spoken[recipient.Email] {
 			if !regexp.MustCompile(`[.?!。？！؟]$`).MatchString(text) || len(text) < 12 {

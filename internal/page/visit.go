@@ -81,8 +81,8 @@ func (l *visit) chooseCard() *card {
 		return l.askCard(otherChannel(l.session.channel()))
 	case l.session.ID != "":
 		return l.verificationCard()
-	case l.session.Note.Kind == noteAway:
-		return l.awayCard(false)
+	case l.session.Note.Kind == noteUnavailable:
+		return l.unavailableCard(false)
 	case l.session.Refused && l.session.By != quota.Rule{} && l.Now().Before(l.session.Until):
 		return l.rememberedRefusalCard()
 	}
@@ -102,7 +102,7 @@ func (l *visit) verificationCard() *card {
 	}
 	if err != nil {
 		server.LogFailure(l.ctx, l.Logger, err)
-		return l.awayCard(true)
+		return l.unavailableCard(true)
 	}
 	l.answer = a
 	k := l.cardFor(a.View)

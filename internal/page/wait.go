@@ -95,7 +95,7 @@ func (l *visit) addRules(k *card) {
 	}
 	k.RulesOpen = slices.ContainsFunc(rules, func(s quota.State) bool {
 		if s.Scope != quota.Recipient {
-			return s.RetryAfter > 0 && sharedRuleKey(s.Scope) != ""
+			return s.RetryAfter > 0 && sharedRuleTextKey(s.Scope) != ""
 		}
 		return s.Remaining() <= fewPlacesLeft && (s.Limit > fewPlacesLeft || s.Window > shortest)
 	})
@@ -106,7 +106,7 @@ func (l *visit) addRules(k *card) {
 func (t words) quotaPips(d quota.Decision) []web.Pips {
 	var rows []web.Pips
 	for _, s := range d.Rules {
-		p, name := web.PipsOf(s), t[sharedRuleKey(s.Scope)]
+		p, name := web.PipsOf(s), t[sharedRuleTextKey(s.Scope)]
 		switch {
 		case s.Scope == quota.Recipient:
 			p.Name = t.ruleName(s.Rule)
@@ -125,9 +125,9 @@ func (t words) quotaPips(d quota.Decision) []web.Pips {
 	return rows
 }
 
-// sharedRuleKey returns the key of the name of a rule that counts more than one recipient's sends;
-// "" if the page does not show it.
-func sharedRuleKey(s quota.Scope) string {
+// sharedRuleTextKey returns the key of the name of a rule that counts more than one recipient's
+// sends; "" if the page does not show it.
+func sharedRuleTextKey(s quota.Scope) string {
 	switch s {
 	case quota.IP, quota.Network:
 		return "YourNetwork"
@@ -140,9 +140,9 @@ func sharedRuleKey(s quota.Scope) string {
 // namedWindows are the windows of the default rules, by name.
 var namedWindows = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// timeSpanKey returns the key of the name of a rule's time span, such as Today; "" if the span has
-// no name.
-func timeSpanKey(r quota.Rule) string {
+// timeSpanTextKey returns the key of the name of a rule's time span, such as Today; "" if the span
+// has no name.
+func timeSpanTextKey(r quota.Rule) string {
 	switch {
 	case r.Name == verification.CarrierRuleName:
 		return "CarrierRule"
@@ -160,7 +160,7 @@ func timeSpanKey(r quota.Rule) string {
 // ruleName returns the name of a rule's time span.
 func (t words) ruleName(r quota.Rule) string {
 	const day = 24 * time.Hour
-	switch key := timeSpanKey(r); {
+	switch key := timeSpanTextKey(r); {
 	case key != "":
 		return t[key]
 	case r.Days > 0:

@@ -36,7 +36,7 @@ type Purpose struct {
 	Shares     []string // all purposes with the same policy, including this one; they share its buckets
 	CodeLength int      // characters, 6 to 10
 	Alphabet   code.Alphabet
-	Titles     message.Titles // use of the codes, in words for messages
+	Titles     message.PurposeTitles // use of the codes, in words for messages
 
 	// Life of a code, `30s` to `10m`; with `kind: confirm` to `24h`, of which text messages have
 	// `10m`. A resend does not prolong it.
@@ -141,7 +141,7 @@ func (s Set) longestWindow(scope quota.Scope) (d time.Duration) {
 // the longest window of a rule or bound on recipients, plus one day. So an erasure evades none of
 // them.
 func (s Set) RecipientHashRetention() time.Duration {
-	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailureWindow+store.MaxCodeLife) + 24*time.Hour
+	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
 // LongestLife returns the longest life of a code of any purpose.

@@ -58,7 +58,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 		rules []quota.Rule
 		want  string // of each rule in order, and the breaker
 	}{
-		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKey, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
+		{"a secret key", set.ForBackEnd(p, "shop", store.SecretKeyClass, client).Policy.Rules, "[5 5 5 5 5 5 5 5 5 10]"},
 		{"a known browser", set.ForBrowser(p, "shop", store.KnownBrowser).Policy.Rules, "[5 3 3 3 3 3 3 3 5 7]"},
 		{"an unknown browser", set.ForBrowser(p, "shop", store.UnknownBrowser).Policy.Rules, "[3 3 3 3 3 3 3 3 5 7]"},
 		{"a back end for a stranger", set.ForBackEnd(p, "shop", store.UnknownBrowser, client).Policy.Rules,
@@ -88,7 +88,7 @@ func TestStrangersLeaveEachReserve(t *testing.T) {
 func TestStrangersHaveHalfOfTheFailures(t *testing.T) {
 	for limit, half := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 20: 10} {
 		p := Purpose{Policy: quota.Policy{Rules: []quota.Rule{{Name: "bad", Scope: quota.Failures, Limit: limit}}}}
-		for class, want := range map[store.Class]int{store.SecretKey: limit, store.KnownBrowser: limit,
+		for class, want := range map[store.Class]int{store.SecretKeyClass: limit, store.KnownBrowser: limit,
 			store.UnknownBrowser: half} {
 			if got := (Set{}).WithLimits(p, "shop", class).Policy.Rules[0].Limit; got != want {
 				t.Errorf("of %d failures %q has %d, want %d", limit, class, got, want)

@@ -51,7 +51,7 @@ func IsStrangerInScope(class store.Class, scope quota.Scope) bool {
 // for callers of a class to an app: the policy's limits, each less the rule's reserve.
 func (s Set) WithLimits(p Purpose, app string, class store.Class) Purpose {
 	rules := p.Policy.Rules
-	if class != store.SecretKey {
+	if class != store.SecretKeyClass {
 		rules = slices.Clone(rules)
 		for i, r := range rules {
 			rules[i].Limit -= s.reserve(p, app, class, r)
@@ -83,7 +83,7 @@ func (s Set) reserve(p Purpose, app string, class store.Class, r quota.Rule) int
 // the end user's address is not given, the rules on addresses and networks are left out, since the
 // back end's own address stands for all its users.
 func (s Set) ForBackEnd(p Purpose, app string, class store.Class, client netip.Addr) Purpose {
-	if class == store.SecretKey {
+	if class == store.SecretKeyClass {
 		p.Policy.Rules = s.withBreaker(s.WithLimits(p, app, class).Policy.Rules, class)
 	} else {
 		p = s.ForBrowser(p, app, class)

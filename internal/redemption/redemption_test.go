@@ -108,7 +108,7 @@ func TestNoAddressIsToldOnceErased(t *testing.T) {
 	inRedemption(t, func(r *redeeming) {
 		ask := redemption.Request{Proof: r.approved.Proof, Key: "a key"}
 		r.NoError(vtest.Err(r.Redeem(r.Context(), "shop", ask)))
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		if got, err := r.Redeem(r.Context(), "shop", ask); err != redemption.ErrErased || got.To != "" {
 			r.Errorf("%+v, %v", got, err)
 		}

@@ -18,7 +18,7 @@ type document struct {
 	Components struct {
 		Schemas         orderedMapping[schema]
 		Parameters      map[string]parameter
-		RequestBodies   map[string]body `yaml:"requestBodies"`
+		RequestBodies   map[string]requestBody `yaml:"requestBodies"`
 		Responses       map[string]response
 		Headers         map[string]header
 		SecuritySchemes orderedMapping[struct{ Description string }] `yaml:"securitySchemes"`
@@ -47,7 +47,7 @@ type operation struct {
 	ID                   string `yaml:"operationId"`
 	Summary, Description string
 	Parameters           []parameter
-	RequestBody          *body `yaml:"requestBody"`
+	RequestBody          *requestBody `yaml:"requestBody"`
 	Responses            orderedMapping[response]
 }
 
@@ -59,7 +59,7 @@ type parameter struct {
 	Schema      schema
 }
 
-type body struct {
+type requestBody struct {
 	Ref     string `yaml:"$ref"`
 	Content orderedMapping[mediaType]
 }
@@ -91,12 +91,16 @@ func (m mediaType) ExampleJSON() (string, error) {
 	return string(text), err
 }
 
-func (d *document) parameter(p parameter) parameter {
+func (d *document) resolveParameter(p parameter) parameter {
 	return resolve(p, p.Ref, d.Components.Parameters)
 }
-func (d *document) body(b *body) body            { return resolve(*b, b.Ref, d.Components.RequestBodies) }
-func (d *document) response(r response) response { return resolve(r, r.Ref, d.Components.Responses) }
-func (d *document) header(h header) header       { return resolve(h, h.Ref, d.Components.Headers) }
+func (d *document) resolveBody(b *requestBody) requestBody {
+	return resolve(*b, b.Ref, d.Components.RequestBodies)
+}
+func (d *document) resolveResponse(r response) response {
+	return resolve(r, r.Ref, d.Components.Responses)
+}
+func (d *document) resolveHeader(h header) header { return resolve(h, h.Ref, d.Components.Headers) }
 
 // resolve returns the component that ref names, or x if ref is empty.
 func resolve[T any](x T, ref string, all map[string]T) T {

@@ -46,7 +46,7 @@ func render(specification []byte) ([]byte, error) {
 	}
 	t, err := template.New("docs.html").Funcs(template.FuncMap{
 		"text": renderParagraphs, "code": server.BackticksToHTML, "lastSegment": lastSegment, "upper": strings.ToUpper, "problemKinds": problemKindsOf,
-		"parameter": d.parameter, "body": d.body, "response": d.response, "header": d.header,
+		"parameter": d.resolveParameter, "body": d.resolveBody, "response": d.resolveResponse, "header": d.resolveHeader,
 	}).ParseFS(web.FS, "docs/docs.html")
 	if err != nil {
 		return nil, err

@@ -37,10 +37,10 @@ type Batch struct {
 	mu       sync.Mutex
 	own      map[refusalKey]*openRow // rows of one recipient each
 	shared   map[refusalKey]*openRow
-	networks map[networkKey]*firstRecipients
+	networks map[networkKey]*firstRecipientCounter
 	first    int // number of rows in own that are of first recipients of networks
 	lost     int // number of refusals that could not be counted in a row
-	ids      store.IDs
+	ids      store.IDGenerator
 }
 
 // refusalKey is the key by which refusals are counted in one row. A shared row has no recipient.
@@ -61,8 +61,8 @@ func keyOf(row store.SendOrRefusal) refusalKey {
 // networkKey is the key by which the first recipients of a network are counted.
 type networkKey struct{ app, rule, ip string }
 
-// firstRecipients counts the first recipients of a network.
-type firstRecipients struct {
+// firstRecipientCounter counts the first recipients of a network.
+type firstRecipientCounter struct {
 	n     int       // recipients with rows of their own
 	until time.Time // deadline: a later refusal starts a new count
 }
@@ -78,12 +78,12 @@ type openRow struct {
 
 // Bounds. In memory, a row takes about 1 KB, and the recipients of a shared row some 5 KB.
 const (
-	MaxOwnRowsPerNetwork = 50               // own rows of a rule for the first recipients of one network
-	maxFirstRows         = 5_000            // own rows for the first recipients of all networks
-	maxOwnRows           = 20_000           // own rows of recipients, of all rules
-	maxSharedRows        = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
-	maxNetworks          = 2_000            // networks whose first recipients are counted
-	maxOpenTime          = 10 * time.Minute // longest time for which a row stays open
+	MaxOwnRowsPerNetwork  = 50               // own rows of a rule for the first recipients of one network
+	maxFirstRecipientRows = 5_000            // own rows for the first recipients of all networks
+	maxOwnRows            = 20_000           // own rows of recipients, of all rules
+	maxSharedRows         = 2_000            // shared rows of networks; beyond, all networks share one row for each rule
+	maxNetworks           = 2_000            // networks whose first recipients are counted
+	maxOpenTime           = 10 * time.Minute // longest time for which a row stays open
 	// shortest time for which a row of a rule of a wider scope stays open, since the waits of such
 	// rules may be shorter than a second
 	minOpenTime = time.Minute
@@ -93,7 +93,7 @@ const (
 func New(db Database, now func() time.Time, logger *slog.Logger) *Batch {
 	return &Batch{
 		db: db, now: now, logger: logger, flushing: make(chan struct{}, 1),
-		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firstRecipients{},
+		own: map[refusalKey]*openRow{}, shared: map[refusalKey]*openRow{}, networks: map[networkKey]*firstRecipientCounter{},
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *Batch) rowOf(row store.SendOrRefusal, scope quota.Scope, now time.Time)
 		return r.sharedRow(row, now)
 	}
 	until := now.Add(min(max(row.RetryAfter, minOpenTime), maxOpenTime))
-	if f := r.networkCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRows && len(r.own) < maxOwnRows {
+	if f := r.networkCounter(row, until, now); f != nil && f.n < MaxOwnRowsPerNetwork && r.first < maxFirstRecipientRows && len(r.own) < maxOwnRows {
 		open := r.openNewRow(r.own, row, f.until, now)
 		if open != nil {
 			open.first = true
@@ -155,14 +155,14 @@ func (o *openRow) accepts(now time.Time) bool {
 // networkCounter returns the counter of first recipients of the row's network. If there is none, or
 // its deadline has passed, it makes one with the deadline until. It returns nil if there would be
 // more than maxNetworks.
-func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipients {
+func (r *Batch) networkCounter(row store.SendOrRefusal, until, now time.Time) *firstRecipientCounter {
 	key := networkKey{row.App, row.BlockedBy, row.IP}
 	f := r.networks[key]
 	switch {
 	case f == nil && len(r.networks) >= maxNetworks:
 		return nil
 	case f == nil || !now.Before(f.until):
-		f = &firstRecipients{until: until}
+		f = &firstRecipientCounter{until: until}
 		r.networks[key] = f
 	}
 	return f

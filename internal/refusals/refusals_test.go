@@ -134,7 +134,7 @@ func TestRefusalsAreBoundedAndCounted(t *testing.T) {
 			r.addAt(refusal(i*100+j, fmt.Sprintf("2001:db8:%x::/48", i)), quota.IP, refusedAt)
 		}
 	}
-	drained(t, "networks", r, refusedAt, maxFirstRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
+	drained(t, "networks", r, refusedAt, maxFirstRecipientRows, maxSharedRows+1, networks*(MaxOwnRowsPerNetwork+2))
 	later := refusedAt.Add(maxOpenTime)
 	if r.takeUnwritten(later); len(r.own)+len(r.shared)+len(r.networks)+r.first != 0 {
 		t.Errorf("%d own, %d shared, %d networks and %d first ones are kept", len(r.own), len(r.shared),

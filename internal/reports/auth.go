@@ -13,20 +13,20 @@ import (
 	"sendcode/internal/standardwebhooks"
 )
 
-// scheme is how a provider authenticates a request.
-type scheme string
+// authScheme is how a provider authenticates a request.
+type authScheme string
 
 // The schemes, the strongest first. Header and basic send the secret itself with each request, and
 // do not protect the body. Use them only over TLS, and only if the provider offers nothing
 // stronger.
 const (
-	StandardWebhooks scheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
-	HMAC             scheme = "hmac"              // HMAC-SHA256 over the body, in a header
-	Mailgun          scheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
-	SecretHeader     scheme = "header"            // the secret itself in a header
-	basicAuth        scheme = "basic"             // the secret as the password of HTTP's basic authentication
+	SchemeStandardWebhooks authScheme = "standard_webhooks" // https://www.standardwebhooks.com: HMAC over ID, time and body
+	SchemeHMAC             authScheme = "hmac"              // HMAC-SHA256 over the body, in a header
+	SchemeMailgun          authScheme = "mailgun"           // HMAC-SHA256 over a time and a token, all three in the body
+	SchemeSecretHeader     authScheme = "header"            // the secret itself in a header
+	schemeBasic            authScheme = "basic"             // the secret as the password of HTTP's basic authentication
 	// a topic of Amazon SNS; package sns verifies its messages, and Source.Verify returns false
-	SNS scheme = "sns"
+	SchemeSNS authScheme = "sns"
 )
 
 // MaxAge is how far from now a signed time may lie, before or after.
@@ -39,8 +39,8 @@ type Auth struct {
 	// `hmac` (HMAC-SHA256 of the body in a header), `mailgun` (of members of the body), `sns`
 	// (Amazon SNS), `header` (the secret in a header), `basic` (the secret as password of any
 	// user). Use the last two over TLS only.
-	Scheme  scheme   `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic"`
-	Secrets [][]byte `yaml:"-"`
+	Scheme  authScheme `yaml:"scheme" required:"yes" oneof:"standard_webhooks hmac mailgun sns header basic"`
+	Secrets [][]byte   `yaml:"-"`
 	// `hmac`, `header`: the header, whose value may begin with `sha256=` or `Bearer`.
 	// `standard_webhooks`: how its headers begin, `webhook-` by default.
 	Header string `yaml:"header,omitempty" check:"header"`
@@ -53,15 +53,15 @@ type Auth struct {
 func (s Source) Verify(h http.Header, body []byte, now time.Time) bool {
 	a := s.Auth
 	switch a.Scheme {
-	case StandardWebhooks:
+	case SchemeStandardWebhooks:
 		return standardwebhooks.Verify(h, a.Header, body, a.Secrets, now)
-	case HMAC:
+	case SchemeHMAC:
 		return a.verifyHMAC(strings.TrimPrefix(h.Get(a.Header), "sha256="), body)
-	case Mailgun:
+	case SchemeMailgun:
 		return a.verifyMailgun(body, now)
-	case SecretHeader:
+	case SchemeSecretHeader:
 		return a.matchesSecret([]byte(strings.TrimPrefix(h.Get(a.Header), "Bearer ")))
-	case basicAuth:
+	case schemeBasic:
 		_, password, ok := (&http.Request{Header: h}).BasicAuth()
 		return a.matchesSecret([]byte(password)) && ok
 	}
@@ -83,7 +83,7 @@ type mailgunSignature struct {
 // parseMailgunSignature returns the zero value for a body that is no JSON.
 func parseMailgunSignature(body []byte) mailgunSignature {
 	value, _ := decodeJSON(body)
-	member := func(name string) string { return asText(Path{"signature", name}.Find(value)) }
+	member := func(name string) string { return asText(JSONPath{"signature", name}.Find(value)) }
 	return mailgunSignature{time: member("timestamp"), token: member("token"), signature: member("signature")}
 }
 
@@ -91,7 +91,7 @@ func parseMailgunSignature(body []byte) mailgunSignature {
 // schemes. Mailgun does not sign the events, so an attacker could send a signature again with other
 // events. Such a request has the same hash.
 func (s Source) ReplayKey(body []byte) string {
-	if s.Auth.Scheme != Mailgun {
+	if s.Auth.Scheme != SchemeMailgun {
 		return ""
 	}
 	signed := parseMailgunSignature(body)

@@ -44,7 +44,7 @@ func TestStandardWebhooks(t *testing.T) {
 	}
 	const id, body, right = "msg_p5jXN8AQM9LWM0D4loKWxJek", `{"test": 2432232314}`,
 		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-	s := Source{Auth: Auth{Scheme: StandardWebhooks, Header: "svix-", Secrets: [][]byte{[]byte("another"), key}}}
+	s := Source{Auth: Auth{Scheme: SchemeStandardWebhooks, Header: "svix-", Secrets: [][]byte{[]byte("another"), key}}}
 	with := func(id, at, signature string) http.Header {
 		return headers("svix-id", id, "svix-timestamp", at, "svix-signature", signature)
 	}
@@ -74,7 +74,7 @@ func TestStandardWebhooks(t *testing.T) {
 
 func TestHMAC(t *testing.T) {
 	const body = `{"a":1}`
-	s := Source{Auth: Auth{Scheme: HMAC, Header: "X-Signature", Secrets: [][]byte{[]byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: SchemeHMAC, Header: "X-Signature", Secrets: [][]byte{[]byte(secret)}}}
 	right := hex.EncodeToString(sum([]byte(secret), body))
 	base := base64.StdEncoding.EncodeToString(sum([]byte(secret), body))
 	for _, value := range []string{right, base, "sha256=" + right, "sha256=" + base} {
@@ -92,7 +92,7 @@ func TestHMAC(t *testing.T) {
 }
 
 func TestMailgun(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: Mailgun, Secrets: [][]byte{[]byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: SchemeMailgun, Secrets: [][]byte{[]byte(secret)}}}
 	body := func(at, token, signature string) string {
 		return `{"signature":{"timestamp":` + at + `,"token":"` + token + `","signature":"` + signature + `"}}`
 	}
@@ -108,13 +108,13 @@ func TestMailgun(t *testing.T) {
 }
 
 func TestSecretsThatTravel(t *testing.T) {
-	s := Source{Auth: Auth{Scheme: SecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
+	s := Source{Auth: Auth{Scheme: SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{[]byte("old one"), []byte(secret)}}}
 	s.checks(t, "right", headers("X-Token", "Bearer "+secret), "", now, true)
 	s.checks(t, "the other, alone", headers("X-Token", "old one"), "", now, true)
 	for _, bad := range []string{"", "Bearer ", "Bearer x", "Bearer Bearer " + secret, "Token " + secret} {
 		s.checks(t, bad, headers("X-Token", bad), "", now, false)
 	}
-	s.Auth.Scheme = basicAuth
+	s.Auth.Scheme = schemeBasic
 	basic := func(user, password string) http.Header {
 		r := &http.Request{Header: http.Header{}}
 		r.SetBasicAuth(user, password)
@@ -131,6 +131,6 @@ func TestSecretsThatTravel(t *testing.T) {
 	}
 	s.Auth.Scheme = ""
 	s.checks(t, "no scheme", basic("sendcode", secret), "", now, false)
-	empty := Source{Auth: Auth{Scheme: SecretHeader, Header: "X-Token", Secrets: [][]byte{{}}}}
+	empty := Source{Auth: Auth{Scheme: SchemeSecretHeader, Header: "X-Token", Secrets: [][]byte{{}}}}
 	empty.checks(t, "an empty secret", headers("X-Token", ""), "", now, false)
 }

@@ -6,7 +6,7 @@
 // describes both in settings, so that no provider needs code here.
 //
 // Package api calls Source.Verify, which checks that a request is the provider's, and Source.Parse.
-// ProviderEvents records an event, and Receipts a receipt.
+// ProviderEvents records an event, and ReceiptRecorder a receipt.
 package reports
 
 import (
@@ -16,24 +16,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// Outcome is the meaning of an event, however the provider names it.
-type Outcome string
+// EventMeaning is the meaning of an event, however the provider names it.
+type EventMeaning string
 
-// The outcomes. Bounced: the mail came back for a reason that may pass. Gone: the mailbox does not
-// exist. OptedOut: the person wants no more mails.
+// The outcomes. Bounced: the mail came back for a reason that may pass. BouncedForGood: the mailbox
+// does not exist. OptedOut: the person wants no more mails.
 const (
-	Ignored    Outcome = "ignored"
-	Delivered  Outcome = "delivered"
-	Bounced    Outcome = "bounced"
-	Gone       Outcome = "bounced_for_good"
-	Complained Outcome = "complained"
-	OptedOut   Outcome = "opted_out"
+	Ignored        EventMeaning = "ignored"
+	Delivered      EventMeaning = "delivered"
+	Bounced        EventMeaning = "bounced"
+	BouncedForGood EventMeaning = "bounced_for_good"
+	Complained     EventMeaning = "complained"
+	OptedOut       EventMeaning = "opted_out"
 )
 
 // Event is one event of a provider.
 type Event struct {
 	Type    string // as the provider calls it; parts joined by points
-	Outcome Outcome
+	Outcome EventMeaning
 	Known   bool      // the table names the type
 	Send    uuid.UUID // of the mail; Nil: the event names none of our sends
 	To      string    // as the provider has it; empty: not in the event
@@ -57,19 +57,19 @@ type Source struct {
 // Type, the first with a value counts.
 type EventFormat struct {
 	// Paths whose values, joined by points, are the type.
-	Type []Path `yaml:"type,omitempty" required:"yes"`
+	Type []JSONPath `yaml:"type,omitempty" required:"yes"`
 	// Maps types to `delivered`, `bounced`, `bounced_for_good`, `complained`, `opted_out` or
 	// `ignored`. The type `Bounce` also stands for longer ones that begin with it, such as
 	// `Bounce.General`.
-	Outcomes map[string]Outcome `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
+	Outcomes map[string]EventMeaning `yaml:"outcomes" required:"yes" oneof:"delivered bounced bounced_for_good complained opted_out ignored"`
 	// The path of our Message-ID or of `message_header`.
-	Message []Path `yaml:"message,omitempty" required:"yes"`
+	Message []JSONPath `yaml:"message,omitempty" required:"yes"`
 	// The recipient, which must match; the first path that exists counts.
-	To []Path `yaml:"recipient,omitempty"`
+	To []JSONPath `yaml:"recipient,omitempty"`
 	// RFC 3339, or seconds.
-	Time []Path `yaml:"time,omitempty"`
+	Time []JSONPath `yaml:"time,omitempty"`
 	// Codes or a word.
-	Detail []Path `yaml:"detail,omitempty"`
+	Detail []JSONPath `yaml:"detail,omitempty"`
 }
 
 // errMalformed: a body is not JSON of the source's shape.
@@ -77,6 +77,6 @@ var errMalformed = errors.New("reports: the body cannot be read")
 
 // Bounds of one request.
 const (
-	MaxBody   = 1 << 20 // bytes
-	maxEvents = 10_000
+	MaxBodyBytes = 1 << 20 // bytes
+	maxEvents    = 10_000
 )

@@ -49,7 +49,7 @@ func (s EventFormat) parseEvent(value any) Event {
 		}
 	}
 	e.Type = strings.Join(parts, ".")
-	e.Outcome, e.Known = s.outcome(parts)
+	e.Outcome, e.Known = s.meaning(parts)
 	for _, p := range s.Message {
 		if id, ok := parseSendID(asText(p.Find(value))); ok {
 			e.Send = id
@@ -59,9 +59,9 @@ func (s EventFormat) parseEvent(value any) Event {
 	return e
 }
 
-// outcome returns the outcome of the longest beginning of the type, whole parts only, that
+// meaning returns the outcome of the longest beginning of the type, whole parts only, that
 // s.Outcomes names; Ignored and false if there is none.
-func (s EventFormat) outcome(parts []string) (Outcome, bool) {
+func (s EventFormat) meaning(parts []string) (EventMeaning, bool) {
 	for n := len(parts); n > 0; n-- {
 		if o, ok := s.Outcomes[strings.Join(parts[:n], ".")]; ok {
 			return o, true
@@ -96,23 +96,23 @@ func parseTime(text string) time.Time {
 }
 
 var (
-	replyCode    = regexp.MustCompile(`(?:^|[^0-9.])([245][0-9]{2})(?:[^0-9.]|$)`)
-	enhancedCode = regexp.MustCompile(`(?:^|[^0-9.])([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:[^0-9.]|$)`)
-	singleWord   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
+	replyCodePattern    = regexp.MustCompile(`(?:^|[^0-9.])([245][0-9]{2})(?:[^0-9.]|$)`)
+	enhancedCodePattern = regexp.MustCompile(`(?:^|[^0-9.])([245]\.[0-9]{1,3}\.[0-9]{1,3})(?:[^0-9.]|$)`)
+	singleWordPattern   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,39}$`)
 )
 
 // extractDetail returns what may be stored of a provider's text: the codes in it, or a single word.
-func extractDetail(value any, paths []Path) string {
+func extractDetail(value any, paths []JSONPath) string {
 	var reply, enhanced, single string
 	for _, p := range paths {
 		t := asText(p.Find(value))
-		if m := replyCode.FindStringSubmatch(t); m != nil && reply == "" {
+		if m := replyCodePattern.FindStringSubmatch(t); m != nil && reply == "" {
 			reply = m[1]
 		}
-		if m := enhancedCode.FindStringSubmatch(t); m != nil && enhanced == "" {
+		if m := enhancedCodePattern.FindStringSubmatch(t); m != nil && enhanced == "" {
 			enhanced = m[1]
 		}
-		if single == "" && singleWord.MatchString(t) {
+		if single == "" && singleWordPattern.MatchString(t) {
 			single = t
 		}
 	}
@@ -125,14 +125,14 @@ func extractDetail(value any, paths []Path) string {
 
 // findEnhancedCode returns the enhanced status code in a detail; "" if there is none.
 func findEnhancedCode(detail string) string {
-	if m := enhancedCode.FindStringSubmatch(detail); m != nil {
+	if m := enhancedCodePattern.FindStringSubmatch(detail); m != nil {
 		return m[1]
 	}
 	return ""
 }
 
-// Path leads to a value.
-type Path = jsonpath.Path
+// JSONPath leads to a value.
+type JSONPath = jsonpath.Path
 
 // asText returns a value as text, and of a list its first element; "" if it is no single value.
 func asText(value any) string {
@@ -146,7 +146,7 @@ func asText(value any) string {
 }
 
 // firstText returns the first text that one of the paths leads to; "" if none does.
-func firstText(value any, paths []Path) string {
+func firstText(value any, paths []JSONPath) string {
 	for _, p := range paths {
 		if s := asText(p.Find(value)); s != "" {
 			return s
@@ -158,7 +158,7 @@ func firstText(value any, paths []Path) string {
 // decodeJSON decodes one JSON value and fails if anything follows it. Numbers stay as they were
 // written.
 func decodeJSON(body []byte) (any, error) {
-	if len(body) > MaxBody {
+	if len(body) > MaxBodyBytes {
 		return nil, errMalformed
 	}
 	d := json.NewDecoder(bytes.NewReader(body))

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func path(text string) Path {
+func path(text string) JSONPath {
 	p, err := jsonpath.Parse(text)
 	if err != nil {
 		panic(err)
@@ -20,7 +20,7 @@ func path(text string) Path {
 	return p
 }
 
-func paths(texts ...string) (all []Path) {
+func paths(texts ...string) (all []JSONPath) {
 	for _, t := range texts {
 		all = append(all, path(t))
 	}
@@ -32,7 +32,7 @@ const id = "0198c1d2-7a54-7a3e-8a4f-0123456789ab"
 // general is a shape with something of everything.
 var general = Source{Format: EventFormat{
 	Type: paths("kind", "sub"),
-	Outcomes: map[string]Outcome{"gone": Gone, "back": Bounced, "back.never": Gone,
+	Outcomes: map[string]EventMeaning{"gone": BouncedForGood, "back": Bounced, "back.never": BouncedForGood,
 		"read": Ignored},
 	Message: paths("tag", "headers.message-id"), To: paths("to.0", "to"), Time: paths("at", "when"),
 	Detail: paths("code", "why"),
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}{
 		"all": {`{"kind":"back","sub":"never","tag":"` + id +
 			`","to":["ana@example.com","bo@example.com"],"at":"2026-03-04T05:06:07Z","code":"550 5.1.1"}`,
-			Event{Type: "back.never", Outcome: Gone, Known: true, Send: send, To: "ana@example.com", At: at,
+			Event{Type: "back.never", Outcome: BouncedForGood, Known: true, Send: send, To: "ana@example.com", At: at,
 				Detail: "550 5.1.1"}},
 		"a longer type": {`{"kind":"back","sub":"soon"}`, Event{Type: "back.soon", Outcome: Bounced, Known: true}},
 		"no such type":  {`{"kind":"never"}`, Event{Type: "never", Outcome: Ignored}},
@@ -95,7 +95,7 @@ func TestParseLists(t *testing.T) {
 	for _, bad := range []string{
 		``, `{`, `{} {}`, `1`, `null`, `"x"`, `[1]`, `[{},null]`,
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000),
-		"[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBody) + "{}",
+		"[" + strings.Repeat("{},", maxEvents) + "{}]", strings.Repeat(" ", MaxBodyBytes) + "{}",
 	} {
 		if got, err := general.Parse([]byte(bad)); !errors.Is(err, errMalformed) {
 			t.Errorf("%.20s: %v, %v", bad, got, err)
@@ -107,7 +107,7 @@ func TestParseLists(t *testing.T) {
 // address, and the same twice.
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
-		mailgun := Source{Auth: Auth{Scheme: Mailgun, Secrets: [][]byte{[]byte(secret)}}}
+		mailgun := Source{Auth: Auth{Scheme: SchemeMailgun, Secrets: [][]byte{[]byte(secret)}}}
 		if mailgun.Verify(nil, body, now) {
 			t.Error("signed by chance")
 		}
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 				e.Send == uuid.Nil && e.Send.String() == "" {
 				t.Errorf("%+v", e)
 			}
-			if !slices.Contains([]Outcome{Ignored, Delivered, Bounced, Gone, Complained, OptedOut}, e.Outcome) {
+			if !slices.Contains([]EventMeaning{Ignored, Delivered, Bounced, BouncedForGood, Complained, OptedOut}, e.Outcome) {
 				t.Errorf("outcome %q", e.Outcome)
 			}
 		}

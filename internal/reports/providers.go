@@ -17,28 +17,29 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// Result is the result of Ingest: the kind under which the event was recorded, or why it was not
-// recorded. After any Result the provider need not repeat the event; after an error it should.
-type Result string
+// IngestResult is the result of Ingest: the kind under which the event was recorded, or why it was
+// not recorded. After any IngestResult the provider need not repeat the event; after an error it
+// should.
+type IngestResult string
 
 // The results of events that are not recorded.
 const (
-	Unrecorded     Result = "ignored"         // the event's type is known, but nothing is recorded for it
-	Unmapped       Result = "unmapped"        // the event's type is not configured
-	Repeated       Result = "repeated"        // an event of this kind was recorded for the message before
-	UnknownMessage Result = "unknown_message" // the message is not in the database, or not any more
-	OtherRecipient Result = "other_recipient" // the message went to another recipient
+	Unrecorded     IngestResult = "ignored"         // the event's type is known, but nothing is recorded for it
+	Unmapped       IngestResult = "unmapped"        // the event's type is not configured
+	Repeated       IngestResult = "repeated"        // an event of this kind was recorded for the message before
+	UnknownMessage IngestResult = "unknown_message" // the message is not in the database, or not any more
+	OtherRecipient IngestResult = "other_recipient" // the message went to another recipient
 )
 
-// Results lists all results.
-var Results = []Result{
-	Result(store.ProviderDelivered), Result(store.ProviderBounced), Result(store.ProviderComplained),
-	Result(store.ProviderOptedOut),
+// IngestResults lists all results.
+var IngestResults = []IngestResult{
+	IngestResult(store.ProviderDelivered), IngestResult(store.ProviderBounced), IngestResult(store.ProviderComplained),
+	IngestResult(store.ProviderOptedOut),
 	Unrecorded, Unmapped, Repeated, UnknownMessage, OtherRecipient,
 }
 
-var kindByOutcome = map[Outcome]store.ProviderEventKind{
-	Delivered: store.ProviderDelivered, Bounced: store.ProviderBounced, Gone: store.ProviderBounced,
+var kindByMeaning = map[EventMeaning]store.ProviderEventKind{
+	Delivered: store.ProviderDelivered, Bounced: store.ProviderBounced, BouncedForGood: store.ProviderBounced,
 	Complained: store.ProviderComplained, OptedOut: store.ProviderOptedOut,
 }
 
@@ -48,7 +49,7 @@ var appEventByKind = map[store.ProviderEventKind]string{store.ProviderDelivered:
 
 // EventStore are the database's methods for provider events. Implementation: sqldb.DB.
 type EventStore interface {
-	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 	IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 		tell ...store.NewEvent) (bool, error)
 }
@@ -65,8 +66,8 @@ type ProviderEvents struct {
 // Ingest records an event that an authenticated mail provider reports on a message that it
 // accepted. It changes no send's status and refunds nothing. A mailbox that does not exist, a
 // complaint or an opt-out suppresses the recipient. Error: of the database.
-func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (Result, error) {
-	kind, means := kindByOutcome[e.Outcome]
+func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (IngestResult, error) {
+	kind, means := kindByMeaning[e.Outcome]
 	switch {
 	case !means && !e.Known:
 		return Unmapped, nil
@@ -75,7 +76,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	case e.Send == uuid.Nil:
 		return UnknownMessage, nil
 	}
-	story, err := s.Store.Story(ctx, e.Send)
+	story, err := s.Store.SendDetails(ctx, e.Send)
 	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
 		return UnknownMessage, nil
 	}
@@ -108,7 +109,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	s.Teller.WakeForEvent(tell)
 	s.Logger.Info("provider event recorded", "send", e.Send, "provider", provider, "kind", string(kind),
 		"detail", e.Detail)
-	return Result(kind), nil
+	return IngestResult(kind), nil
 }
 
 // sameRecipient reports whether named, the recipient in a provider's event, is to. named may have
@@ -134,8 +135,8 @@ func suppressionCause(e Event) store.SuppressionCause {
 		return store.CauseComplaint
 	case OptedOut:
 		return store.CauseOptOut
-	case Bounced, Gone:
-		if delivery.IsNoMailboxCode(code) || e.Outcome == Gone && !strings.HasPrefix(code, "5.7.") &&
+	case Bounced, BouncedForGood:
+		if delivery.IsNoMailboxCode(code) || e.Outcome == BouncedForGood && !strings.HasPrefix(code, "5.7.") &&
 			!strings.HasPrefix(code, "4.") {
 			return store.CauseHardBounce
 		}

@@ -18,27 +18,27 @@ import (
 func TestWhatAProviderTells(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		for to, c := range map[string]struct {
-			outcome reports.Outcome
+			outcome reports.EventMeaning
 			detail  string
 			kind    store.ProviderEventKind
 			want    store.SuppressionCause
 		}{
 			"a@example.com":    {reports.Delivered, "", store.ProviderDelivered, ""},
 			"b@example.com":    {reports.Bounced, "", store.ProviderBounced, ""},
-			"c@example.com":    {reports.Gone, "", store.ProviderBounced, store.CauseHardBounce},
+			"c@example.com":    {reports.BouncedForGood, "", store.ProviderBounced, store.CauseHardBounce},
 			"d@example.com":    {reports.Bounced, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
-			"e@example.com":    {reports.Gone, "550 5.7.1", store.ProviderBounced, ""},
-			"k@example.com":    {reports.Gone, "4.4.7", store.ProviderBounced, ""},
-			"f@example.com":    {reports.Gone, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
+			"e@example.com":    {reports.BouncedForGood, "550 5.7.1", store.ProviderBounced, ""},
+			"k@example.com":    {reports.BouncedForGood, "4.4.7", store.ProviderBounced, ""},
+			"f@example.com":    {reports.BouncedForGood, "550 5.1.1", store.ProviderBounced, store.CauseHardBounce},
 			"g@example.com":    {reports.Bounced, "5.2.2", store.ProviderBounced, ""},
 			"h@example.com":    {reports.Complained, "", store.ProviderComplained, store.CauseComplaint},
 			"i@example.com":    {reports.OptedOut, "", store.ProviderOptedOut, store.CauseOptOut},
 			"j@simulator.test": {reports.Complained, "", store.ProviderComplained, ""},
 		} {
 			told := reports.Event{Send: r.SendID(to), Outcome: c.outcome, Detail: c.detail}
-			r.Ingest(reports.Result(c.kind), told)
+			r.Ingest(reports.IngestResult(c.kind), told)
 			r.Ingest(reports.Repeated, told)
-			story, err := r.Store.Story(r.Context(), told.Send)
+			story, err := r.Store.SendDetails(r.Context(), told.Send)
 			if err != nil || len(story.Events) != 1 || story.Events[0].Provider != "postmark" ||
 				story.Events[0].Kind != c.kind {
 				t.Fatalf("%s: %+v, %v", to, story.Events, err)
@@ -92,7 +92,7 @@ func TestToldWhileTheDatabaseIsAway(t *testing.T) {
 	vtest.InBubbleWith(t, vtest.SuppressBounces, func(r *vtest.Rig) {
 		id := r.SendID(vtest.Ana)
 		complaint := reports.Event{Send: id, Outcome: reports.Complained}
-		for _, method := range []string{"Story", "IngestProviderEvent"} {
+		for _, method := range []string{"SendDetails", "IngestProviderEvent"} {
 			r.FailStore(sqlitetest.Down, method)
 			r.WantError(vtest.Err(r.Svc.Providers.Ingest(r.Context(), "postmark", complaint)), fault.Unavailable)
 		}

@@ -24,7 +24,7 @@ type ReceiptStore interface {
 	SendByMessageID(ctx context.Context, carrier, id string) (uuid.UUID, error)
 	StopAwaitingReceipt(ctx context.Context, send uuid.UUID) error
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
-	Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
+	SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error)
 }
 
 // pollers finds the carriers that can be polled for receipts. Implementation: *sms.Carriers.
@@ -32,10 +32,10 @@ type pollers interface {
 	Poller(name string) (sms.Poller, bool)
 }
 
-// Receipts records the receipts of text messages, which carriers report or which are polled. The
-// outbox writes each message that can be polled to the database; the database gives each due poll
-// to one replica.
-type Receipts struct {
+// ReceiptRecorder records the receipts of text messages, which carriers report or which are polled.
+// The outbox writes each message that can be polled to the database; the database gives each due
+// poll to one replica.
+type ReceiptRecorder struct {
 	Store    ReceiptStore
 	Carriers pollers // nil: none is polled
 	Vault    keys.Vault
@@ -52,12 +52,12 @@ const (
 
 // Record records a receipt in the send's status, and ends the polling for it. changed is false if
 // the send has this or a better receipt already, or if it did not go out. Error: of the database.
-func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
+func (r *ReceiptRecorder) Record(ctx context.Context, send uuid.UUID, delivered bool) (changed bool, err error) {
 	status, event := store.Undelivered, store.SendUndelivered
 	if delivered {
 		status, event = store.Delivered, store.SendDelivered
 	}
-	story, err := r.Store.Story(ctx, send)
+	story, err := r.Store.SendDetails(ctx, send)
 	if errors.Is(err, fault.NotFound) || err == nil && story.Verification == nil {
 		return false, nil
 	}
@@ -77,7 +77,7 @@ func (r *Receipts) Record(ctx context.Context, send uuid.UUID, delivered bool) (
 
 // RecordByCarrierID is Record for a receipt that has only the carrier's message ID. Error:
 // fault.NotFound if no send waits for a receipt with that ID.
-func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
+func (r *ReceiptRecorder) RecordByCarrierID(ctx context.Context, carrier, id string, delivered bool) (changed bool,
 	err error) {
 	send, err := r.Store.SendByMessageID(ctx, carrier, id)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Receipts) RecordByCarrierID(ctx context.Context, carrier, id string, de
 
 // Poll asks the carriers for up to pollBatch receipts that are due, and records them. Package jobs
 // calls it; again is always false. Error: of the database, when it reads the due polls.
-func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
+func (r *ReceiptRecorder) Poll(ctx context.Context) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	due, err := r.Store.DuePolls(ctx, pollBatch)
@@ -108,7 +108,7 @@ func (r *Receipts) Poll(ctx context.Context) (again bool, err error) {
 
 // poll polls a carrier once for a message's receipt and records it. If there is none yet, the
 // database has already set the next poll.
-func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
+func (r *ReceiptRecorder) poll(ctx context.Context, a store.PendingReceipt) {
 	q, err := r.statusQuery(ctx, a)
 	poller, can := r.Carriers.Poller(a.Carrier)
 	if errors.Is(err, errNoStatusQuery) || !can {
@@ -135,8 +135,8 @@ func (r *Receipts) poll(ctx context.Context, a store.PendingReceipt) {
 // errNoStatusQuery: the send needs no receipt any more, or its recipient was erased.
 var errNoStatusQuery = errors.New("reports: nothing to ask for")
 
-func (r *Receipts) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
-	story, err := r.Store.Story(ctx, a.Send)
+func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceipt) (sms.StatusQuery, error) {
+	story, err := r.Store.SendDetails(ctx, a.Send)
 	switch {
 	case errors.Is(err, fault.NotFound) || err == nil && (story.Verification == nil || isFinal(story.Send.Status)):
 		return sms.StatusQuery{}, errNoStatusQuery
@@ -155,7 +155,7 @@ func isFinal(s store.Status) bool {
 	return s == store.Delivered || s == store.Undelivered || s == store.Failed
 }
 
-func (r *Receipts) endPolling(ctx context.Context, send uuid.UUID) {
+func (r *ReceiptRecorder) endPolling(ctx context.Context, send uuid.UUID) {
 	if err := r.Store.StopAwaitingReceipt(ctx, send); err != nil && ctx.Err() == nil {
 		r.Logger.Warn("could not store that no receipt is expected", "send", send, "error", err, runbook.Events.See())
 	}

@@ -98,7 +98,7 @@ func TestCarriersAreAskedForReceipts(t *testing.T) {
 // erased, is asked no more.
 func TestCarriersThatAreNotAsked(t *testing.T) {
 	o := &oracle{answer: func(int) (sms.Report, bool, error) {
-		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage}
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare}
 	}}
 	inquiring(t, o, func(r *vtest.Rig) {
 		told := r.Send(vtest.TextTo(vtest.Mobile))
@@ -131,7 +131,7 @@ func TestCarriersThatAreNotAsked(t *testing.T) {
 		r.Send(vtest.TextTo(vtest.Mobile))
 		p, err := r.Svc.Desk.ParseTarget("", "sms", vtest.Mobile, "", "ticket 7")
 		r.NoError(err)
-		r.NoError(r.Svc.Desk.Erase(r.Context(), p, vtest.AuditEntry("recipient.erase")))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), p, vtest.AuditEntry("recipient.erase")))
 		r.Sleep(10 * time.Minute)
 		r.Want("inquiries about one who was erased", len(o.inquiries()), 0)
 	})

@@ -19,9 +19,9 @@ const (
 	maxLoggedLength = 128 // of an invalid ID that is only logged
 )
 
-// request is the context of an HTTP request, with what all its log lines show. It implements
+// requestContext is the context of an HTTP request, with what all its log lines show. It implements
 // context.Context itself, to save an allocation.
-type request struct {
+type requestContext struct {
 	context.Context
 	id, trace string
 
@@ -33,7 +33,7 @@ type request struct {
 type contextKey struct{}
 
 // Value implements context.Context.
-func (r *request) Value(name any) any {
+func (r *requestContext) Value(name any) any {
 	if name == (contextKey{}) {
 		return r
 	}
@@ -47,7 +47,7 @@ func (r *request) Value(name any) any {
 // client_request_id if it has a letter and at most 128 characters, which are these and "=", ";",
 // ":", "/".
 func NewContext(ctx context.Context, header, traceparent string) (_ context.Context, id string) {
-	r := &request{Context: ctx, id: header, trace: traceID(traceparent)}
+	r := &requestContext{Context: ctx, id: header, trace: traceID(traceparent)}
 	switch {
 	case Valid(header):
 	case r.trace != "":
@@ -118,7 +118,7 @@ func isHex(s string) bool {
 
 // FromContext returns the ID of the request that ctx belongs to; "" if there is none.
 func FromContext(ctx context.Context) string {
-	if r, ok := ctx.Value(contextKey{}).(*request); ok {
+	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		return r.id
 	}
 	return ""
@@ -127,7 +127,7 @@ func FromContext(ctx context.Context) string {
 // AddLogAttrs adds attributes to the request's access line. Without a request it does nothing.
 // Never add a recipient or an ID that gives access.
 func AddLogAttrs(ctx context.Context, attrs ...slog.Attr) {
-	if r, ok := ctx.Value(contextKey{}).(*request); ok {
+	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.notes = append(r.notes, attrs...)
@@ -136,7 +136,7 @@ func AddLogAttrs(ctx context.Context, attrs ...slog.Attr) {
 
 // LogAttrs returns the attributes of the request's access line.
 func LogAttrs(ctx context.Context) []slog.Attr {
-	r, ok := ctx.Value(contextKey{}).(*request)
+	r, ok := ctx.Value(contextKey{}).(*requestContext)
 	if !ok {
 		return nil
 	}
@@ -148,17 +148,17 @@ func LogAttrs(ctx context.Context) []slog.Attr {
 // Logger returns a logger that adds the ID of the request, from the context, to each line, and the
 // trace ID if it differs.
 func Logger(l *slog.Logger) *slog.Logger {
-	if _, done := l.Handler().(handler); done {
+	if _, done := l.Handler().(logHandler); done {
 		return l
 	}
-	return slog.New(handler{l.Handler()})
+	return slog.New(logHandler{l.Handler()})
 }
 
-type handler struct{ slog.Handler }
+type logHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.
-func (h handler) Handle(ctx context.Context, line slog.Record) error {
-	if r, ok := ctx.Value(contextKey{}).(*request); ok {
+func (h logHandler) Handle(ctx context.Context, line slog.Record) error {
+	if r, ok := ctx.Value(contextKey{}).(*requestContext); ok {
 		line = line.Clone()
 		line.AddAttrs(slog.String("request_id", r.id))
 		if r.trace != "" && r.trace != r.id {
@@ -169,9 +169,9 @@ func (h handler) Handle(ctx context.Context, line slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return handler{h.Handler.WithAttrs(attrs)}
+func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logHandler{h.Handler.WithAttrs(attrs)}
 }
 
 // WithGroup implements slog.Handler.
-func (h handler) WithGroup(name string) slog.Handler { return handler{h.Handler.WithGroup(name)} }
+func (h logHandler) WithGroup(name string) slog.Handler { return logHandler{h.Handler.WithGroup(name)} }

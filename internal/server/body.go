@@ -62,12 +62,12 @@ func unreadableBodyProblem(err error) error {
 func malformedJSONProblem(detail string, body []byte, at int64) error {
 	line, column := lineAndColumn(body, at)
 	return &Problem{Kind: MalformedJSON, Detail: fmt.Sprintf("%s (line %d, column %d).", detail, line, column),
-		Extra: positionMembers(body, at, nil)}
+		Extra: withPositionMembers(body, at, nil)}
 }
 
-// positionMembers returns the members with those for the position at in the body added: position
-// in bytes from 0, line and column from 1. Columns count characters.
-func positionMembers(body []byte, at int64, members map[string]any) map[string]any {
+// withPositionMembers returns the members with those for the position at in the body added:
+// position in bytes from 0, line and column from 1. Columns count characters.
+func withPositionMembers(body []byte, at int64, members map[string]any) map[string]any {
 	line, column := lineAndColumn(body, at)
 	all := map[string]any{"position": at, "line": line, "column": column}
 	maps.Copy(all, members)
@@ -93,18 +93,18 @@ func jsonErrorProblem(err error, body []byte) error {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return &Problem{
 			Kind: MalformedJSON, Detail: "An object of the body has this name twice.",
-			Extra: positionMembers(body, syntax.ByteOffset,
+			Extra: withPositionMembers(body, syntax.ByteOffset,
 				map[string]any{"field": truncateName(syntax.JSONPointer.LastToken())}),
 		}
 	case syntax != nil:
 		return malformedJSONProblem("The body is not valid JSON", body, syntax.ByteOffset)
 	case errors.Is(err, json.ErrUnknownName):
 		name := map[string]any{"field": truncateName(meaning.JSONPointer.LastToken())}
-		return &Problem{Kind: unknownField, Extra: positionMembers(body, meaning.ByteOffset, name)}
+		return &Problem{Kind: unknownField, Extra: withPositionMembers(body, meaning.ByteOffset, name)}
 	case meaning != nil && meaning.GoType != nil:
 		return &Problem{
 			Kind: InvalidField, Detail: "This field must be " + jsonTypeName(meaning.GoType) + ".",
-			Extra: positionMembers(body, meaning.ByteOffset,
+			Extra: withPositionMembers(body, meaning.ByteOffset,
 				map[string]any{"field": dottedPath(meaning.JSONPointer), "reason": "wrong_type"}),
 		}
 	}

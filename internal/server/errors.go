@@ -24,8 +24,8 @@ func invalidFieldProblem(field, reason, detail string) *Problem {
 // without a match becomes a 500, and is logged. Package console shows some of these errors as pages
 // of its own.
 var errorTable = []func(error) *Problem{
-	rowForType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
-	rowForType(func(e *verification.TooManyChecksError) *Problem {
+	mapErrorType(func(e *fault.InvalidError) *Problem { return invalidFieldProblem(e.Field, e.Reason, e.Detail) }),
+	mapErrorType(func(e *verification.TooManyChecksError) *Problem {
 		wait := max(1, quota.Seconds(e.RetryAfter))
 		next := "checked"
 		if e.Send {
@@ -33,13 +33,13 @@ var errorTable = []func(error) *Problem{
 		}
 		return RetryLaterProblem(TooManyChecks, "The next code can be "+next+" in "+SecondsInWords(wait)+".", wait)
 	}),
-	rowForType(func(e *verification.HeldError) *Problem {
+	mapErrorType(func(e *verification.HeldError) *Problem {
 		return unavailableProblem("No code is sent before "+e.Until.UTC().Format(time.RFC3339)+".", e.RetryAfter)
 	}),
-	rowForType(func(e *admission.OverloadedError) *Problem {
+	mapErrorType(func(e *admission.OverloadedError) *Problem {
 		return unavailableProblem("More requests came than can be served in time.", e.RetryAfter)
 	}),
-	rowForError(fault.NotFound, Problem{Kind: NotFound}),
+	mapErrorValue(fault.NotFound, Problem{Kind: NotFound}),
 	func(err error) *Problem {
 		if !errors.Is(err, fault.Unavailable) && !errors.Is(err, quota.ErrUnavailable) &&
 			!errors.Is(err, context.Canceled) {
@@ -53,16 +53,16 @@ var errorTable = []func(error) *Problem{
 		}
 		return p
 	},
-	rowForError(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
-	rowForError(verification.ErrKeyReused, Problem{Kind: keyReused}),
-	rowForError(verification.ErrCallerCode, Problem{Kind: checkedByCaller}),
-	rowForError(redemption.ErrRedeemed, Problem{Kind: proofRedeemed}),
-	rowForError(redemption.ErrErased, Problem{Kind: erased}),
-	rowForType(func(e *echo.HTTPError) *Problem {
+	mapErrorValue(verification.ErrBusy, Problem{Kind: conflict, Header: http.Header{"Retry-After": {"1"}}}),
+	mapErrorValue(verification.ErrKeyReused, Problem{Kind: keyReused}),
+	mapErrorValue(verification.ErrCallerCode, Problem{Kind: checkedByCallerKind}),
+	mapErrorValue(redemption.ErrRedeemed, Problem{Kind: proofRedeemedKind}),
+	mapErrorValue(redemption.ErrErased, Problem{Kind: erasedKind}),
+	mapErrorType(func(e *echo.HTTPError) *Problem {
 		if e.Code >= http.StatusInternalServerError && e.Code != http.StatusServiceUnavailable {
 			return nil
 		}
-		return &Problem{Kind: kindForStatus(e.Code)}
+		return &Problem{Kind: problemKindForStatus(e.Code)}
 	}),
 }
 
@@ -73,8 +73,8 @@ func unavailableProblem(detail string, wait time.Duration) *Problem {
 		Extra:  map[string]any{"may_have_counted": false}}
 }
 
-// rowForType returns an entry of errorTable for errors of one type.
-func rowForType[E error](problem func(E) *Problem) func(error) *Problem {
+// mapErrorType returns an entry of errorTable for errors of one type.
+func mapErrorType[E error](problem func(E) *Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if e, ok := errors.AsType[E](err); ok {
 			return problem(e)
@@ -83,9 +83,9 @@ func rowForType[E error](problem func(E) *Problem) func(error) *Problem {
 	}
 }
 
-// rowForError returns an entry of errorTable for one error. All problems of an entry share one
+// mapErrorValue returns an entry of errorTable for one error. All problems of an entry share one
 // Header map, so no caller may change it.
-func rowForError(target error, problem Problem) func(error) *Problem {
+func mapErrorValue(target error, problem Problem) func(error) *Problem {
 	return func(err error) *Problem {
 		if !errors.Is(err, target) {
 			return nil
@@ -95,8 +95,8 @@ func rowForError(target error, problem Problem) func(error) *Problem {
 	}
 }
 
-// kindForStatus returns the most general kind for a status that echo or a middleware chose.
-func kindForStatus(status int) ProblemKind {
+// problemKindForStatus returns the most general kind for a status that echo or a middleware chose.
+func problemKindForStatus(status int) ProblemKind {
 	for _, k := range []ProblemKind{Unauthorized, Forbidden, NotFound, methodNotAllowed, TooLarge, UnsupportedMedia,
 		TooManyAttempts, Unavailable} {
 		if k.Status == status {

@@ -28,7 +28,7 @@ func clientIPExtractor(proxies []netip.Prefix) echo.IPExtractor {
 			hops = nil
 		}
 		for _, text := range slices.Backward(hops) {
-			if !isTrusted(proxies, client) {
+			if !isTrustedProxy(proxies, client) {
 				break
 			}
 			next, ok := parseHop(text)
@@ -59,7 +59,7 @@ func parseHop(text string) (netip.Addr, bool) {
 	return addr.Unmap().WithZone(""), err == nil
 }
 
-func isTrusted(proxies []netip.Prefix, addr netip.Addr) bool {
+func isTrustedProxy(proxies []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
@@ -74,7 +74,7 @@ func warnOfForwarding(proxies []netip.Prefix, logger *slog.Logger, now func() ti
 	lines := logthrottle.Throttle{Every: forwardingWarnInterval}
 	warn := func(c echo.Context) {
 		peer, ok := parseHop(c.Request().RemoteAddr)
-		if !ok || isTrusted(proxies, peer) {
+		if !ok || isTrustedProxy(proxies, peer) {
 			return
 		}
 		if _, due := lines.Add("", now()); !due {

@@ -14,10 +14,10 @@ import (
 	"sendcode/internal/texts"
 )
 
-// Reason is the error of a health check. Its word is stable, and "ready."+Word is the key of its
-// sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
+// HealthReason is the error of a health check. Its word is stable, and "ready."+Word is the key of
+// its sentence in package texts. /readyz, the console and the alerts show that sentence; it has no
 // paths and no secrets.
-type Reason struct {
+type HealthReason struct {
 	Part    string // the part that fails: database, keys, redis, mail, sms or sends
 	Word    string
 	Values  []string // for the sentence: names and values in turn
@@ -28,7 +28,7 @@ type Reason struct {
 }
 
 // Text returns the sentence for a reader.
-func (r *Reason) Text(w texts.Words) string {
+func (r *HealthReason) Text(w texts.Words) string {
 	text := w.Get("ready."+r.Word, r.Values...)
 	if r.Also != "" {
 		text += w.Get("sentence.space") + w.Get("ready."+r.Also)
@@ -36,13 +36,13 @@ func (r *Reason) Text(w texts.Words) string {
 	return text
 }
 
-func (r *Reason) Error() string { return r.Word + ": " + r.Err.Error() }
+func (r *HealthReason) Error() string { return r.Word + ": " + r.Err.Error() }
 
 // Unwrap returns the dependency's error.
-func (r *Reason) Unwrap() error { return r.Err }
+func (r *HealthReason) Unwrap() error { return r.Err }
 
 // HealthCheck returns why a part is away or slow; nil if it is well. It must answer soon.
-type HealthCheck func(context.Context) *Reason
+type HealthCheck func(context.Context) *HealthReason
 
 // Health answers /livez, which checks nothing, and /readyz. The zero value is starting.
 type Health struct {
@@ -54,7 +54,7 @@ type Health struct {
 }
 
 // MarkStarted ends the 503 of /readyz. From now on /readyz runs these checks: if one fails it
-// answers "degraded", or 503 if the Reason is Unready.
+// answers "degraded", or 503 if the HealthReason is Unready.
 func (h *Health) MarkStarted(checks ...HealthCheck) { h.checks.Store(&checks) }
 
 // EndConnections is middleware that, while the server stops, ends the connection with each answer,
@@ -82,12 +82,12 @@ func (h *Health) Register(e *echo.Echo) {
 func (h *Health) MarkStopping() { h.stopping.Store(true) }
 
 // Reasons runs all checks at once and returns those that failed; none while the service starts.
-func (h *Health) Reasons(ctx context.Context) (all []Reason) {
+func (h *Health) Reasons(ctx context.Context) (all []HealthReason) {
 	checks := h.checks.Load()
 	if checks == nil {
 		return nil
 	}
-	reasons := make([]*Reason, len(*checks))
+	reasons := make([]*HealthReason, len(*checks))
 	var wg sync.WaitGroup
 	for i, check := range *checks {
 		wg.Go(func() { reasons[i] = check(ctx) })

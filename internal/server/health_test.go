@@ -12,20 +12,20 @@ import (
 func TestReadiness(t *testing.T) {
 	broken := errors.New("dial tcp 192.0.2.1:6379: refused")
 	const redisText = "Redis does not answer or can't write: the database decides for recipients, each process for other rules."
-	away := &Reason{Word: "redis_away", Err: broken}
+	away := &HealthReason{Word: "redis_away", Err: broken}
 	for _, c := range []struct {
 		name            string
-		database, redis *Reason
+		database, redis *HealthReason
 		status          int
 		body            string
 	}{
 		{"all there", nil, nil, 200, "ok"},
 		{"redis away", nil, away, 200, "degraded: redis_away: " + redisText},
-		{"redis refuses", nil, &Reason{Word: "redis_no_permission", Err: broken}, 200,
+		{"redis refuses", nil, &HealthReason{Word: "redis_no_permission", Err: broken}, 200,
 			"degraded: redis_no_permission: The user of Redis may not run what the limiter needs; docs/operations.md lists it."},
-		{"database away", &Reason{Word: "database_full", Err: broken}, away, 200,
+		{"database away", &HealthReason{Word: "database_full", Err: broken}, away, 200,
 			"degraded: database_full: The database has no room left to write.\ndegraded: redis_away: " + redisText},
-		{"database away here alone", &Reason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
+		{"database away here alone", &HealthReason{Word: "database_full", Also: "other_replica", Unready: true, Err: broken},
 			away,
 			503,
 			"unavailable: database_full: The database has no room left to write. Another replica can write.\ndegraded: redis_away: " + redisText},
@@ -36,8 +36,8 @@ func TestReadiness(t *testing.T) {
 		if starting := get(e, "/readyz"); starting.Code != 503 || starting.Body.String() != "starting" {
 			t.Errorf("at start: %d %s", starting.Code, starting.Body)
 		}
-		h.MarkStarted(func(context.Context) *Reason { return c.database },
-			func(context.Context) *Reason { return c.redis })
+		h.MarkStarted(func(context.Context) *HealthReason { return c.database },
+			func(context.Context) *HealthReason { return c.redis })
 		ready, live := get(e, "/readyz"), get(e, "/livez")
 		h.MarkStopping()
 		stopping := get(e, "/readyz").Code
@@ -52,11 +52,11 @@ func TestReasonsSince(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		var h Health
 		word := "database_full"
-		h.MarkStarted(func(context.Context) *Reason {
+		h.MarkStarted(func(context.Context) *HealthReason {
 			if word == "" {
 				return nil
 			}
-			return &Reason{Word: word}
+			return &HealthReason{Word: word}
 		})
 		since := func() (ago time.Duration) {
 			all := h.Reasons(t.Context())

@@ -85,7 +85,7 @@ func TestEveryProblemInEveryLanguage(t *testing.T) {
 			}
 			return told.Detail
 		}
-		for _, kind := range kinds {
+		for _, kind := range problemKinds {
 			look(kind, kind.Slug, nil)
 		}
 		general := look(InvalidField, InvalidField.Slug, nil)

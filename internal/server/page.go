@@ -50,9 +50,9 @@ func writeProblemPage(c echo.Context, status int, p problemPage) error {
 // serveProblemPage serves the page that explains a kind of problem, at the address in its member
 // `type`.
 func serveProblemPage(c echo.Context) error {
-	i := slices.IndexFunc(kinds, func(k ProblemKind) bool { return k.Slug == c.Param("slug") })
+	i := slices.IndexFunc(problemKinds, func(k ProblemKind) bool { return k.Slug == c.Param("slug") })
 	if i < 0 {
 		return echo.ErrNotFound
 	}
-	return writeProblemPage(c, http.StatusOK, problemPage{ProblemKind: kinds[i]})
+	return writeProblemPage(c, http.StatusOK, problemPage{ProblemKind: problemKinds[i]})
 }

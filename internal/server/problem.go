@@ -142,7 +142,7 @@ func (p *Problem) translated(words texts.Words) *Problem {
 	}
 	told := *p
 	told.Kind.Title = title
-	told.Detail = placeholder.ReplaceAllStringFunc(detail, func(name string) string {
+	told.Detail = placeholderPattern.ReplaceAllStringFunc(detail, func(name string) string {
 		if name == "{wait}" {
 			seconds, _ := p.Extra["retry_after"].(int)
 			return words.Duration(time.Duration(seconds) * time.Second)
@@ -157,9 +157,9 @@ func SecondsInWords(seconds int) string {
 	return texts.PageLanguages()[0].Duration(time.Duration(seconds) * time.Second)
 }
 
-// placeholder matches a member's name in a translated detail, such as {blocked_by}; {wait} is the
-// wait in words.
-var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
+// placeholderPattern matches a member's name in a translated detail, such as {blocked_by}; {wait}
+// is the wait in words.
+var placeholderPattern = regexp.MustCompile(`\{[a-z_]+\}`)
 
 // unavailableRetryAfter is the Retry-After of a 503, in seconds: a limiter that failed is tried
 // again after one second.

@@ -79,14 +79,14 @@ func New(c Config) *echo.Echo {
 // sets larger body limits for them: one report has many events, and a hook carries all that the
 // auth server knows of a person.
 const (
-	EventsPath   = "/v1/events/"
-	ReceiptsPath = "/v1/receipts/"
-	HooksPath    = "/v1/hooks/"
+	ProviderEventsPath = "/v1/events/"
+	ReceiptsPath       = "/v1/receipts/"
+	HooksPath          = "/v1/hooks/"
 )
 
 func hasOwnBodyLimit(c echo.Context) bool {
 	path := c.Request().URL.Path
-	return strings.HasPrefix(path, EventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
+	return strings.HasPrefix(path, ProviderEventsPath) || strings.HasPrefix(path, ReceiptsPath) ||
 		strings.HasPrefix(path, HooksPath)
 }
 

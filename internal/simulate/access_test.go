@@ -229,8 +229,8 @@ type mail struct {
 // wire is the simulated mail server, as one replica reaches it.
 type wire struct{ *Replica }
 
-// Send implements outbox.Sender.
-func (s wire) Send(ctx context.Context, m delivery.Message) (delivery.Result, error) {
+// Send implements outbox.MailSender.
+func (s wire) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	id, _, _ := strings.Cut(m.ID, "@")
 	err := s.deliver(ctx, mail{send: id, messageID: m.ID, to: m.To, code: verificationtest.CodeIn(m)})
 	return delivery.Result{Provider: "mx.example", Code: "250 2.0.0"}, err

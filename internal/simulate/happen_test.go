@@ -283,7 +283,7 @@ func (w *world) administer(e Event, p *person) {
 		err = r.Desk.ResetQuota(ctx, who, act)
 	} else {
 		act.Outcome = store.AuditDone
-		err = r.Desk.Erase(ctx, who, act)
+		err = r.Desk.EraseRecipient(ctx, who, act)
 	}
 	w.touch(p)
 	done := err == nil && !r.isDead()

@@ -84,7 +84,7 @@ func (l oneClock) ReadHistory(ctx context.Context, look gate.HistoryQuery) (gate
 type oneKind struct{ core.Database }
 
 func (l oneKind) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	in.Verification.Class = store.SecretKey
+	in.Verification.Class = store.SecretKeyClass
 	return l.Database.Begin(ctx, in)
 }
 

@@ -56,11 +56,11 @@ var keyIDPattern = regexp.MustCompile(`^[A-Za-z0-9]{4,128}$`)
 // Template returns the approved template for a message, and the values of its parameters in order.
 func (a Account) Template(m Message) (id string, values []string, fail *delivery.Error) {
 	if id = a.Templates.findTemplate(m.Purpose, m.Language); id == "" {
-		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: errNoTemplate}
+		return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: errNoTemplate}
 	}
 	for _, name := range a.Params {
 		if name == paramMinutes && m.Minutes == 0 {
-			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage, Err: ErrNoMinutes}
+			return "", nil, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare, Err: ErrNoMinutes}
 		}
 		if name == paramMinutes {
 			values = append(values, strconv.Itoa(m.Minutes))
@@ -90,15 +90,15 @@ func (a Account) CheckAccount() map[string]error {
 	return wrong
 }
 
-// NeedsSecret implements Settings.
+// NeedsSecret implements CarrierSettings.
 func (a Account) NeedsSecret() bool { return true }
 
-// CanBePolled implements Settings.
+// CanBePolled implements CarrierSettings.
 func (a Account) CanBePolled() bool { return true }
 
-// ReportsPerAccount returns true: the address for receipts is entered in the console of the
-// account, once for all messages.
-func (a Account) ReportsPerAccount() bool { return true }
+// SettingsWithAccountCallback returns true: the address for receipts is entered in the console of
+// the account, once for all messages.
+func (a Account) HasAccountCallback() bool { return true }
 
 // The parameters of an approved template.
 const (

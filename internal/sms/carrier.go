@@ -7,8 +7,8 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// The package of a carrier implements Settings and Carrier, and those other interfaces of this file
-// that the carrier's API allows.
+// The package of a carrier implements CarrierSettings and Carrier, and those other interfaces of
+// this file that the carrier's API allows.
 
 // Setup has the settings and dependencies that every carrier is opened with.
 type Setup struct {
@@ -28,8 +28,9 @@ func (s Setup) CurrentTime() time.Time {
 	return s.Now()
 }
 
-// Settings are the settings of one type of carrier: a pointer to a struct whose fields have yaml tags.
-type Settings interface {
+// CarrierSettings are the settings of one type of carrier: a pointer to a struct whose fields have
+// yaml tags.
+type CarrierSettings interface {
 	// Check returns the problems of the settings, by key.
 	Check() map[string]error
 	// NeedsSecret reports whether the carrier cannot work without its secret.
@@ -40,17 +41,17 @@ type Settings interface {
 	Open(s Setup) Carrier
 }
 
-// SenderSettings are Settings of a carrier that may need a sender of ours. `sendcode doctor` warns
-// if it needs one and has none.
-type SenderSettings interface{ NeedsSender() bool }
+// SettingsWithSender are CarrierSettings of a carrier that may need a sender of ours. `sendcode
+// doctor` warns if it needs one and has none.
+type SettingsWithSender interface{ NeedsSender() bool }
 
-// CallbackSettings are Settings whose requests may contain the address for receipts. If they do,
-// sms.public_url must be set.
-type CallbackSettings interface{ NeedsCallback() bool }
+// SettingsWithCallback are CarrierSettings whose requests may contain the address for receipts. If
+// they do, sms.public_url must be set.
+type SettingsWithCallback interface{ NeedsCallback() bool }
 
-// ReportsPerAccount is implemented by the Settings of a carrier in whose console the address for
-// receipts is entered, once for the account.
-type ReportsPerAccount interface{ ReportsPerAccount() bool }
+// SettingsWithAccountCallback is implemented by the CarrierSettings of a carrier in whose console
+// the address for receipts is entered, once for the account.
+type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
 // Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the
 // rest.
@@ -59,15 +60,15 @@ type Carrier interface {
 	Send(ctx context.Context, m Message) (delivery.Result, *delivery.Error)
 }
 
-// Reporter is a Carrier that sends receipts. They come to an address with a token of ours, which
-// the caller has checked; send is the send that the address names, or "".
-type Reporter interface {
+// ReportParser is a Carrier that sends receipts. They come to an address with a token of ours,
+// which the caller has checked; send is the send that the address names, or "".
+type ReportParser interface {
 	// ParseReports reads receipts and returns them with the reply that the carrier expects. Errors:
 	// ErrForged, ErrUnreadableReport.
 	ParseReports(in IncomingRequest, send string) (reports []Report, reply string, err error)
 }
 
-// carrierIDReporter is a Reporter whose reports name messages by the carrier's own ID.
+// carrierIDReporter is a ReportParser whose reports name messages by the carrier's own ID.
 type carrierIDReporter interface{ ReportsUseCarrierID() bool }
 
 // Poller is a Carrier that can be polled for the status of a message without a receipt.

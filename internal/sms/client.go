@@ -38,7 +38,7 @@ func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 		return delivery.Result{}, fail
 	}
 	id, code, fail := read(a)
-	return delivery.Result{ID: exchange.SafeID(id), Code: delivery.FormatReply(a.Status, exchange.SafeErrorCode(code))},
+	return delivery.Result{ID: exchange.SafeID(id), Code: delivery.FormatReplyCodes(a.Status, exchange.SafeErrorCode(code))},
 		fail
 }
 
@@ -111,11 +111,11 @@ func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
 		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}
 	if v.class == delivery.Temporary {
 		e.RetryAfter = exchange.RetryAfter(a)
-		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(statusesOfAccount, a.Status)
+		e.PerNumber = v.perNumber && a.Status < 500 && !slices.Contains(accountRefusalStatuses, a.Status)
 	}
 	return e
 }
 
-// statusesOfAccount are the HTTP statuses that refuse all our requests, and not one number.
-var statusesOfAccount = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
+// accountRefusalStatuses are the HTTP statuses that refuse all our requests, and not one number.
+var accountRefusalStatuses = []int{http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden,
 	http.StatusProxyAuthRequired, http.StatusTooManyRequests}

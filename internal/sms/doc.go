@@ -14,25 +14,25 @@
 // passes smstest.Contract. Copy twilio (twilio.go and twilio_test.go), or tencent if the answer is
 // always 200 with a code in it. Outside of the package only these change:
 //
-//	internal/config/sms.go        its import, {"name", func() sms.Settings { return new(name.Config) }} in carrierTypes, and the
+//	internal/config/sms.go        its import, {"name", func() sms.CarrierSettings { return new(name.Config) }} in carrierTypes, and the
 //	                              comment of SMSCarrier.Type
 //	internal/config/example.yaml  and schema.json, by go test ./internal/config -run 'TestReference|TestSchema' -update
 //	internal/config               testdata/full.yaml, which has every setting, and the lists of TestCarriers
 //	docs/sms.md                   an example, which a test loads, and a sentence under Receipts
 //	CHANGELOG.md
 //
-// Config implements [Settings]: its yaml tags and comments become the reference, and tests need an
-// endpoint. Setup.Secret is the only secret: where signatures of receipts have another one, the
-// token in their address alone proves them, as in twilio with an API key. The carrier embeds
+// Config implements [CarrierSettings]: its yaml tags and comments become the reference, and tests
+// need an endpoint. Setup.Secret is the only secret: where signatures of receipts have another one,
+// the token in their address alone proves them, as in twilio with an API key. The carrier embeds
 // *[Client], implements [Carrier], and adds what its API allows; so does Config, where the line
 // says so:
 //
-//	it sends receipts to the address that the request gives   Reporter; Config: CallbackSettings if it must be given
-//	… to an address that is entered once in its console       Reporter; Config: ReportsPerAccount
+//	it sends receipts to the address that the request gives   ReportParser; Config: SettingsWithCallback if it must be given
+//	… to an address that is entered once in its console       ReportParser; Config: SettingsWithAccountCallback
 //	… that name the message only by the carrier's ID          and the method ReportsUseCarrierID
 //	it answers what became of a message                       Poller, with smstest.PollContract; Config: CanBePolled is false without
 //	it has a request that does no harm                        Probe and EndpointURL, with smstest.ProbeContract
-//	it may need a sender of ours                              Config: SenderSettings
+//	it may need a sender of ours                              Config: SettingsWithSender
 //	it sends templates that it has approved                   Config embeds [Account] (aliyun, tencent)
 //
 // The interfaces are in carrier.go. An API that has to be told the coding asks [NeedsUCS2]. If an

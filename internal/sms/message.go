@@ -54,8 +54,8 @@ const (
 	ReasonSpendCap = "spend_cap"
 )
 
-const errNoTemplate = delivery.SafeText("no template of the carrier is configured for this purpose and language")
+const errNoTemplate = delivery.SafeError("no template of the carrier is configured for this purpose and language")
 
 // ErrNoMinutes says that the carrier's template takes minutes, and that the caller gave its code no
 // ttl.
-const ErrNoMinutes = delivery.SafeText("the template takes minutes, and the code came without a ttl")
+const ErrNoMinutes = delivery.SafeError("the template takes minutes, and the code came without a ttl")

@@ -24,7 +24,7 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 	if !ok {
 		return "", errNoProbe
 	}
-	host, err := connect(ctx, p.EndpointURL())
+	host, err := checkConnection(ctx, p.EndpointURL())
 	if err != nil {
 		return "", err
 	}
@@ -36,18 +36,18 @@ func Probe(ctx context.Context, c Carrier) (string, error) {
 }
 
 const (
-	errNoProbe            = delivery.SafeText("nothing can be asked of this carrier")
-	errResolve            = delivery.SafeText("the host has no address")
-	errNoConnection       = delivery.SafeText("the host takes no connection")
-	errNoTLS              = delivery.SafeText("the host's certificate is not valid for it, or it speaks no TLS")
-	ErrLogin              = delivery.SafeText("the login or the signature is refused")
-	ErrUnknownTemplate    = delivery.SafeText("the carrier does not know a template, or has not approved it")
-	ErrUndocumentedAnswer = delivery.SafeText("the carrier answers something else than is documented")
+	errNoProbe            = delivery.SafeError("nothing can be asked of this carrier")
+	errResolve            = delivery.SafeError("the host has no address")
+	errNoConnection       = delivery.SafeError("the host takes no connection")
+	errNoTLS              = delivery.SafeError("the host's certificate is not valid for it, or it speaks no TLS")
+	ErrLogin              = delivery.SafeError("the login or the signature is refused")
+	ErrUnknownTemplate    = delivery.SafeError("the carrier does not know a template, or has not approved it")
+	ErrUndocumentedAnswer = delivery.SafeError("the carrier answers something else than is documented")
 )
 
-// connect tries a connection to the endpoint, as Send would make it, closes it, and returns the
-// host.
-func connect(ctx context.Context, endpoint string) (host string, err error) {
+// checkConnection tries a connection to the endpoint, as Send would make it, closes it, and returns
+// the host.
+func checkConnection(ctx context.Context, endpoint string) (host string, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return "", exchange.ErrIncompleteMessage

@@ -33,9 +33,9 @@ var (
 	ErrUnreadableReport = errors.New("sms: a receipt can't be read")
 )
 
-// Reporter returns the carrier of a name; false if it sends no receipts.
-func (c *Carriers) Reporter(name string) (Reporter, bool) {
-	reporter, ok := c.routeByName(name).Carrier.(Reporter)
+// ReportParser returns the carrier of a name; false if it sends no receipts.
+func (c *Carriers) ReportParser(name string) (ReportParser, bool) {
+	reporter, ok := c.routeByName(name).Carrier.(ReportParser)
 	return reporter, ok
 }
 

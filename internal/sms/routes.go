@@ -58,10 +58,10 @@ type Options struct {
 // prefix, and never for a stranger's message.
 type Carriers struct {
 	Options
-	routes []*route
+	routes []*routeWithBreaker
 }
 
-type route struct {
+type routeWithBreaker struct {
 	Route
 	breaker *delivery.Breaker
 
@@ -77,8 +77,8 @@ const (
 )
 
 const (
-	errAllSetAside = delivery.SafeText("every carrier that takes the number is set aside after failures")
-	errNoRoute     = delivery.SafeText("no carrier takes the number")
+	errAllSetAside = delivery.SafeError("every carrier that takes the number is set aside after failures")
+	errNoRoute     = delivery.SafeError("no carrier takes the number")
 )
 
 // NewCarriers returns Carriers that prefer the routes in this order.
@@ -90,7 +90,7 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	for _, r := range routes {
 		breaker := delivery.NewBreaker(r.Carrier.Name(), true)
 		breaker.OnHealthChange(o.Watch)
-		c.routes = append(c.routes, &route{Route: r, breaker: breaker, failed: map[string]time.Time{}})
+		c.routes = append(c.routes, &routeWithBreaker{Route: r, breaker: breaker, failed: map[string]time.Time{}})
 	}
 	return c
 }
@@ -130,7 +130,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 		}
 		back, unpaid := c.Reserve(ctx, m, r.costOf(m))
 		if unpaid != nil {
-			report(delivery.ErrNoVerdict)
+			report(delivery.ErrNoHealthVerdict)
 			if over == nil || unpaid.Class == delivery.Temporary {
 				over = unpaid
 			}
@@ -155,7 +155,7 @@ func (c *Carriers) tryEach(ctx context.Context, m Message) (receipt delivery.Res
 	return receipt, fail
 }
 
-func (c *Carriers) sendThrough(ctx context.Context, r *route, m Message) (delivery.Result, *delivery.Error) {
+func (c *Carriers) sendThrough(ctx context.Context, r *routeWithBreaker, m Message) (delivery.Result, *delivery.Error) {
 	m.Callback = ""
 	if c.Callback != nil {
 		m.Callback = c.Callback(r.Carrier.Name(), m.ID)
@@ -165,7 +165,7 @@ func (c *Carriers) sendThrough(ctx context.Context, r *route, m Message) (delive
 	return receipt, fail
 }
 
-func (r *route) acceptsNumber(number string) bool {
+func (r *routeWithBreaker) acceptsNumber(number string) bool {
 	return len(r.Prefixes) == 0 ||
 		slices.ContainsFunc(r.Prefixes, func(p string) bool { return strings.HasPrefix(number, p) })
 }
@@ -174,21 +174,21 @@ func (r *route) acceptsNumber(number string) bool {
 // is at fault; nil, if it did its work; ErrNoVerdict, if the outcome tells nothing about it, as an
 // answer that may be about the number: strangers choose theirs, and a caller has many of one
 // prefix.
-func (r *route) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
+func (r *routeWithBreaker) breakerVerdict(ctx context.Context, m Message, fail *delivery.Error) error {
 	switch {
 	case fail == nil, fail.Class == delivery.Rejected:
 		return nil
-	case ctx.Err() != nil, fail.Stage == delivery.StageMessage:
-		return delivery.ErrNoVerdict
+	case ctx.Err() != nil, fail.Stage == delivery.StagePrepare:
+		return delivery.ErrNoHealthVerdict
 	case fail.PerNumber && (m.Stranger || !r.noteFirstFailure(m.Prefix)):
-		return delivery.ErrNoVerdict
+		return delivery.ErrNoHealthVerdict
 	}
 	return fail
 }
 
 // noteFirstFailure reports whether a failure is the first that counts of its prefix within
 // rememberFailuresFor, and remembers it. It reports false while maxRememberedPrefixes prefixes are remembered.
-func (r *route) noteFirstFailure(prefix string) bool {
+func (r *routeWithBreaker) noteFirstFailure(prefix string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -201,31 +201,31 @@ func (r *route) noteFirstFailure(prefix string) bool {
 }
 
 // routeByName returns the route to the carrier of this name; an empty one if there is none.
-func (c *Carriers) routeByName(name string) *route {
+func (c *Carriers) routeByName(name string) *routeWithBreaker {
 	for _, r := range c.routes {
 		if r.Carrier.Name() == name {
 			return r
 		}
 	}
-	return &route{}
+	return &routeWithBreaker{}
 }
 
 // Suspended reports whether every carrier of some numbers is set aside, so that their messages
 // wait; lasts: whether for some numbers no carrier would even try a message now.
 func (c *Carriers) Suspended() (suspended, lasts bool) {
-	suspended = c.noneUsable(func(r *route) bool { return r.breaker.Health().Up })
-	return suspended, suspended && c.noneUsable(func(r *route) bool { return r.breaker.AttemptsAllowed() > 0 })
+	suspended = c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.Health().Up })
+	return suspended, suspended && c.noneUsable(func(r *routeWithBreaker) bool { return r.breaker.AttemptsAllowed() > 0 })
 }
 
 // noneUsable reports whether there are numbers for which no carrier that takes them is usable.
-func (c *Carriers) noneUsable(usable func(*route) bool) bool {
+func (c *Carriers) noneUsable(usable func(*routeWithBreaker) bool) bool {
 	for _, r := range c.routes {
 		prefixes := r.Prefixes
 		if len(prefixes) == 0 {
 			prefixes = []string{""}
 		}
 		for _, prefix := range prefixes { // as the shortest number that begins with it
-			if !slices.ContainsFunc(c.routes, func(other *route) bool {
+			if !slices.ContainsFunc(c.routes, func(other *routeWithBreaker) bool {
 				return other.acceptsNumber(prefix) &&
 					usable(other)
 			}) {
@@ -236,11 +236,11 @@ func (c *Carriers) noneUsable(usable func(*route) bool) bool {
 	return false
 }
 
-// AttemptsAllowed returns how many messages would be tried now: delivery.Unlimited while a carrier is up,
-// else one for each carrier that a message may try.
+// AttemptsAllowed returns how many messages would be tried now: delivery.UnlimitedAttempts while a
+// carrier is up, else one for each carrier that a message may try.
 func (c *Carriers) AttemptsAllowed() (n int) {
 	for _, r := range c.routes {
-		if n += min(r.breaker.AttemptsAllowed(), delivery.Unlimited-n); n == delivery.Unlimited {
+		if n += min(r.breaker.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
 			break
 		}
 	}

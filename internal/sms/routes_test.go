@@ -356,11 +356,11 @@ func TestHowManyCarriersAdmit(t *testing.T) {
 				t.Errorf("%s they admit %d, want %d", when, n, want)
 			}
 		}
-		admits("at first", delivery.Unlimited)
+		admits("at first", delivery.UnlimitedAttempts)
 		for range delivery.FaultsToOpenBreaker {
 			send(all)
 		}
-		admits("with one suspended", delivery.Unlimited)
+		admits("with one suspended", delivery.UnlimitedAttempts)
 		second.fail = first.fail
 		for range delivery.FaultsToOpenBreaker {
 			send(all)

@@ -8,8 +8,8 @@ import (
 // The units (septets, or UTF-16 units) of a single segment, and of each part of a longer message: its
 // header takes six bytes.
 const (
-	singleGSM, partGSM   = 160, 153
-	singleUCS2, partUCS2 = 70, 67
+	singleGSMUnits, partGSMUnits   = 160, 153
+	singleUCS2Units, partUCS2Units = 70, 67
 )
 
 // gsmAlphabet is the GSM 7-bit default alphabet. Each character takes one septet.
@@ -29,9 +29,9 @@ func NeedsUCS2(text string) bool {
 // Segments returns how many segments a text takes on the air (3GPP TS 23.038 sections 6.1 and
 // 6.2.1). A character of two units is not cut in two: the segment before it ends one unit early.
 func Segments(text string) (segments int) {
-	single, part, width := singleGSM, partGSM, unitsGSM
+	single, part, width := singleGSMUnits, partGSMUnits, unitsGSM
 	if NeedsUCS2(text) {
-		single, part, width = singleUCS2, partUCS2, utf16.RuneLen
+		single, part, width = singleUCS2Units, partUCS2Units, utf16.RuneLen
 	}
 	units, room := 0, 0
 	for _, r := range text {

@@ -87,7 +87,7 @@ func TestWhoCanBeAsked(t *testing.T) {
 		if got := all.ReportsUseCarrierID(name); got != want {
 			t.Errorf("%s tells by its own ID: %v", name, got)
 		}
-		if _, ok := all.Reporter(name); ok {
+		if _, ok := all.ReportParser(name); ok {
 			t.Errorf("%s tells", name)
 		}
 	}

@@ -32,10 +32,10 @@ type Topic struct {
 // Bounds on fetching and keeping certificates. SNS changes its certificate about once a year.
 const (
 	fetchTimeout          = 5 * time.Second
-	maxAnswer             = 64 << 10 // bytes
+	maxAnswerBytes        = 64 << 10 // bytes
 	maxCachedCertificates = 8
 	minKeyBits            = 2048 // bits
-	maxFetches            = 4
+	maxConcurrentFetches  = 4
 )
 
 // NewTopic returns the topic with this ARN, for which IsTopic must hold. The client must follow no
@@ -49,7 +49,7 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	}
 	t := &Topic{
 		arn: arn, host: "sns." + region + "." + suffix, http: client, roots: roots,
-		fetching: make(chan struct{}, maxFetches), known: map[string]*x509.Certificate{},
+		fetching: make(chan struct{}, maxConcurrentFetches), known: map[string]*x509.Certificate{},
 	}
 	// As in SnsHostProvider of the AWS SDK for Java: most regions, those that are opted in to, and
 	// those of other partitions.
@@ -60,12 +60,12 @@ func NewTopic(arn string, client *http.Client, roots *x509.CertPool) *Topic {
 	return t
 }
 
-var certificatePath = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
+var certificatePathPattern = regexp.MustCompile(`^/SimpleNotificationService-[A-Za-z0-9]+\.pem$`)
 
 // signingKey returns the key of the certificate at the address. Errors: as Verify.
 func (t *Topic) signingKey(ctx context.Context, address string, now time.Time) (*rsa.PublicKey, error) {
 	u, err := url.Parse(address)
-	if err != nil || !certificatePath.MatchString(u.Path) || address != "https://"+t.host+u.Path {
+	if err != nil || !certificatePathPattern.MatchString(u.Path) || address != "https://"+t.host+u.Path {
 		return nil, newForgedError("its certificate is elsewhere")
 	}
 	cert, err := t.loadCertificate(ctx, address, now)
@@ -170,7 +170,8 @@ func (t *Topic) Confirm(ctx context.Context, m Message) error {
 	return err
 }
 
-// fetch gets a file of at most maxAnswer bytes. Errors leave out the address, which may have a token.
+// fetch gets a file of at most maxAnswerBytes bytes. Errors leave out the address, which may have a
+// token.
 func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
@@ -184,7 +185,7 @@ func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 		return nil, fmt.Errorf("sns: no answer from Amazon: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return nil, errors.New("sns: half an answer from Amazon")
@@ -192,7 +193,7 @@ func (t *Topic) fetch(ctx context.Context, address string) ([]byte, error) {
 		return nil, fmt.Errorf("sns: Amazon answered %d", resp.StatusCode)
 	case resp.StatusCode != http.StatusOK:
 		return nil, newForgedError(fmt.Sprint("Amazon answered ", resp.StatusCode))
-	case len(text) > maxAnswer:
+	case len(text) > maxAnswerBytes:
 		return nil, newForgedError("Amazon's answer is too long")
 	}
 	return text, nil

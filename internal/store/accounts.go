@@ -65,7 +65,7 @@ func (s *Session) Columns() []Column {
 // Validated validates the session and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
 func (s Session) Validated(act AuditEntry) (AuditEntry, error) {
-	if !ValidTexts(s.Account, s.Via, s.Granted, s.Network, s.Browser) {
+	if !AreValidTexts(s.Account, s.Via, s.Granted, s.Network, s.Browser) {
 		return act, BadRequestf("a text of a session can't be stored")
 	}
 	return act.Validated()
@@ -96,7 +96,7 @@ func IsAccountName(name string) bool { return accountNamePattern.MatchString(nam
 // Validated validates the account and act, the audit entry that is written with it. It returns act
 // as it is stored; errors wrap ErrBadRequest.
 func (a Account) Validated(act AuditEntry) (AuditEntry, error) {
-	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !ValidTexts(a.Password, a.Identity) {
+	if !IsAccountName(a.Name) || !slices.Contains(roles, a.Role) || !AreValidTexts(a.Password, a.Identity) {
 		return act, BadRequestf("an account has a name of small letters and digits, and a role")
 	}
 	return act.Validated()

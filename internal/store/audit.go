@@ -89,7 +89,7 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 		return a, BadRequestf("an audit entry has an ID, an actor and an action")
 	case !slices.Contains([]AuditOutcome{AuditBegun, AuditDone, AuditFailed}, a.Outcome):
 		return a, BadRequestf("an audit entry has an outcome")
-	case !ValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
+	case !AreValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, BadRequestf("a text of an audit entry can't be stored")
 	case utf8.RuneCountInString(a.Reason) > maxReasonLength || !utf8.ValidString(a.Reason) ||
 		strings.ContainsRune(a.Reason, 0):
@@ -110,8 +110,8 @@ func CompleteAuditEntry(a AuditEntry, outcome AuditOutcome, detail string) (Audi
 	return a, err
 }
 
-// WithFailedAsEnded returns the entry as failed, because the verification had already ended.
-func (a AuditEntry) WithFailedAsEnded() AuditEntry {
+// AsFailedBecauseEnded returns the entry as failed, because the verification had already ended.
+func (a AuditEntry) AsFailedBecauseEnded() AuditEntry {
 	a.Outcome, a.Detail = AuditFailed, "ended"
 	return a
 }

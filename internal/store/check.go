@@ -31,10 +31,10 @@ func TruncateToMicroseconds(t time.Time) time.Time {
 	return time.UnixMicro(t.UnixMicro()).UTC()
 }
 
-// ValidTexts reports whether every database can store all of these texts: at most MaxTextBytes bytes (an
-// index must hold them), UTF-8, no NUL. Postgres would reject others, together with all rows in the
-// same statement.
-func ValidTexts(texts ...string) bool {
+// AreValidTexts reports whether every database can store all of these texts: at most MaxTextBytes
+// bytes (an index must hold them), UTF-8, no NUL. Postgres would reject others, together with all
+// rows in the same statement.
+func AreValidTexts(texts ...string) bool {
 	return !slices.ContainsFunc(texts, func(s string) bool {
 		return len(s) > MaxTextBytes || !utf8.ValidString(s) || strings.ContainsRune(s, 0)
 	})
@@ -60,19 +60,19 @@ func ValidatedIntent(in Intent) (Intent, error) {
 		return in, BadRequestf("a known browser holds its verifications by their IDs")
 	case !slices.Contains(in.Purposes, s.Purpose):
 		return in, BadRequestf("purpose %q does not share its own policy", s.Purpose)
-	case !ValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
+	case !AreValidTexts(s.App, string(s.Channel), s.Purpose, s.To, s.Country, s.Prefix, s.Locale, s.Reference,
 		s.IP, s.Site,
 		s.RequestID, s.Clock, v.ID, v.Holder, v.KeyID, in.Join):
 		return in, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	case slices.ContainsFunc(in.Purposes, func(p string) bool {
-		return !ValidTexts(p) ||
+		return !AreValidTexts(p) ||
 			strings.Contains(p, PurposeSeparator)
 	}):
 		return in, BadRequestf("a purpose has control characters")
-	case len(v.Replaces) > MaxReplacedIDs || !ValidTexts(strings.Join(v.Replaces, RuleSeparator)):
+	case len(v.Replaces) > MaxReplacedIDs || !AreValidTexts(strings.Join(v.Replaces, RuleSeparator)):
 		return in, BadRequestf("a verification replaces at most %d others", MaxReplacedIDs)
 	case slices.ContainsFunc(s.Observed, func(r string) bool {
-		return r == "" || !ValidTexts(r) ||
+		return r == "" || !AreValidTexts(r) ||
 			strings.Contains(r, RuleSeparator)
 	}):
 		return in, BadRequestf("an observed rule has no name, or one with a comma")
@@ -144,20 +144,20 @@ func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 	return r
 }
 
-// Matchable reports whether a row can match the filter's texts. If not, the caller returns no rows
-// without a query.
-func (f Filter) Matchable() bool {
-	return ValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider,
+// MayMatchAny reports whether a row can match the filter's texts. If not, the caller returns no
+// rows without a query.
+func (f Filter) MayMatchAny() bool {
+	return AreValidTexts(string(f.Status), string(f.Channel), f.Purpose, f.App, f.BlockedBy, f.Reference, f.Provider,
 		f.Country, f.Domain,
 		f.Network) &&
-		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayBeSend() || f.MayBeRefusal())
+		(f.Support == "" || IsSupportReference(f.Support)) && (f.MayMatchSends() || f.MayMatchRefusals())
 }
 
-// MayBeSend reports whether the filter can match sends.
-func (f Filter) MayBeSend() bool { return f.Status != Refused && f.BlockedBy == "" }
+// MayMatchSends reports whether the filter can match sends.
+func (f Filter) MayMatchSends() bool { return f.Status != Refused && f.BlockedBy == "" }
 
-// MayBeRefusal reports whether the filter can match refusals.
-func (f Filter) MayBeRefusal() bool {
+// MayMatchRefusals reports whether the filter can match refusals.
+func (f Filter) MayMatchRefusals() bool {
 	return (f.Status == "" || f.Status == Refused) && f.Provider+f.Request+f.Reference == "" && f.Outcome == ""
 }
 
@@ -167,7 +167,7 @@ const RuleSeparator = ","
 // Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text that
 // no row can hold.
 func (h HolderQuery) Validate() error {
-	if h.Holder == "" || !ValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
+	if h.Holder == "" || !AreValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")
 	}
 	return nil

@@ -18,9 +18,9 @@ type Bucket struct {
 	Purposes  []string // all purposes with this policy, at least one
 }
 
-// LockKey returns the key of the lock on a recipient: a hash of the send's app, channel and
-// recipient. Two recipients may have the same key; then their sends wait for each other.
-func LockKey(s Send) int64 {
+// RecipientLockKey returns the key of the lock on a recipient: a hash of the send's app, channel
+// and recipient. Two recipients may have the same key; then their sends wait for each other.
+func RecipientLockKey(s Send) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(s.App + "\x00" + string(s.Channel) + "\x00"))
 	h.Write(s.Recipient[:])
@@ -48,11 +48,11 @@ func CountsAsRejected(reason string) bool {
 	return reason == ReasonRejected || reason == ReasonSuppressed || reason == ReasonOptedOut
 }
 
-// BacksOff reports whether the rule backoff counts a send that failed for this reason. It is false
-// if an administrator or the caller ended the send.
-func BacksOff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
+// CountsForBackoff reports whether the rule backoff counts a send that failed for this reason. It
+// is false if an administrator or the caller ended the send.
+func CountsForBackoff(reason string) bool { return reason != ReasonEnded && reason != ReasonErased }
 
-// FailedSend is a send for which BacksOff is true, of one class of callers.
+// FailedSend is a send for which CountsForBackoff is true, of one class of callers.
 type FailedSend struct {
 	ID      uuid.UUID
 	EndedAt time.Time // on the database's clock
@@ -61,9 +61,9 @@ type FailedSend struct {
 	Held    bool // a pause of its prefix and class is in force now
 }
 
-// FailedQuery selects the FailedSends of a recipient that ended less than Within ago, and after the
-// recipient's last sent message.
-type FailedQuery struct {
+// FailedSendsQuery selects the FailedSends of a recipient that ended less than Within ago, and
+// after the recipient's last sent message.
+type FailedSendsQuery struct {
 	App       string
 	Channel   recipient.Channel
 	Recipient recipient.Hash
@@ -71,5 +71,5 @@ type FailedQuery struct {
 	Within    time.Duration
 }
 
-// AsSend returns a send with the bucket's app, channel and recipient, for LockKey.
+// AsSend returns a send with the bucket's app, channel and recipient, for RecipientLockKey.
 func (b Bucket) AsSend() Send { return Send{App: b.App, Channel: b.Channel, Recipient: b.Recipient} }

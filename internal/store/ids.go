@@ -18,36 +18,36 @@ import (
 // In Postgres, the table sends has one partition for each week. A partition is a range of IDs,
 // since an ID begins with its time; so the primary key is unique over all partitions. A statement
 // that reads a time range also bounds the IDs, so that Postgres skips the other partitions. It
-// widens the bounds by MaxDrift, since the time in an ID may differ by as much from LoggedAt.
+// widens the bounds by MaxIDTimeDrift, since the time in an ID may differ by as much from LoggedAt.
 
-// MaxDrift is the largest difference between the time in a send's ID and the database's clock when
-// the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
-const MaxDrift = 48 * time.Hour
+// MaxIDTimeDrift is the largest difference between the time in a send's ID and the database's clock
+// when the row is written. An Idempotency-Key may have fixed the ID up to a day earlier.
+const MaxIDTimeDrift = 48 * time.Hour
 
 // Causes of a failed write. An error that wraps one of them also wraps fault.Unavailable.
 var (
-	// ErrDrift: the time in the ID is too far from the database's clock. One of the two clocks is
-	// wrong.
-	ErrDrift = errors.New("store: the clock that made the ID is too far from the database's")
+	// ErrIDTimeDrift: the time in the ID is too far from the database's clock. One of the two
+	// clocks is wrong.
+	ErrIDTimeDrift = errors.New("store: the clock that made the ID is too far from the database's")
 	// ErrNoPartition: there is no partition for the row's time; see EnsurePartitions of package
 	// sqldb.
 	ErrNoPartition = errors.New("store: no partition for that time")
 )
 
-// IDs makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562 section
-// 6.2, method 3). The zero value is ready; safe for concurrent use.
-type IDs struct {
+// IDGenerator makes UUIDs version 7 that sort in the order in which they were made here (RFC 9562
+// section 6.2, method 3). The zero value is ready; safe for concurrent use.
+type IDGenerator struct {
 	mu   sync.Mutex
 	last uint64 // 48 bits of ms since 1970, 12 bits of a fraction
 }
 
 // maxAheadOfClock is the most that IDs run ahead of the clock to keep their order: 1 s, in the unit
-// of IDs.last. If the clock is set back by more, the next ID has the clock's time.
+// of IDGenerator.last. If the clock is set back by more, the next ID has the clock's time.
 const maxAheadOfClock = 1000 << 12
 
 // New makes an ID with the time at, or a slightly later one if the ID would not sort after the one
 // before. Error: the system has no randomness.
-func (g *IDs) New(at time.Time) (uuid.UUID, error) {
+func (g *IDGenerator) New(at time.Time) (uuid.UUID, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
 		return id, err
@@ -70,13 +70,13 @@ func LowestID(at time.Time) (id uuid.UUID) {
 	return id
 }
 
-// CheckDrift returns an error that wraps ErrDrift and fault.Unavailable if the time in the ID is
-// more than MaxDrift before or after now; else nil.
-func CheckDrift(id uuid.UUID, now time.Time) error {
-	first, last := LowestID(now.Add(-MaxDrift)), LowestID(now.Add(MaxDrift))
+// CheckIDTimeDrift returns an error that wraps ErrIDTimeDrift and fault.Unavailable if the time in
+// the ID is more than MaxIDTimeDrift before or after now; else nil.
+func CheckIDTimeDrift(id uuid.UUID, now time.Time) error {
+	first, last := LowestID(now.Add(-MaxIDTimeDrift)), LowestID(now.Add(MaxIDTimeDrift))
 	if bytes.Compare(id[:], first[:]) < 0 || bytes.Compare(id[:], last[:]) > 0 {
 		at := time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() // what the ID begins with
-		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrDrift, at.Format(time.RFC3339),
+		return fmt.Errorf("%w: %w: that says %s, this %s", fault.Unavailable, ErrIDTimeDrift, at.Format(time.RFC3339),
 			now.Format(time.RFC3339))
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 )
 
 func TestIDs(t *testing.T) {
-	var g IDs
+	var g IDGenerator
 	at := time.Date(2030, 3, 1, 12, 0, 0, 123457000, time.UTC)
 	var last uuid.UUID
 	for i := range 10_000 {

@@ -24,8 +24,9 @@ type PrefixWatch struct {
 	Exempt []string // prefixes that begin with one of these are never paused
 }
 
-// UsualUnknown is the value of PrefixPause.Usual if too few messages were sent to other prefixes.
-const UsualUnknown = -1
+// UnknownUsualPercent is the value of PrefixPause.Usual if too few messages were sent to other
+// prefixes.
+const UnknownUsualPercent = -1
 
 // PrefixPause stops an app's text messages to numbers with a prefix, for callers of a class, from
 // Since to Until or until it is lifted.
@@ -40,7 +41,7 @@ type PrefixPause struct {
 	Sends    int // sends that were counted when the pause began
 	Approved int
 	// approved percentage of the class's codes at other prefixes, of the country or of all,
-	// whichever is higher; or UsualUnknown
+	// whichever is higher; or UnknownUsualPercent
 	Usual     int
 	LiftedAt  time.Time // zero: not lifted
 	LiftedBy  string

@@ -26,10 +26,10 @@ func (p *PendingReceipt) Columns() []Column {
 
 // When a carrier is asked for a receipt that does not come.
 const (
-	FirstPollPause  = 30 * time.Second // between the first and the second poll
-	LastPollPause   = 6 * time.Hour    // longest pause between two polls
-	AwaitReceiptFor = 72 * time.Hour   // then the carrier is no longer asked
-	PollDoublings   = 10               // number of pauses until LastPollPause, each twice as long as the one before
+	FirstPollPause   = 30 * time.Second // between the first and the second poll
+	LongestPollPause = 6 * time.Hour    // longest pause between two polls
+	AwaitReceiptFor  = 72 * time.Hour   // then the carrier is no longer asked
+	PollDoublings    = 10               // number of pauses until LongestPollPause, each twice as long as the one before
 )
 
 // A receipt changes a send that went out, or may have, to Delivered or Undelivered. A repeated or

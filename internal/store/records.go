@@ -43,7 +43,7 @@ type Class string
 
 // The classes of callers.
 const (
-	SecretKey      Class = ""        // a back end, for a person that it knows
+	SecretKeyClass Class = ""        // a back end, for a person that it knows
 	KnownBrowser   Class = "known"   // a browser in which an earlier code of this recipient was entered
 	UnknownBrowser Class = "unknown" // any other browser, or a back end that acts for one
 )
@@ -53,7 +53,7 @@ const (
 func (c Class) Name() string { return cmp.Or(string(c), "secret") }
 
 // Classes are all classes.
-var Classes = []Class{SecretKey, KnownBrowser, UnknownBrowser}
+var Classes = []Class{SecretKeyClass, KnownBrowser, UnknownBrowser}
 
 // IsStranger reports whether callers of the class are strangers. Strangers have their own share of
 // the service's resources: concurrent requests, attempts and memory. Configured rules and caps that

@@ -43,7 +43,7 @@ type Intent struct {
 // same app, channel, recipient and purpose. It is empty if Join names a verification, for browsers
 // and other strangers, and for a caller's code.
 func (in Intent) HolderToJoin() string {
-	if in.Join != "" || in.Verification.Class != SecretKey || in.Verification.CallerChecks {
+	if in.Join != "" || in.Verification.Class != SecretKeyClass || in.Verification.CallerChecks {
 		return ""
 	}
 	return in.Verification.Holder

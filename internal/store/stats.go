@@ -23,9 +23,9 @@ type StatsQuery struct {
 
 // Stats is the result of a StatsQuery.
 type Stats struct {
-	Tallies   []Tally    // sorted by At, then by status, reason and rule
-	Intervals []Interval // sorted by time; intervals in which nothing was opened or sent are left out
-	Measures             // of the whole time range
+	Tallies   []Tally         // sorted by At, then by status, reason and rule
+	Intervals []StatsInterval // sorted by time; intervals in which nothing was opened or sent are left out
+	Measures                  // of the whole time range
 	// Undelivered is the number of text messages whose receipt says that they were lost. It is read
 	// from the rows, not from hours that were counted before, since receipts come late.
 	Undelivered int
@@ -45,7 +45,7 @@ type Tally struct {
 func (q StatsQuery) Validated() (StatsQuery, error) {
 	q.From, q.To = TruncateToMicroseconds(q.From), TruncateToMicroseconds(q.To)
 	if q.From.IsZero() || !q.From.Before(q.To) || q.Each < time.Second || q.Each%time.Second != 0 ||
-		!ValidTexts(q.App, q.Purpose, string(q.Channel)) {
+		!AreValidTexts(q.App, q.Purpose, string(q.Channel)) {
 		return q, BadRequestf("statistics are of a time that is given, in whole seconds")
 	}
 	return q, nil
@@ -123,8 +123,8 @@ type Measures struct {
 	Median, P95 time.Duration
 }
 
-// Interval has the measures of one interval of the time range.
-type Interval struct {
+// StatsInterval has the measures of one interval of the time range.
+type StatsInterval struct {
 	At time.Time // start of the interval
 	Measures
 }

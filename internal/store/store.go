@@ -22,7 +22,7 @@
 //	internal/verification/parse_ask.go     row: copy it
 //	internal/verification/idempotency.go   fingerprint: append it only if it is set, so that earlier fingerprints stay
 //	internal/store/records.go              Send; its Columns: {"device", &s.Device, InsertedByBegin | PersonalColumn}
-//	internal/store/check.go                ValidatedIntent: pass it to ValidTexts
+//	internal/store/check.go                ValidatedIntent: pass it to AreValidTexts
 //	migrations/{postgres,sqlite}           sends: device text NOT NULL DEFAULT ''; in 00001_schema.sql until 0.1.0 is released, then in a new file
 //	internal/store/postgres/erase_test.go  erasable: sends, erased
 //	internal/store/storetest/kit.go        Traces, WriteTraces: a text that an erasure must remove
@@ -46,7 +46,7 @@
 // A filter of the list by it, as by the reference:
 //
 //	migrations/{postgres,sqlite}             indexes of sends and, if they have it, refusals; the list of queries at the head of the Postgres schema
-//	internal/store/requests.go, check.go     Filter; Matchable, MayBeRefusal
+//	internal/store/requests.go, check.go     Filter; MayMatchAny, MayMatchRefusals
 //	internal/store/records.go                Matches, for the live list
 //	internal/store/sqldb/filter.go           the condition
 //	internal/store/postgres/filter.go        rareColumn, matchesMany
@@ -107,11 +107,11 @@ const MaxClockSkew = time.Second
 // disconnected.
 var CallTimeout = 5 * time.Second
 
-// KeyChecks maps the name of each secret key to its check value: a keyed hash of a fixed text.
-type KeyChecks map[string][]byte
+// KeyCheckValues maps the name of each secret key to its check value: a keyed hash of a fixed text.
+type KeyCheckValues map[string][]byte
 
 // Differing returns the sorted names that have different values in c and other.
-func (c KeyChecks) Differing(other KeyChecks) (names []string) {
+func (c KeyCheckValues) Differing(other KeyCheckValues) (names []string) {
 	for name, value := range c {
 		if known, ok := other[name]; ok && !bytes.Equal(known, value) {
 			names = append(names, name)

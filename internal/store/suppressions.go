@@ -112,7 +112,7 @@ func SuppressionIDs(s Send) []uuid.UUID {
 func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error) {
 	s.Detail, s.By = sanitized(s.Detail), sanitized(s.By)
 	s.LiftedAt, s.LiftedBy, s.LiftedWhy = time.Time{}, "", ""
-	if !ValidTexts(s.App, string(s.Channel), s.To) {
+	if !AreValidTexts(s.App, string(s.Channel), s.To) {
 		return s, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	}
 	act, err := validatedAuditEntry(act)
@@ -123,7 +123,7 @@ func (s Suppression) Validated(act *AuditEntry) (Suppression, *AuditEntry, error
 // returns both as they are stored. Errors wrap ErrBadRequest.
 func (l LiftSuppressionsRequest) Validated(act *AuditEntry) (LiftSuppressionsRequest, *AuditEntry, error) {
 	l.By, l.Why = sanitized(l.By), sanitized(l.Why)
-	if !ValidTexts(l.App, string(l.Channel)) {
+	if !AreValidTexts(l.App, string(l.Channel)) {
 		return l, nil, BadRequestf("a text is not plain UTF-8 of at most %d bytes", MaxTextBytes)
 	}
 	act, err := validatedAuditEntry(act)

@@ -135,9 +135,10 @@ func (d *Desk) recordEnd(ctx context.Context, act store.AuditEntry, outcome stor
 	}
 }
 
-// Erase removes the recipient's address from the database, for all apps and purposes. The sends
-// still count, under the keyed hash, until the longest window has passed. Error: fault.Unavailable.
-func (d *Desk) Erase(ctx context.Context, p Target, act store.AuditEntry) error {
+// EraseRecipient removes the recipient's address from the database, for all apps and purposes. The
+// sends still count, under the keyed hash, until the longest window has passed. Error:
+// fault.Unavailable.
+func (d *Desk) EraseRecipient(ctx context.Context, p Target, act store.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), eraseTimeout)
 	defer cancel()
 	p.App, p.Purpose = "", ""
@@ -148,16 +149,16 @@ func (d *Desk) Erase(ctx context.Context, p Target, act store.AuditEntry) error 
 // eraseTimeout is longer than the timeout of other calls, since a recipient may have many rows.
 const eraseTimeout = 90 * time.Second
 
-// Cancel cancels a verification for an administrator. It returns false if the verification had
-// ended before. Error: fault.Unavailable.
-func (d *Desk) Cancel(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
+// CancelVerification cancels a verification for an administrator. It returns false if the
+// verification had ended before. Error: fault.Unavailable.
+func (d *Desk) CancelVerification(ctx context.Context, v store.Verification, act store.AuditEntry) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
 	tell, err := d.Teller.NewEvent(v, store.VerificationCanceled)
 	if err != nil {
 		return false, err
 	}
-	done, err := d.Store.CancelBy(ctx, v.ID, targetOf(v).addToEntry(act), tell)
+	done, err := d.Store.CancelByAdministrator(ctx, v.ID, targetOf(v).addToEntry(act), tell)
 	d.Teller.WakeForEvent(tell)
 	return done, err
 }
@@ -177,14 +178,14 @@ func (d *Desk) Resend(ctx context.Context, v store.Verification, from netip.Addr
 	if err != nil {
 		return verification.Answer{}, err
 	}
-	return d.sendRecorded(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
+	return d.sendWithAuditEntries(ctx, verification.Request{Caller: verification.Caller{App: v.App, Kind: verification.BackEnd, IP: from},
 		Resend: now.ID},
 		targetOf(v).addToEntry(act))
 }
 
-// sendRecorded requests a code for an administrator. It records the request before, and its outcome
-// afterwards.
-func (d *Desk) sendRecorded(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
+// sendWithAuditEntries requests a code for an administrator. It records the request before, and its
+// outcome afterwards.
+func (d *Desk) sendWithAuditEntries(ctx context.Context, ask verification.Request, act store.AuditEntry) (verification.Answer, error) {
 	act.Outcome = store.AuditBegun
 	if err := d.Store.AddAuditEntry(ctx, act); err != nil {
 		return verification.Answer{}, err
@@ -223,9 +224,9 @@ func (d *Desk) loadResendable(ctx context.Context, v store.Verification) (store.
 	return v, nil
 }
 
-// Reveal records the access and returns the full recipient of a verification. Errors:
+// RevealRecipient records the access and returns the full recipient of a verification. Errors:
 // *fault.InvalidError if the recipient was erased or its key has left the ring; fault.Unavailable.
-func (d *Desk) Reveal(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
+func (d *Desk) RevealRecipient(ctx context.Context, v store.Verification, act store.AuditEntry) (string, error) {
 	if err := d.Store.AddAuditEntry(ctx, targetOf(v).addToEntry(act)); err != nil {
 		return "", err
 	}

@@ -102,7 +102,7 @@ func TestEraseEndsWhatWaits(t *testing.T) {
 		r.MailServer.Answer(vtest.FailWith(delivery.Temporary, "rcpt", 451, "4.7.1"))
 		a := r.SendTo(vtest.Ana)
 		r.RefuseTo(vtest.Ana)
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(time.Minute)
 		r.WantMails(1)
 		v := r.Get(a.View.ID)
@@ -123,7 +123,7 @@ func TestErasedAreForgotten(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) { s.Tick, s.Lease = 20*time.Minute, time.Hour }, func(r *vtest.Rig) {
 		a := r.SendTo(vtest.Ana)
 		hash := r.Person().Recipient
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		r.Sleep(30 * 24 * time.Hour)
 		r.Want("while a bound needs the hash", r.Verification(a.View.ID).Recipient, hash)
 		r.Sleep(2*24*time.Hour + 2*time.Hour)
@@ -146,7 +146,7 @@ func TestCancelAndResendByAnAdministrator(t *testing.T) {
 		r.WantMails(2)
 		r.Want("the code again", r.Code(1), r.Code(0))
 		for _, want := range []bool{true, false} {
-			done, err := r.Svc.Desk.Cancel(r.Context(), v, vtest.AuditEntry("cancel"))
+			done, err := r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))
 			r.WantLine("canceled", vtest.Line(want, nil), done, err)
 		}
 		r.WantInvalid(vtest.Err(resend(v)), "id", "ended")
@@ -164,13 +164,13 @@ func TestRevealIsRecordedFirst(t *testing.T) {
 		v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 		r.FailStore(sqlitetest.Down, "AddAuditEntry")
 		reveal := func(what, want string) {
-			to, err := r.Svc.Desk.Reveal(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
+			to, err := r.Svc.Desk.RevealRecipient(r.Context(), r.Verification(v.ID), vtest.AuditEntry("reveal"))
 			r.WantLine(what, want, to, err)
 		}
 		reveal("without a record", " unavailable: down for a test")
 		r.MendStore()
 		reveal("with one", vtest.Ana+" <nil>")
-		r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase")))
+		r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase")))
 		reveal("erased", " id: not_kept")
 		r.WantActions("reveal done; erase done; reveal done; reveal failed unreadable")
 	})

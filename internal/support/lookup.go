@@ -27,7 +27,7 @@ func (d *Desk) SimilarRecipients(ctx context.Context, channel, to string, limit 
 			near = append(near, h)
 		}
 	}
-	rows, err := d.Store.LatestRows(ctx, near, similarPeriod)
+	rows, err := d.Store.LatestRowPerRecipient(ctx, near, similarPeriod)
 	if err != nil {
 		return nil, err
 	}

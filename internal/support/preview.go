@@ -27,9 +27,9 @@ type SampleMessage struct {
 
 // Samples of a code of digits, a code of letters, and a support reference.
 const (
-	sampleDigits    = "4829130756"
-	sampleLetters   = "BKVXRTNZWC"
-	sampleReference = "S-7K3M-Q2XP"
+	sampleDigitCode        = "4829130756"
+	sampleLetterCode       = "BKVXRTNZWC"
+	sampleSupportReference = "S-7K3M-Q2XP"
 )
 
 // AppsAndPurposes returns the names of all apps and purposes, sorted.
@@ -50,18 +50,18 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	if !set.HasApp(app) {
 		return nil, fault.Invalid("app", "unknown", "There is no such app.")
 	}
-	digits := map[code.Alphabet]string{code.Digits: sampleDigits, code.Unambiguous: sampleLetters}[p.Alphabet]
+	digits := map[code.Alphabet]string{code.Digits: sampleDigitCode, code.Unambiguous: sampleLetterCode}[p.Alphabet]
 	shown := set.Apps[app]
-	request := message.Request{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
+	request := message.RenderRequest{App: app, Purpose: p.Name, Notify: p.Notify, Titles: p.Titles,
 		Data: message.AppData(app, shown.Title, shown.Brand, shown.Hash)}
 	request.Data.Code, request.Data.Minutes = digits[:min(max(p.CodeLength, 0), len(digits))],
 		message.RemainingMinutes(p.TTL)
-	request.Data.Support = sampleReference
+	request.Data.Support = sampleSupportReference
 	all, err := d.sampleMails(request)
 	if err == nil && d.Texts != nil {
 		request.Data.Support, request.Data.Minutes = "", message.RemainingMinutes(p.ForChannel(recipient.SMS).TTL)
 		var texts []SampleMessage
-		texts, err = d.sampleTexts(request)
+		texts, err = d.sampleTextMessages(request)
 		all = append(all, texts...)
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Desk) SampleMessages(app, purpose string) ([]SampleMessage, error) {
 	return all, nil
 }
 
-func (d *Desk) sampleMails(request message.Request) (all []SampleMessage, err error) {
+func (d *Desk) sampleMails(request message.RenderRequest) (all []SampleMessage, err error) {
 	for _, request.Locale = range d.Mails.Locales(request.App) {
 		m, err := d.Mails.Render(request)
 		if err != nil {
@@ -82,7 +82,7 @@ func (d *Desk) sampleMails(request message.Request) (all []SampleMessage, err er
 	return all, nil
 }
 
-func (d *Desk) sampleTexts(request message.Request) (all []SampleMessage, err error) {
+func (d *Desk) sampleTextMessages(request message.RenderRequest) (all []SampleMessage, err error) {
 	for _, request.Locale = range d.Texts.Locales(request.App) {
 		m, err := d.Texts.Render(request)
 		if err != nil {
@@ -113,7 +113,7 @@ func (d *Desk) SendPreview(ctx context.Context, t PreviewRequest, act store.Audi
 	if t.App == "" {
 		return verification.Answer{}, fault.Invalid("app", "unknown", "There is no such app.")
 	}
-	return d.sendRecorded(ctx, verification.Request{
+	return d.sendWithAuditEntries(ctx, verification.Request{
 		Caller: verification.Caller{App: t.App, Kind: verification.BackEnd, IP: t.From}, Channel: t.Channel, To: t.To,
 		Purpose:   t.Purpose,
 		Locale:    t.Locale,

@@ -79,7 +79,7 @@ func TestTrial(t *testing.T) {
 			"try begun a; try done a; try begun a; try failed minute a; try begun b; try failed minute b; try begun b; try done b")
 		synctest.Wait()
 		mails := r.MailServer.Attempts()
-		inChinese := slices.ContainsFunc(mails, func(m delivery.Message) bool {
+		inChinese := slices.ContainsFunc(mails, func(m delivery.Mail) bool {
 			return m.To == vtest.Ana && strings.Contains(m.Text, "验证码")
 		})
 		r.WantLine("mails, one in Chinese", "3 true", len(mails), inChinese)

@@ -12,17 +12,17 @@ import (
 // The longest reasons, in characters, as the database accepts them: of an action, and of a
 // suppression or its end.
 const (
-	MaxReason            = 500
-	MaxSuppressionReason = 200
+	MaxReasonLength            = 500
+	MaxSuppressionReasonLength = 200
 )
 
-// A plus sign with minPlusDigits digits, or minNumberDigits digits without a plus, count as a phone
-// number; ticket numbers are shorter. A local part with fewer than minLocalPart characters is not
-// looked for.
+// A plus sign with minDigitsAfterPlus digits, or minNumberDigits digits without a plus, count as a
+// phone number; ticket numbers are shorter. A local part with fewer than minLocalPartLength
+// characters is not looked for.
 const (
-	minNumberDigits = 10
-	minPlusDigits   = 7
-	minLocalPart    = 3
+	minNumberDigits    = 10
+	minDigitsAfterPlus = 7
+	minLocalPartLength = 3
 )
 
 // CheckReason checks an administrator's reason for an action. The reason is required, and must not
@@ -33,7 +33,7 @@ func CheckReason(reason, to string) error {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
-	case utf8.RuneCountInString(reason) > MaxReason:
+	case utf8.RuneCountInString(reason) > MaxReasonLength:
 		return fault.Invalid("reason", "too_long", "A reason has at most 500 characters.")
 	case !utf8.ValidString(reason) || strings.ContainsFunc(reason, isHiddenCharacter):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
@@ -66,7 +66,7 @@ func HasPhoneNumber(text string, minDigits int) bool {
 		default:
 			digits, plus = 0, false
 		}
-		if digits >= minDigits || plus && digits >= minPlusDigits {
+		if digits >= minDigits || plus && digits >= minDigitsAfterPlus {
 			return true
 		}
 	}
@@ -77,7 +77,7 @@ func HasPhoneNumber(text string, minDigits int) bool {
 // word.
 func containsLocalPart(text, address string) bool {
 	local, _, found := strings.Cut(address, "@")
-	if !found || utf8.RuneCountInString(local) < minLocalPart {
+	if !found || utf8.RuneCountInString(local) < minLocalPartLength {
 		return false
 	}
 	text, local = strings.ToLower(text), strings.ToLower(local)

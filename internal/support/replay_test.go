@@ -35,7 +35,7 @@ func TestReplayTellsWhatStricterRulesWouldHaveRefused(t *testing.T) {
 			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 150 * time.Second, "{2 2 1 1 map[hour:2]}"},
 			{[]quota.Rule{perRecipient("hour", 1, time.Hour)}, 3 * time.Minute, "{2 2 1 1 map[hour:2]}"},
 		} {
-			got, err := r.Svc.Desk.Replay(r.Context(), p, c.rules, c.period)
+			got, err := r.Svc.Desk.ReplaySends(r.Context(), p, c.rules, c.period)
 			r.NoError(err)
 			r.Want(fmt.Sprint(c.rules, c.period), got, c.want)
 		}
@@ -51,7 +51,7 @@ func TestReplayLooksAtOnePolicy(t *testing.T) {
 	}, func(r *vtest.Rig) {
 		p := r.SendFive()
 		r.SendTo(vtest.Ana, vtest.For("gift"))
-		got, err := r.Svc.Desk.Replay(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
+		got, err := r.Svc.Desk.ReplaySends(r.Context(), p, []quota.Rule{perRecipient("hour", 4, time.Hour)}, time.Hour)
 		r.NoError(err)
 		r.WantLine("sends and refused", "5 0", got.Sends, got.Refused)
 	})
@@ -61,7 +61,7 @@ func TestReplayWithoutTheDatabase(t *testing.T) {
 	vtest.InBubble(t, func(r *vtest.Rig) {
 		p := r.Svc.Desk.Policies()[0]
 		r.FailStore(sqlitetest.Down, "CountedSends", "HeavyRecipients")
-		r.WantError(vtest.Err(r.Svc.Desk.Replay(r.Context(), p, nil, time.Hour)), fault.Unavailable)
+		r.WantError(vtest.Err(r.Svc.Desk.ReplaySends(r.Context(), p, nil, time.Hour)), fault.Unavailable)
 		_, _, err := r.Svc.Desk.RecipientsAtLimit(r.Context(), p, p.Rules[0], 10)
 		r.WantError(err, fault.Unavailable)
 	})

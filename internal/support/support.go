@@ -47,22 +47,22 @@ type Store interface {
 	AddAuditEntry(ctx context.Context, a store.AuditEntry) error
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	ResetCounters(ctx context.Context, buckets []store.Bucket, act store.AuditEntry) error
-	CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
+	CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error)
 	Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
 	Suppress(ctx context.Context, s store.Suppression, lasts time.Duration, act *store.AuditEntry) (store.Suppression,
 		bool, error)
 	LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) ([]store.Suppression, error)
-	LiftPrefix(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
-	LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
+	LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest, act *store.AuditEntry) (store.PrefixPause, bool, error)
+	LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 	CountedSends(ctx context.Context, clock string, within time.Duration, yield func(store.CountedSend) error) error
 	HeavyRecipients(ctx context.Context, q store.HeavyRecipientsQuery) ([]store.HeavyRecipient, int, error)
 }
 
-// verifications are the use cases that administrators share with back ends. Implementation:
+// verificationService are the use cases that administrators share with back ends. Implementation:
 // *verification.Service.
-type verifications interface {
+type verificationService interface {
 	Send(ctx context.Context, ask verification.Request) (verification.Answer, error)
 	ValidateRecipient(channel, to string) error
 	RecipientQuota(ctx context.Context, app string, ch recipient.Channel, purpose string, h recipient.Hash,
@@ -83,20 +83,20 @@ type refusalFlusher interface {
 
 // MailRenderer renders mails. Implementation: message.Renderer.
 type MailRenderer interface {
-	Render(message.Request) (message.Message, error)
+	Render(message.RenderRequest) (message.MailTexts, error)
 	Locales(app string) []string
 }
 
 // TextRenderer renders text messages. Implementation: message.TextRenderer.
 type TextRenderer interface {
-	Render(message.Request) (message.Text, error)
+	Render(message.RenderRequest) (message.TextMessage, error)
 	Locales(app string) []string
 }
 
 // Dependencies are the services that a Desk uses.
 type Dependencies struct {
 	Store    Store
-	Codes    verifications
+	Codes    verificationService
 	Limiter  limiter
 	Refusals refusalFlusher
 	Policy   *policy.InForce

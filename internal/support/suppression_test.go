@@ -87,7 +87,7 @@ func TestNothingSuppressesWhereItIsOff(t *testing.T) {
 		r.Suppress(vtest.Ana, 0) // by hand all the same, for as long as by default
 		r.SendFails(vtest.Ana, "suppressed")
 		s := r.Suppressions()[0]
-		r.Want("how long", s.Until.Sub(s.Since), support.DefaultSuppression)
+		r.Want("how long", s.Until.Sub(s.Since), support.DefaultSuppressionPeriod)
 	})
 }
 
@@ -111,18 +111,18 @@ func TestSuppressByHandAndLift(t *testing.T) {
 		r.WantLine("the suppression", "manual asked by telephone mei  true a•••@example.com 1h0m0s", s.Cause, s.Detail,
 			s.By, s.App, s.Send == uuid.Nil, s.To, s.Until.Sub(s.Since))
 		r.SendFails(vtest.Ana, "suppressed")
-		lift := func(l support.LiftRequest) ([]store.Suppression, error) {
+		lift := func(l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
 			return r.Svc.Desk.LiftSuppressions(r.Context(), l, vtest.AuditEntry("suppression.lift"))
 		}
 		for _, want := range []int{1, 0} {
-			list, err := lift(support.LiftRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})
+			list, err := lift(support.LiftSuppressionsRequest{Channel: "email", To: vtest.Ana, Reason: "mended"})
 			r.WantLine("lifted", vtest.Line(want, nil), len(list), err)
 		}
 		r.SendTo(vtest.Ana)
 		r.WantMails(1)
 		again := r.Suppress(vtest.Ana, time.Hour)
 		r.Sleep(time.Minute)
-		list, err := lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "as listed"})
+		list, err := lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: "as listed"})
 		r.WantLine("lifted", "1 <nil>", len(list), err)
 		r.SendTo(vtest.Ana)
 
@@ -134,12 +134,12 @@ func TestSuppressByHandAndLift(t *testing.T) {
 		} {
 			r.WantInvalid(vtest.Err(r.Svc.Desk.Suppress(r.Context(), wish, vtest.AuditEntry("suppression.add"))), field,
 				"")
-			r.WantInvalid(vtest.Err(lift(support.LiftRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
+			r.WantInvalid(vtest.Err(lift(support.LiftSuppressionsRequest{Channel: wish.Channel, To: wish.To, App: wish.App,
 				Reason: wish.Reason})), field, "")
 		}
-		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
+		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: strings.Repeat("x", 201)})
 		r.WantInvalid(err, "reason", "too_long")
-		_, err = lift(support.LiftRequest{Channel: "email", Address: again.Address, Reason: "ticket \u202e7"})
+		_, err = lift(support.LiftSuppressionsRequest{Channel: "email", Address: again.Address, Reason: "ticket \u202e7"})
 		r.WantInvalid(err, "reason", "hidden_character")
 	})
 }

@@ -20,14 +20,14 @@ type SuppressRequest struct {
 	To      string        `json:"to"`
 	App     string        `json:"app"`    // sends of this app alone; empty: of all apps
 	Reason  string        `json:"reason"` // at most 200 characters
-	For     time.Duration `json:"-"`      // at most MaxSuppression; 0: as long as a bounce suppresses
+	For     time.Duration `json:"-"`      // at most MaxSuppressionPeriod; 0: as long as a bounce suppresses
 }
 
-// MaxSuppression is the longest suppression; DefaultSuppression is used if neither the request nor
-// the configuration has a length.
+// MaxSuppressionPeriod is the longest suppression; DefaultSuppressionPeriod is used if neither the
+// request nor the configuration has a length.
 const (
-	MaxSuppression     = 366 * 24 * time.Hour
-	DefaultSuppression = 30 * 24 * time.Hour
+	MaxSuppressionPeriod     = 366 * 24 * time.Hour
+	DefaultSuppressionPeriod = 30 * 24 * time.Hour
 )
 
 // Suppress suppresses sends to a recipient, and records the action. Errors: *fault.InvalidError,
@@ -45,12 +45,12 @@ func (d *Desk) Suppress(ctx context.Context, b SuppressRequest, act store.AuditE
 		ID: id, App: b.App, Channel: to.Channel(), Address: d.Vault.AddressHash(to), Recipient: d.Vault.Hash(to),
 		To:    to.Masked(),
 		Cause: store.CauseManual, Detail: b.Reason, By: act.Who,
-	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppression), d.entryFor(act, to, b.App, b.Reason))
+	}, cmp.Or(b.For, d.Policy.Get().SuppressFor, DefaultSuppressionPeriod), d.auditEntryFor(act, to, b.App, b.Reason))
 	return row, err
 }
 
-// LiftRequest is a request to end the suppressions of a recipient.
-type LiftRequest struct {
+// LiftSuppressionsRequest is a request to end the suppressions of a recipient.
+type LiftSuppressionsRequest struct {
 	Channel string         `json:"channel"`
 	To      string         `json:"to"`
 	Address recipient.Hash `json:"-"`   // in place of To: the hash from the list of suppressions
@@ -60,7 +60,7 @@ type LiftRequest struct {
 
 // LiftSuppressions ends the recipient's current suppressions, returns them, and records the action. Errors:
 // *fault.InvalidError, fault.Unavailable.
-func (d *Desk) LiftSuppressions(ctx context.Context, l LiftRequest, act store.AuditEntry) ([]store.Suppression, error) {
+func (d *Desk) LiftSuppressions(ctx context.Context, l LiftSuppressionsRequest, act store.AuditEntry) ([]store.Suppression, error) {
 	lifting := store.LiftSuppressionsRequest{Channel: recipient.Channel(l.Channel), Address: l.Address, App: l.App, By: act.Who,
 		Why: l.Reason}
 	act.App, act.Channel, act.Reason = l.App, lifting.Channel, l.Reason
@@ -71,7 +71,7 @@ func (d *Desk) LiftSuppressions(ctx context.Context, l LiftRequest, act store.Au
 			return nil, err
 		}
 		lifting.Channel, lifting.Address = to.Channel(), d.Vault.AddressHash(to)
-		record = d.entryFor(act, to, l.App, l.Reason)
+		record = d.auditEntryFor(act, to, l.App, l.Reason)
 	} else if err := checkSuppressionReason(l.Reason, ""); err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (d *Desk) LiftSuppressions(ctx context.Context, l LiftRequest, act store.Au
 	return list, err
 }
 
-// entryFor returns the audit entry with the recipient, the app and the reason.
-func (d *Desk) entryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
+// auditEntryFor returns the audit entry with the recipient, the app and the reason.
+func (d *Desk) auditEntryFor(act store.AuditEntry, to recipient.Recipient, app, why string) *store.AuditEntry {
 	act.App, act.Channel, act.Recipient, act.To, act.Reason = app, to.Channel(), d.Vault.Hash(to), to.Masked(), why
 	return &act
 }
@@ -102,16 +102,16 @@ func checkSuppressionReason(why, to string) error {
 	switch {
 	case why == "":
 		return fault.Invalid("reason", "required", "Say why; it is recorded.")
-	case utf8.RuneCountInString(why) > MaxSuppressionReason:
+	case utf8.RuneCountInString(why) > MaxSuppressionReasonLength:
 		return fault.Invalid("reason", "too_long", "The reason of a suppression has at most 200 characters.")
-	case !verification.IsPlainText(why, MaxSuppressionReason):
+	case !verification.IsPlainText(why, MaxSuppressionReasonLength):
 		return fault.Invalid("reason", "hidden_character", hiddenCharacterDetail)
 	}
 	return CheckReason(why, to)
 }
 
-// LiftPrefix ends the pause of a prefix early, and records the action, unless the pause had ended
-// before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
+// LiftPrefixPause ends the pause of a prefix early, and records the action, unless the pause had
+// ended before. Errors: fault.NotFound, *fault.InvalidError, fault.Unavailable.
 func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string,
 	act store.AuditEntry) (store.PrefixPause, error) {
 	if err := CheckReason(reason, ""); err != nil {
@@ -120,6 +120,6 @@ func (d *Desk) LiftPrefix(ctx context.Context, id uuid.UUID, reason string,
 	act.Reason = reason
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	p, _, err := d.Store.LiftPrefix(ctx, store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
+	p, _, err := d.Store.LiftPrefixPause(ctx, store.LiftPauseRequest{ID: id, By: act.Who, Why: reason}, &act)
 	return p, err
 }

@@ -59,11 +59,11 @@ const maxReplayedSends = 2_000_000
 // ErrTooManySends says that the replayed time has more sends than maxReplayedSends.
 var ErrTooManySends = errors.New("more sends than can be replayed")
 
-// Replay evaluates other rules of the scope recipient for the admitted sends of the last period. A
-// send that they would have refused counts for no later one. Requests that were refused are not
-// replayed, so Replay shows the effect of stricter rules only. Errors: ErrTooManySends,
-// fault.Unavailable.
-func (d *Desk) Replay(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (ReplayResult, error) {
+// ReplaySends evaluates other rules of the scope recipient for the admitted sends of the last
+// period. A send that they would have refused counts for no later one. Requests that were refused
+// are not replayed, so ReplaySends shows the effect of stricter rules only. Errors:
+// ErrTooManySends, fault.Unavailable.
+func (d *Desk) ReplaySends(ctx context.Context, p Policy, rules []quota.Rule, period time.Duration) (ReplayResult, error) {
 	r := whatIfRun{
 		ReplayResult: ReplayResult{ByRule: map[string]int{}}, rules: rules, longest: quota.LongestKeep(rules),
 		since: d.Now().Add(-period), history: map[replayedBucket]*replayedHistory{},

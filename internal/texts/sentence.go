@@ -7,10 +7,10 @@ import (
 
 // Sentence is a text with times in it. Pages show the times in the time zone of the Words that made
 // it; String writes them in UTC.
-type Sentence []piece
+type Sentence []sentencePiece
 
-// piece is a text, perhaps emphasized, or a time.
-type piece struct {
+// sentencePiece is a text, perhaps emphasized, or a time.
+type sentencePiece struct {
 	Text   string
 	Strong bool
 	At     DisplayTime // zero: plain text
@@ -22,32 +22,34 @@ type DisplayTime struct {
 	Exact bool // with milliseconds
 }
 
-// Part is what replaces one "{name}" of a pattern.
-type Part struct {
+// Substitution is what replaces one "{name}" of a pattern.
+type Substitution struct {
 	name  string
-	piece piece
+	piece sentencePiece
 }
 
 // Plain returns a part of plain text.
-func Plain(name, value string) Part { return Part{name, piece{Text: value}} }
+func Plain(name, value string) Substitution { return Substitution{name, sentencePiece{Text: value}} }
 
 // Strong returns a part of emphasized text.
-func Strong(name, value string) Part { return Part{name, piece{Text: value, Strong: true}} }
-
-// At returns a part that shows a time.
-func At(name string, t time.Time) Part {
-	return Part{name, piece{At: DisplayTime{Time: t}}}
+func Strong(name, value string) Substitution {
+	return Substitution{name, sentencePiece{Text: value, Strong: true}}
 }
 
-// Tell returns the console's text for a key as a sentence, with each "{name}" replaced by its part.
-// It drops a "{name}" that has no part.
-func (w Words) Tell(key string, parts ...Part) Sentence {
+// AtTime returns a part that shows a time.
+func AtTime(name string, t time.Time) Substitution {
+	return Substitution{name, sentencePiece{At: DisplayTime{Time: t}}}
+}
+
+// Sentence returns the console's text for a key as a sentence, with each "{name}" replaced by its
+// part. It drops a "{name}" that has no part.
+func (w Words) Sentence(key string, parts ...Substitution) Sentence {
 	var out Sentence
 	rest := w.texts[key]
 	for {
 		before, after, found := strings.Cut(rest, "{")
 		if before != "" {
-			out = append(out, piece{Text: before})
+			out = append(out, sentencePiece{Text: before})
 		}
 		if !found {
 			return out
@@ -71,7 +73,7 @@ func (w Words) Join(sentences ...Sentence) Sentence {
 			continue
 		}
 		if len(out) > 0 && w.texts["sentence.space"] != "" {
-			out = append(out, piece{Text: w.texts["sentence.space"]})
+			out = append(out, sentencePiece{Text: w.texts["sentence.space"]})
 		}
 		out = append(out, s...)
 	}

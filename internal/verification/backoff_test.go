@@ -26,7 +26,7 @@ var badReputation = vtest.FailWith(delivery.Rejected, "rcpt", 550, "5.7.1")
 // callers are requests of each class.
 func callers(r *vtest.Rig) map[store.Class]verification.Request {
 	return map[store.Class]verification.Request{
-		store.SecretKey:      vtest.AskFor(vtest.Ana),
+		store.SecretKeyClass: vtest.AskFor(vtest.Ana),
 		store.KnownBrowser:   byBrowser(vtest.Ana, presenting(knownBrowser(r))),
 		store.UnknownBrowser: byBrowser(vtest.Ana),
 	}
@@ -59,12 +59,12 @@ func TestStrangersStopAtHalfOfTheFailures(t *testing.T) {
 		failMany(r, vtest.MaxFailures/2, by[store.UnknownBrowser], vtest.NoMailbox)
 		before(r)
 		r.Want("strangers", r.Refuse(by[store.UnknownBrowser]).Quota.Violated(), "[failures]")
-		forStranger := by[store.SecretKey]
+		forStranger := by[store.SecretKeyClass]
 		forStranger.Stranger = true
 		r.Want("a back end for a stranger", r.Refuse(forStranger).Quota.Violated(), "[failures]")
 		failMany(r, 1, by[store.KnownBrowser], vtest.NoMailbox)
-		failMany(r, vtest.MaxFailures/2-1, by[store.SecretKey], vtest.NoMailbox)
-		r.Want("secret keys, at the total", r.Refuse(by[store.SecretKey]).Quota.Violated(), "[failures]")
+		failMany(r, vtest.MaxFailures/2-1, by[store.SecretKeyClass], vtest.NoMailbox)
+		r.Want("secret keys, at the total", r.Refuse(by[store.SecretKeyClass]).Quota.Violated(), "[failures]")
 		r.Want("known browsers, at the total", r.Refuse(by[store.KnownBrowser]).Quota.Violated(), "[failures]")
 	})
 }
@@ -275,7 +275,7 @@ func TestWhatAFailureSays(t *testing.T) {
 				}
 				r.WantLine(name, c.want, row.Reason,
 					count(quota.Failures, buckets.Failures("shop", v.Channel, v.Recipient)),
-					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKey)))
+					count(quota.Backoff, buckets.Backoff("shop", v.Channel, v.Recipient, store.SecretKeyClass)))
 				rows := 0
 				r.NoError(r.Store.AllRejectedSends(r.Context(), 24*time.Hour,
 					func(store.CountedSend) error { rows++; return nil }))
@@ -290,7 +290,7 @@ func TestWhatAFailureSays(t *testing.T) {
 		r.Sleep(2 * time.Minute)
 		d, err := r.Limiter.Peek(r.Context(),
 			quota.Request{Rules: []quota.Rule{policy.BackoffRule}, Buckets: map[quota.Scope]string{
-				quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKey)}})
+				quota.Backoff: buckets.Backoff("shop", "email", r.Person().Recipient, store.SecretKeyClass)}})
 		r.WantLine("ended", "failed ended 0 <nil>", r.Status(a), d.Rules[0].Used, err)
 	})
 }

@@ -28,7 +28,7 @@ func TestChannelsOfAnUnknownPurpose(t *testing.T) {
 func TestTheTitleOfAPurpose(t *testing.T) {
 	titled := func(s *vtest.Settings) {
 		p := s.Purposes["default"]
-		p.Titles = message.NewTitles(map[string]string{"en": "to sign in", "es": "para entrar"})
+		p.Titles = message.NewPurposeTitles(map[string]string{"en": "to sign in", "es": "para entrar"})
 		s.Purposes["default"] = p
 	}
 	vtest.InBubbleWith(t, titled, func(r *vtest.Rig) {

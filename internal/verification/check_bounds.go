@@ -13,10 +13,10 @@ import (
 )
 
 // Three bounds limit failed checks. The database counts those of a recipient together with the
-// check (gate.FailureLimit), separately for each class of callers. The limiter counts those of the
-// client's networks: each check before the comparison, with a refund unless the code was wrong. The
-// limiter also counts those of the app, after a wrong code. The app's bound refuses no check: while
-// it is exceeded, an alarm is logged and new codes of browsers are longer.
+// check (gate.FailedCheckLimit), separately for each class of callers. The limiter counts those of
+// the client's networks: each check before the comparison, with a refund unless the code was wrong.
+// The limiter also counts those of the app, after a wrong code. The app's bound refuses no check:
+// while it is exceeded, an alarm is logged and new codes of browsers are longer.
 
 // takeNetworkQuota counts a check as failed for the client's networks, before the comparison, and
 // sets k.failed, for a refund. It counts nothing if the caller has no address, or if the

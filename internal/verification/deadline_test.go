@@ -31,11 +31,11 @@ func await(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (l *late) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
+func (l *late) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	if err := await(ctx, l.claim); err != nil {
-		return store.ClaimAnswer{}, err
+		return store.IdempotencyClaimAnswer{}, err
 	}
-	return l.Database.Claim(ctx, c)
+	return l.Database.ClaimIdempotencyKey(ctx, c)
 }
 
 func (l *late) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
@@ -48,11 +48,11 @@ func (l *late) Begin(ctx context.Context, in store.Intent) (store.BeginAnswer, e
 	return l.Database.Begin(ctx, in)
 }
 
-func (l *late) Release(ctx context.Context, key [32]byte, send uuid.UUID, forget bool) error {
+func (l *late) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, send uuid.UUID, forget bool) error {
 	if err := await(ctx, l.release); err != nil {
 		return err
 	}
-	return l.Database.Release(ctx, key, send, forget)
+	return l.Database.ReleaseIdempotencyKey(ctx, key, send, forget)
 }
 
 // A send is answered before a proxy asks another replica, however long each step takes, also if the

@@ -9,7 +9,7 @@ const LockoutRemembered = lockoutFreshFor
 var ClaimLease = claimLease()
 
 // Queues is how many recipients have requests now.
-func (s *Service) Queues() int { return s.recipients.Recipients() }
+func (s *Service) Queues() int { return s.recipients.RecipientCount() }
 
 // FillSends takes so many places of sends, for strangers or others.
 func (s *Service) FillSends(n int, strangers bool) { fill(s.sends, n, strangers) }

@@ -77,7 +77,7 @@ func TestAConfirmationLivesADay(t *testing.T) {
 		r.Want("life in a text message", life(vtest.TextTo(vtest.Mobile)), policy.MaxTextLife)
 		r.Want("life in a mail", life(vtest.AskFor("bob@example.com")), store.MaxCodeLife)
 
-		const n = gate.FailureLimit / verification.MaxAttempts
+		const n = gate.FailedCheckLimit / verification.MaxAttempts
 		var open []string // each with wrong codes of its own hour
 		for i := range n {
 			open = append(open, r.SendTo(vtest.Ana, vtest.InSession(fmt.Sprint(i))).View.ID)
@@ -87,8 +87,8 @@ func TestAConfirmationLivesADay(t *testing.T) {
 				verification.MaxAttempts)
 			r.Sleep(time.Hour)
 		}
-		r.Want("the wait", r.WantLockedOut(vtest.AskFor(vtest.Ana)), gate.FailureWindow-n*time.Hour)
-		r.Sleep(gate.FailureWindow - n*time.Hour - time.Microsecond)
+		r.Want("the wait", r.WantLockedOut(vtest.AskFor(vtest.Ana)), gate.FailedCheckWindow-n*time.Hour)
+		r.Sleep(gate.FailedCheckWindow - n*time.Hour - time.Microsecond)
 		r.WantLockedOut(vtest.AskFor(vtest.Ana))
 		r.Sleep(time.Microsecond)
 		r.SendTo(vtest.Ana)
@@ -209,7 +209,7 @@ func TestChecksWithoutTheLimiter(t *testing.T) {
 		for range 6 {
 			ids = append(ids, r.Send(byBrowser(vtest.Ana)).View.ID)
 		}
-		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), gate.FailureLimit)
+		r.Want("compared", r.Guess(vtest.Browser, 30, ids...), gate.FailedCheckLimit)
 		r.EmptyLimiter()
 	})
 }

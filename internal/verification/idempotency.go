@@ -38,7 +38,7 @@ type claim struct {
 	keyed bool
 	// send is the ID of an earlier request with the key, which may have counted or written the send
 	inherited bool
-	done      *store.ClaimAnswer // of an earlier request with the key, which was admitted; nil: none
+	done      *store.IdempotencyClaimAnswer // of an earlier request with the key, which was admitted; nil: none
 }
 
 // claimKey makes the ID of a send and claims the request's idempotency key, if it has one. ctx must
@@ -51,8 +51,8 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) 
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
 	c := claim{send: id, key: s.idempotencyKeyHash(a), keyed: true}
-	got, err := s.Store.Claim(ctx,
-		store.Claim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
+	got, err := s.Store.ClaimIdempotencyKey(ctx,
+		store.IdempotencyClaim{Key: c.key, Fingerprint: s.fingerprint(a), SendID: id, Lease: claimLease(), Life: KeyLife})
 	if errors.Is(err, fault.Uncertain) {
 		err = fault.Unavailable.Wrap(errors.New(err.Error())) // only the claim is uncertain: nothing was counted
 	}
@@ -60,11 +60,11 @@ func (s *Service) claimKey(ctx context.Context, a parsedRequest) (claim, error) 
 		return c, err
 	}
 	switch got.State {
-	case store.ClaimBusy:
+	case store.IdempotencyClaimBusy:
 		return c, ErrBusy
-	case store.ClaimMismatched:
+	case store.IdempotencyClaimMismatched:
 		return c, ErrKeyReused
-	case store.ClaimDone:
+	case store.IdempotencyClaimDone:
 		c.done = &got
 	default:
 		c.send, c.inherited = got.SendID, got.SendID != id
@@ -81,7 +81,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	if err := s.Store.Release(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
+	if err := s.Store.ReleaseIdempotencyKey(ctx, c.key, c.send, !errors.Is(err, fault.Uncertain)); err != nil {
 		s.Logger.WarnContext(ctx, "could not release idempotency key: its next request waits for the lease",
 			"send", c.send,
 			"error", err, runbook.DatabaseAway.See())
@@ -91,7 +91,7 @@ func (s *Service) releaseKey(ctx context.Context, deadline time.Time, c claim, a
 // replay repeats the answer of the first request with the key, but with the present states of the
 // rules. The send and the verification have their present states if a.Wait is set, else those at
 // admission. Error: fault.Unavailable.
-func (s *Service) replay(ctx context.Context, a parsedRequest, done store.ClaimAnswer) (Answer, error) {
+func (s *Service) replay(ctx context.Context, a parsedRequest, done store.IdempotencyClaimAnswer) (Answer, error) {
 	d, err := s.peek(ctx, a.subject)
 	if err != nil {
 		return Answer{}, err

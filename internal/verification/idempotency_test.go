@@ -78,7 +78,7 @@ func TestOutagesAndKeys(t *testing.T) {
 		lands  bool // what the answer was lost of
 	}
 	vtest.EachInBubble(t, map[string]row{
-		"no claim":                     {"Claim", sqlitetest.Down, false},
+		"no claim":                     {"ClaimIdempotencyKey", sqlitetest.Down, false},
 		"nothing written":              {"Begin", sqlitetest.Down, false},
 		"written, and the answer lost": {"Begin", sqlitetest.Lost, true},
 		// the same key goes on with the place that was taken
@@ -115,7 +115,7 @@ func TestCrashesWithAKey(t *testing.T) {
 	}, nil, func(r *vtest.Rig, c row) {
 		db := r.Store.Replica()
 		db.SetFault(func(method string) sqlitetest.Fault {
-			return map[string]sqlitetest.Fault{"Begin": c.fault, "Release": sqlitetest.Down}[method]
+			return map[string]sqlitetest.Fault{"Begin": c.fault, "ReleaseIdempotencyKey": sqlitetest.Down}[method]
 		})
 		dead := r.ReplicaOn(db, r.MailServer, r.Carrier) // it does not run
 		if c.take != nil {

@@ -44,7 +44,7 @@ func TestLockoutsAreKnownForAMoment(t *testing.T) {
 		if left, old := l.find(key, seenAt.Add(c.after)); left != c.left || old {
 			t.Errorf("%v after %v, asked again: %v left, old %v", c.wait, c.after, left, old)
 		}
-		other, _ := l.find(lockoutNumber(1, store.SecretKey), seenAt)
+		other, _ := l.find(lockoutNumber(1, store.SecretKeyClass), seenAt)
 		servertest.Same(t, "another class is locked out for", other, 0)
 	}
 	servertest.Same(t, "known at most, so that a reset is soon felt on other replicas", lockoutFreshFor,
@@ -59,9 +59,9 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKey},
+	a := parsedRequest{Request: Request{Caller: Caller{App: "shop"}}, to: to, subject: buckets.Subject{Class: store.SecretKeyClass},
 		joins: joinedVerification{class: store.UnknownBrowser}}
-	s.lockouts.remember(a.lockoutKey(store.SecretKey), time.Hour, seenAt)
+	s.lockouts.remember(a.lockoutKey(store.SecretKeyClass), time.Hour, seenAt)
 	cached := func() time.Duration {
 		left, err := s.cachedLockout(t.Context(), a)
 		servertest.Same(t, "error", err, nil)
@@ -70,7 +70,7 @@ func TestALockoutIsOfTheVerificationsClass(t *testing.T) {
 	servertest.Same(t, "a new code", cached(), time.Hour)
 	a.joins.id = "v1"
 	servertest.Same(t, "a resend of another class", cached(), 0)
-	a.joins.class = store.SecretKey
+	a.joins.class = store.SecretKeyClass
 	servertest.Same(t, "a resend of the same class", cached(), time.Hour)
 }
 

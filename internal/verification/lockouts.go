@@ -16,8 +16,8 @@ import (
 // many wrong codes for a recipient, among the codes that one class of callers requested.
 const LockoutRuleName = "checks"
 
-var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailureLimit,
-	Window: gate.FailureWindow}
+var lockoutRule = quota.Rule{Name: LockoutRuleName, Scope: quota.Recipient, Limit: gate.FailedCheckLimit,
+	Window: gate.FailedCheckWindow}
 
 // lockoutKey identifies a lockout: its recipient, and the class of callers that requested the
 // codes.

@@ -14,8 +14,8 @@ const (
 )
 
 // AdmissionStates returns how full the two admissions are, by name: sends and checks.
-func (s *Service) AdmissionStates() map[string]admission.State {
-	return map[string]admission.State{sendsAdmission: s.sends.State(), checksAdmission: s.checks.State()}
+func (s *Service) AdmissionStates() map[string]admission.Stats {
+	return map[string]admission.Stats{sendsAdmission: s.sends.Stats(), checksAdmission: s.checks.Stats()}
 }
 
 // enterAdmission admits a request of a class. It counts a refusal for the log. Error:

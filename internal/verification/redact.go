@@ -64,7 +64,7 @@ func (s *Service) redact(ctx context.Context, of buckets.Subject, told gates.Ans
 // in chain.
 func sendHistoryOf(told gates.Answer, within time.Duration, chain []string) (sends sendHistory) {
 	if h := told.History; h != nil {
-		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOf(chain, within, told.Clock, told.At)
+		sends.All, sends.Own = h.Sends(within, told.Clock, told.At), h.SendsOfVerifications(chain, within, told.Clock, told.At)
 	}
 	return sends
 }

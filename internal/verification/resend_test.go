@@ -235,7 +235,7 @@ func TestFailuresOfAllSpellingsCount(t *testing.T) {
 		for i := range 10 {
 			ids = append(ids, r.SendTo(fmt.Sprintf("ana+%d@gmail.com", i)).View.ID)
 		}
-		r.Want("wrong codes compared for one mailbox", r.Guess(vtest.BackEnd, 30, ids...), gate.FailureLimit)
+		r.Want("wrong codes compared for one mailbox", r.Guess(vtest.BackEnd, 30, ids...), gate.FailedCheckLimit)
 	})
 }
 

@@ -119,7 +119,7 @@ func (s *Service) decide(ctx, waiting context.Context, r *sendInProgress) (Answe
 		return s.refusedByDatabase(ctx, r, decision, s.Now().Sub(began), begun), nil
 	case begun.Repeated: // another request with the key has written the send
 		return s.replay(ctx, r.parsedRequest,
-			store.ClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
+			store.IdempotencyClaimAnswer{Send: begun.Send, Verification: begun.Verification, Now: begun.Now})
 	}
 	return s.deliverAdmitted(waiting, r, s.Gates.TellAdmitted(ctx, r.subject, decision, s.Now().Sub(began), begun),
 		begun)
@@ -296,7 +296,7 @@ const LongCodeLength = 8
 // of secret keys. So the Take reads the failed checks in the same round trip. The rule only
 // observes.
 func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
-	if a.subject.Class == store.SecretKey {
+	if a.subject.Class == store.SecretKeyClass {
 		return r
 	}
 	rule := s.Policy.Get().Checks.App

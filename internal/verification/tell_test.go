@@ -98,7 +98,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run:     func(r *vtest.Rig) { send(r); r.Sleep(time.Hour) },
 		},
 		"bounced, once": {want: []string{"send.sent", "send.bounced 5.1.1"}, run: func(r *vtest.Rig) {
-			bounce := reports.Event{Outcome: reports.Gone, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
+			bounce := reports.Event{Outcome: reports.BouncedForGood, Send: uuid.MustParse(r.SendTo(vtest.Ana).View.Send.ID),
 				Detail: "5.1.1"}
 			r.Ingest("bounced", bounce)
 			r.Ingest(reports.Repeated, bounce)
@@ -118,12 +118,12 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 			run: func(r *vtest.Rig) {
 				v := r.Verification(r.SendTo(vtest.Ana).View.ID)
 				for range 2 {
-					r.NoError(vtest.Err(r.Svc.Desk.Cancel(r.Context(), v, vtest.AuditEntry("cancel"))))
+					r.NoError(vtest.Err(r.Svc.Desk.CancelVerification(r.Context(), v, vtest.AuditEntry("cancel"))))
 				}
 			}},
 		"erased": {want: []string{"send.sent", "send.bounced", "send.sent", "verification.expired"},
 			run: func(r *vtest.Rig) {
-				erase := func() { r.NoError(r.Svc.Desk.Erase(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
+				erase := func() { r.NoError(r.Svc.Desk.EraseRecipient(r.Context(), r.Person(), vtest.AuditEntry("erase"))) }
 				sent := r.SendTo(vtest.Ana)
 				erase() // while it is pending
 				r.Ingest("bounced", reports.Event{Outcome: reports.Bounced, Send: uuid.MustParse(sent.View.Send.ID)})

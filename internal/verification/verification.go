@@ -40,8 +40,8 @@ import (
 // Store is the database for the use cases. Implementation: sqldb.DB.
 type Store interface {
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
-	Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error)
-	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
+	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	CarrierHold(ctx context.Context, ch recipient.Channel, h recipient.Hash) (store.CarrierHold, error)
 	Lockout(ctx context.Context, v store.Verification) (store.Lockout, error)
 
@@ -106,8 +106,8 @@ type Dependencies struct {
 	Texts    Languages // nil: there are no text messages
 	Prover   Prover    // nil: approvals carry no proof
 	Observer Observer
-	IDs      *store.IDs    // makes the IDs of sends, checks and events
-	Lease    time.Duration // lease of a row that Begin writes; must be the outbox's
+	IDs      *store.IDGenerator // makes the IDs of sends, checks and events
+	Lease    time.Duration      // lease of a row that Begin writes; must be the outbox's
 	Now      func() time.Time
 	Logger   *slog.Logger
 	Notify   func() // called after an event was written for an app's webhook; must not block
@@ -166,7 +166,7 @@ func (c Caller) network() string {
 // class returns the caller's class, without regard to tokens of known browsers.
 func (c Caller) class() store.Class {
 	if c.Kind == BackEnd && !c.Stranger {
-		return store.SecretKey
+		return store.SecretKeyClass
 	}
 	return store.UnknownBrowser
 }

@@ -22,8 +22,8 @@ import (
 // Bounds of an answer: of its headers, and of its body, which is read so that the connection can be
 // used again.
 const (
-	maxHeader = 16 << 10
-	maxAnswer = 64 << 10
+	maxHeaderBytes = 16 << 10
+	maxAnswerBytes = 64 << 10
 )
 
 // maxRetryAfter bounds a Retry-After.
@@ -38,14 +38,14 @@ type client struct {
 	timeout time.Duration // of one attempt
 }
 
-// network has the root certificates and the resolver of a client. Tests replace them; the zero value
-// is the system's.
-type network struct {
+// dialSettings has the root certificates and the resolver of a client. Tests replace them; the zero
+// value is the system's.
+type dialSettings struct {
 	roots    *x509.CertPool
 	resolver *net.Resolver
 }
 
-func newClient(g Guard, now func() time.Time, w network) *client {
+func newClient(g Guard, now func() time.Time, w dialSettings) *client {
 	return &client{now: now, timeout: attemptTimeout, Client: g.Client(w.roots, w.resolver)}
 }
 
@@ -64,7 +64,7 @@ func (g Guard) Client(roots *x509.CertPool, resolver *net.Resolver) http.Client 
 			DisableCompression: true,
 			MaxConnsPerHost:    2 * maxAttemptsPerApp, MaxIdleConnsPerHost: maxAttemptsPerApp, MaxIdleConns: 256,
 			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: maxHeader,
+			MaxResponseHeaderBytes: maxHeaderBytes,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -102,7 +102,7 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) a
 		return attemptResult{word: failureWord(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the body is not used; reading it is bounded
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswerBytes) // the body is not used; reading it is bounded
 	return attemptResult{
 		word: strconv.Itoa(resp.StatusCode), ok: resp.StatusCode/100 == 2, gone: resp.StatusCode == http.StatusGone,
 		after: c.parseRetryAfter(resp.Header.Get("Retry-After")),
@@ -128,7 +128,7 @@ func failureWord(err error) string {
 	var cert *tls.CertificateVerificationError
 	var timeout net.Error
 	switch {
-	case errors.Is(err, errForbidden):
+	case errors.Is(err, errAddressForbidden):
 		return "forbidden address"
 	case errors.Is(err, context.Canceled):
 		return "canceled"

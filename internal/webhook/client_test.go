@@ -78,7 +78,7 @@ func TestPostSignsAndTellsNoMoreThanItMay(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(hook.Close)
-	c := newClient(loopback, func() time.Time { return now }, network{})
+	c := newClient(loopback, func() time.Time { return now }, dialSettings{})
 	heard := c.postEvent(t.Context(), Endpoint{URL: hook.URL + "/hooks?of=shop", Secrets: secrets}, someEvent)
 	if want := (attemptResult{word: "204", ok: true}); heard != want {
 		t.Errorf("%+v", heard)
@@ -142,7 +142,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 			attemptResult{word: "no answer"}},
 		"endless body": {func(w http.ResponseWriter, _ *http.Request) {
 			for range 1000 {
-				if _, err := w.Write(make([]byte, maxAnswer)); err != nil {
+				if _, err := w.Write(make([]byte, maxAnswerBytes)); err != nil {
 					return
 				}
 			}
@@ -158,7 +158,7 @@ func TestPostMisbehavingReceivers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hook := httptest.NewServer(c.serve)
 			t.Cleanup(hook.CloseClientConnections)
-			client := newClient(loopback, func() time.Time { return at }, network{})
+			client := newClient(loopback, func() time.Time { return at }, dialSettings{})
 			if strings.HasPrefix(name, "silence") {
 				client.timeout = 300 * time.Millisecond
 			}
@@ -209,7 +209,7 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 		{"allowed, in the clear", loopback, "http://hook.example" + port(plain), []string{"127.0.0.1"}, "200"},
 	} {
 		hits.Store(0)
-		w := network{roots: roots}
+		w := dialSettings{roots: roots}
 		if c.addresses != nil {
 			w.resolver = names(c.addresses...)
 		}
@@ -222,14 +222,14 @@ func TestPostGuardsWhatItDials(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := newClient(loopback, time.Now, network{}).postEvent(gone, Endpoint{URL: plain.URL},
+	if got := newClient(loopback, time.Now, dialSettings{}).postEvent(gone, Endpoint{URL: plain.URL},
 		someEvent); got.word != "canceled" {
 		t.Errorf("canceled: %+v", got)
 	}
 
 	// First to where it may go, then inside.
 	client := newClient(Guard{Allow: mustParsePrefixes("127.0.0.1/32")}, time.Now,
-		network{resolver: names("127.0.0.1", "127.0.0.2")})
+		dialSettings{resolver: names("127.0.0.1", "127.0.0.2")})
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	to := Endpoint{URL: "http://hook.example" + port(plain)}
 	for _, want := range []string{"200", "forbidden address", "forbidden address"} {

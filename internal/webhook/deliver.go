@@ -56,7 +56,7 @@ func (d *Deliverer) ChangeSettings(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.client
-	d.settings, d.client = s, newClient(s.Guard, d.Now, network{})
+	d.settings, d.client = s, newClient(s.Guard, d.Now, dialSettings{})
 	if d.Transport != nil {
 		d.client.Transport = d.Transport
 	}
@@ -113,7 +113,7 @@ func (d *Deliverer) startDue(ctx context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	events, now, err := d.DB.AppEventsDue(bounded, lease, shares)
+	events, now, err := d.DB.AppEventsDue(bounded, leaseDuration, shares)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemp
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), store.CallTimeout)
 	defer cancel()
-	applied, err := d.DB.AppEventEnded(ctx, end)
+	applied, err := d.DB.RecordAppEventEnd(ctx, end)
 	d.logAndCount(e, end, outcome, age, applied, err)
 }
 

@@ -4,7 +4,7 @@ package webhook
 const (
 	AttemptTimeout = attemptTimeout
 	Keep           = keepEventsFor
-	Lease          = lease
+	Lease          = leaseDuration
 	Life           = retryFor
 	MaxShare       = maxAttemptsPerApp
 	StopWait       = maxStopWait

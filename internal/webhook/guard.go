@@ -17,9 +17,9 @@ type Guard struct {
 	Plain bool           // public addresses may be called without TLS, if the caller verifies the answer otherwise
 }
 
-// errForbidden: events may not go to the address. It does not name the address, so that answers do
-// not reveal a network.
-var errForbidden = errors.New("webhook: the address is not allowed")
+// errAddressForbidden: events may not go to the address. It does not name the address, so that
+// answers do not reveal a network.
+var errAddressForbidden = errors.New("webhook: the address is not allowed")
 
 // nonPublicNetworks are the networks that are not public: RFC 6890 and the registries that it made
 // (https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry), and
@@ -108,7 +108,7 @@ func (g Guard) checkDial(plain bool) func(context.Context, string, string, sysca
 	return func(_ context.Context, network, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil || network != "tcp4" && network != "tcp6" || !g.allows(to.Addr(), plain) {
-			return errForbidden
+			return errAddressForbidden
 		}
 		return nil
 	}

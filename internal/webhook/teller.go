@@ -14,7 +14,7 @@ import (
 type EventMaker struct {
 	Policy *policy.InForce
 	Vault  keys.Vault
-	IDs    *store.IDs
+	IDs    *store.IDGenerator
 	Now    func() time.Time
 	Notify func()
 }
@@ -38,7 +38,7 @@ func (t EventMaker) WakeForEvent(e store.NewEvent) {
 // NewEvent returns a new event of a type; zero if that is not among the types to which the app
 // subscribes. The database writes it in the transaction of the change, so there is no event without
 // its change. Error: no ID could be made.
-func NewEvent(subscribed []string, event string, test bool, ids *store.IDs, now time.Time) (store.NewEvent, error) {
+func NewEvent(subscribed []string, event string, test bool, ids *store.IDGenerator, now time.Time) (store.NewEvent, error) {
 	if !slices.Contains(subscribed, event) {
 		return store.NewEvent{}, nil
 	}

@@ -24,7 +24,7 @@ import (
 // Database is the outbox of events. Implementation: sqldb.DB.
 type Database interface {
 	AppEventsDue(ctx context.Context, lease time.Duration, shares []store.AppEventLimit) ([]store.AppEvent, time.Time, error)
-	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
+	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
 	ForgetAppEvents(ctx context.Context, keep time.Duration, limit int) (forgotten, givenUp int, err error)
 }
 
@@ -80,9 +80,9 @@ type Dependencies struct {
 const (
 	// attemptTimeout bounds one attempt, from the name's look-up to the end of the answer.
 	attemptTimeout = 15 * time.Second
-	// lease is longer than an attempt and the recording of its result. After a crash an event waits
-	// until its lease ends.
-	lease = 30 * time.Second
+	// leaseDuration is longer than an attempt and the recording of its result. After a crash an
+	// event waits until its lease ends.
+	leaseDuration = 30 * time.Second
 	// defaultTick is Dependencies.Tick unless that is set.
 	defaultTick = time.Second
 	// retryFor is the age at which an undelivered event is given up.

@@ -61,7 +61,7 @@ func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 		n := l.taken.Add(1)
 		s := buckets.Subject{App: "default", Channel: address.Email, Purpose: l.purpose}
 		binary.BigEndian.PutUint64(s.Recipient[:], uint64(n))
-		if class == store.SecretKey {
+		if class == store.SecretKeyClass {
 			s.Purpose = l.set.ForBackEnd(s.Purpose, s.App, class, netip.Addr{})
 		} else {
 			s.IP = netip.AddrFrom4([4]byte{byte(20 + n>>22&63), byte(n >> 14), byte(n >> 6), byte(n)})
@@ -69,7 +69,7 @@ func (l *limiterAlone) takeOf(class store.Class) func(context.Context) error {
 			s.Purpose = l.set.ForBrowser(s.Purpose, s.App, class)
 		}
 		r := quota.Request{ID: fmt.Sprintf("%016d", n), Rules: s.Purpose.Policy.Rules, Buckets: s.Buckets()}
-		if class != store.SecretKey {
+		if class != store.SecretKeyClass {
 			observed := l.checks
 			observed.Observe = true
 			r.Rules, r.Buckets = append(slices.Clip(r.Rules), observed), maps.Clone(r.Buckets)
@@ -93,7 +93,7 @@ func (b *rig) measureLimiter() string {
 		all = append(all, &entry{name: name, callers: n, cells: []string{name},
 			measure: func() run { return b.together(n, b.length/2, call) }})
 	}
-	add("a send of a back end", l.takeOf(store.SecretKey))
+	add("a send of a back end", l.takeOf(store.SecretKeyClass))
 	add("a send of a page", l.takeOf(store.UnknownBrowser))
 	add("a script that returns 1",
 		func(ctx context.Context) error { return bare.Run(ctx, l.client, []string{"bare"}).Err() })
@@ -147,7 +147,7 @@ func (b *rig) asksAsMuch() {
 		b.must(err)
 	})
 	l := b.openLimiter()
-	alone := b.scriptsOf(func() { b.must(l.takeOf(store.SecretKey)(b.Context())) })
+	alone := b.scriptsOf(func() { b.must(l.takeOf(store.SecretKeyClass)(b.Context())) })
 	if len(alone) != 1 || !slices.Contains(service, alone[0]) {
 		b.Errorf("the service asks Redis\n%s\nand the limiter alone\n%s", strings.Join(service, "\n"),
 			strings.Join(alone, "\n"))

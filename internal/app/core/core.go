@@ -88,10 +88,10 @@ type Dependencies struct {
 	DB        Database
 	Limiter   gates.Limiter
 	Mails     Mails
-	Sender    outbox.Sender
-	Texts     Texts           // set if Carrier is
-	Carrier   outbox.Carrier  // nil: there are no text messages
-	Receipts  outbox.Receipts // nil: no carrier is asked for receipts
+	Sender    outbox.MailSender
+	Texts     Texts                 // set if Carrier is
+	Carrier   outbox.Carrier        // nil: there are no text messages
+	Receipts  outbox.ReceiptSources // nil: no carrier is asked for receipts
 	Observer  Observer
 	Tracer    Tracer // nil: there are no traces
 	Logger    *slog.Logger
@@ -114,7 +114,7 @@ type Core struct {
 	Desk        *support.Desk
 	Limits      *limits.Service
 	Proofs      *redemption.Service
-	Receipts    *reports.Receipts
+	Receipts    *reports.ReceiptRecorder
 	Providers   *reports.ProviderEvents
 	Hooks       *webhook.Deliverer
 	Maintenance *jobs.Maintenance
@@ -131,7 +131,7 @@ func New(s Settings, p Dependencies) *Core {
 	c.Hooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,
 		Now: p.Now, Random: p.Random,
 		Transport: p.Transport})
-	ids := &store.IDs{}
+	ids := &store.IDGenerator{}
 	c.Gates = gates.New(p.Limiter, p.DB, c.Policy, p.Now, p.Logger)
 	c.Outbox = outbox.New(s.Outbox, outbox.Dependencies{
 		Store: p.DB, Limiter: c.Gates, Policy: c.Policy, Vault: s.Vault, Mails: p.Mails, Sender: p.Sender,
@@ -167,7 +167,7 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 	c.Desk = support.New(desk)
 	c.Proofs = &redemption.Service{Store: p.DB, Proofs: c.Signer, Vault: s.Vault, Policy: c.Policy, Now: p.Now}
 	c.Limits = limits.New(c.Gates, s.Vault.IndexKey, s.Limits, p.Observer.LimitAnswered)
-	c.Receipts = &reports.Receipts{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
+	c.Receipts = &reports.ReceiptRecorder{Store: p.DB, Carriers: p.Receipts, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.Providers = &reports.ProviderEvents{Store: p.DB, Policy: c.Policy, Vault: s.Vault, Teller: teller, Logger: p.Logger}
 	c.Maintenance = &jobs.Maintenance{Store: p.DB, Policy: c.Policy, Watch: s.Outbox.Watch, Tick: s.Tick,
 		Observer: p.Observer, Now: p.Now,
@@ -176,9 +176,9 @@ func (c *Core) addUseCases(teller webhook.EventMaker) {
 
 // jobs returns the periodic jobs.
 func (c *Core) jobs() []jobs.Job {
-	table := append(c.Maintenance.Table(),
-		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Refusals.Flush), AtStop: true},
-		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.RunWithoutError(c.Codes.LogAlarms)},
+	table := append(c.Maintenance.Jobs(),
+		jobs.Job{Name: "refusals", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Refusals.Flush), AtStop: true},
+		jobs.Job{Name: "alarms", Every: jobs.DefaultTick, Run: jobs.InfallibleRun(c.Codes.LogAlarms)},
 	)
 	if c.dependencies.Receipts != nil && c.settings.Outbox.PollAfter > 0 {
 		table = append(table, jobs.Job{Name: "receipts", Every: jobs.DefaultTick, Run: c.Receipts.Poll})

@@ -124,7 +124,7 @@ func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
 
 // explainPermissionDenied adds what to do to Postgres's error for a missing right.
 func explainPermissionDenied(err error) error {
-	if !postgres.PermissionDenied(err) {
+	if !postgres.IsPermissionDenied(err) {
 		return err
 	}
 	return fmt.Errorf("%w; set SENDCODE_DATABASE_ROLE to the role that the service works as, and run sendcode migrate "+
@@ -173,7 +173,7 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 		d.runCheck(ctx, "carrier "+c.Name, func(ctx context.Context) (string, error) {
 			return sms.Probe(ctx, c.Open())
 		})
-		if s, ok := c.Settings.(sms.SenderSettings); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {
+		if s, ok := c.Settings.(sms.SettingsWithSender); ok && s.NeedsSender() && len(d.cfg.SMS.Senders) == 0 {
 			d.remark("carrier "+c.Name, "needs a sender and has none: it can send nothing")
 		}
 	}
@@ -182,8 +182,8 @@ func (d *doctor) checkCarriers(ctx context.Context) {
 // remarkReceiptAddresses prints the addresses to enter in carriers' consoles. They contain a token.
 func (d *doctor) remarkReceiptAddresses() {
 	for _, c := range d.cfg.SMS.Carriers {
-		s, ok := c.Settings.(sms.ReportsPerAccount)
-		if ok && s.ReportsPerAccount() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
+		s, ok := c.Settings.(sms.SettingsWithAccountCallback)
+		if ok && s.HasAccountCallback() && d.cfg.SMS.PublicURL != "" && d.cfg.IndexKey.IsSet() {
 			d.remark("receipts", c.Name+" sends them to the address entered in its console; it is "+
 				app.ReceiptAddresses(d.cfg).URL(c.Name, ""))
 		}

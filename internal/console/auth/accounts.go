@@ -20,8 +20,8 @@ type accountsView struct {
 	frame.Page
 	Rows     []accountView
 	Roles    []frame.FieldOption
-	Provider string // the provider's title; empty: there is no provider
-	Typed    Change // in the form that was refused
+	Provider string               // the provider's title; empty: there is no provider
+	Typed    AccountChangeRequest // in the form that was refused
 	Problem  string
 	Done     string
 	Password string // new: shown only this once
@@ -84,7 +84,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	if err != nil {
 		return err
 	}
-	wish := Change{
+	wish := AccountChangeRequest{
 		Name: strings.TrimSpace(form.Get("name")), Role: Role(form.Get("role")), Do: form.Get("do"),
 		Reason: strings.TrimSpace(form.Get("reason")), Identity: strings.TrimSpace(form.Get("identity")),
 	}
@@ -94,7 +94,7 @@ func (a *Auth) changeAccount(c echo.Context, form url.Values) error {
 	switch {
 	case refused:
 		problem := cmp.Or(w.Get("accounts.problem."+bad.Reason),
-			frame.ReasonProblem(w, bad, support.MaxReason), bad.Detail)
+			frame.ReasonProblem(w, bad, support.MaxReasonLength), bad.Detail)
 		return a.showAccounts(c, http.StatusUnprocessableEntity, accountsView{Typed: wish, Problem: problem})
 	case err != nil:
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 // accountsStore has a name of its own: Accounts is a method, too.
-type accountsStore = accounts
+type accountsStore = accountStore
 
 // meanwhile is a database in which something happens right after an account was read.
 type meanwhile struct {
@@ -26,11 +26,11 @@ func (m meanwhile) Account(ctx context.Context, name string) (store.Account, err
 
 // change changes the account mei to be a reader whom the provider calls new, from a shell, and
 // returns why that is refused.
-func (r *rig) change(db accounts, do string) (refusal string) {
+func (r *rig) change(db accountStore, do string) (refusal string) {
 	r.Helper()
 	act, err := NewCommandAuditEntry()
 	r.Must(err)
-	_, err = ChangeAccount(r.Context(), db, Change{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"},
+	_, err = ChangeAccount(r.Context(), db, AccountChangeRequest{Name: "mei", Role: Reader, Do: do, Reason: "x", Identity: "new"},
 		r.Clock.Now(), act)
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return bad.Reason

@@ -23,9 +23,9 @@ type limiter interface {
 	TakeOrLocal(ctx context.Context, r quota.Request) (d quota.Decision, alone bool, err error)
 }
 
-// attempts counts logins, codes, logins by the provider, and tokens, and decides whether one more
-// may be tried.
-type attempts struct{ limiter limiter }
+// attemptLimiter counts logins, codes, logins by the provider, and tokens, and decides whether one
+// more may be tried.
+type attemptLimiter struct{ limiter limiter }
 
 // accountScope is the scope of rules that count the attempts at one account name, whether or not
 // there is such an account.
@@ -34,8 +34,8 @@ const accountScope quota.Scope = "purpose"
 // The rules that count unknown browsers' attempts at one account. Answers and alarms name them apart
 // from the other rules of a login.
 const (
-	ruleAccount    = "account"
-	ruleAccountDay = "account_day"
+	accountRuleName    = "account"
+	accountDayRuleName = "account_day"
 )
 
 var (
@@ -43,37 +43,37 @@ var (
 	// 100 from one /24 or /48 and 2,000 at one account. Twelve networks together cannot use up the
 	// rules of an account, so they cannot keep out an unknown browser with the right password. No
 	// rule counts all accounts together, since a few addresses could use it up. Browsers that
-	// logged in before have knownRules instead, so no attack keeps them out.
+	// logged in before have knownBrowserRules instead, so no attack keeps them out.
 	loginRules = []quota.Rule{
-		{Name: ruleAccount, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
-		{Name: ruleAccountDay, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
+		{Name: accountRuleName, Scope: accountScope, Limit: 400, Window: 15 * time.Minute},
+		{Name: accountDayRuleName, Scope: accountScope, Limit: 2000, Window: 24 * time.Hour},
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "address_day", Scope: quota.IP, Limit: 50, Window: 24 * time.Hour},
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 		{Name: "network_day", Scope: quota.Network, Limit: 100, Window: 24 * time.Hour},
 	}
-	// knownRules count the attempts that carry one cookie of a known browser: a stolen cookie gives
-	// these guesses and no more.
-	knownRules = []quota.Rule{
+	// knownBrowserRules count the attempts that carry one cookie of a known browser: a stolen
+	// cookie gives these guesses and no more.
+	knownBrowserRules = []quota.Rule{
 		{Name: "browser", Scope: accountScope, Limit: 10, Window: 15 * time.Minute},
 		{Name: "browser_day", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// codeRules bound the chance to guess a code to one in ten thousand a day: three codes in a
-	// million are right at a time. Only a person with the password can use them up.
-	codeRules = []quota.Rule{
+	// secondFactorRules bound the chance to guess a code to one in ten thousand a day: three codes
+	// in a million are right at a time. Only a person with the password can use them up.
+	secondFactorRules = []quota.Rule{
 		{Name: "code", Scope: accountScope, Limit: 5, Window: 15 * time.Minute},
 		{Name: "codes", Scope: accountScope, Limit: 30, Window: 24 * time.Hour},
 	}
-	// providerRules bound how often one network makes the console ask the provider. A login by the
-	// provider leaves nothing to guess, so no rule counts all networks together, and passwords are
-	// counted apart.
-	providerRules = []quota.Rule{
+	// providerLoginRules bound how often one network makes the console ask the provider. A login by
+	// the provider leaves nothing to guess, so no rule counts all networks together, and passwords
+	// are counted apart.
+	providerLoginRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 100, Window: 15 * time.Minute},
 	}
-	// tokenRules count wrong tokens. Once a rule is used up, wrong tokens get 429; right tokens always
-	// pass.
-	tokenRules = []quota.Rule{
+	// wrongTokenRules count wrong tokens. Once a rule is used up, wrong tokens get 429; right
+	// tokens always pass.
+	wrongTokenRules = []quota.Rule{
 		{Name: "address", Scope: quota.IP, Limit: 10, Window: 15 * time.Minute},
 		{Name: "network", Scope: quota.Network, Limit: 30, Window: 15 * time.Minute},
 	}
@@ -81,56 +81,56 @@ var (
 
 // takeLogin counts one attempt with a password, before the password is compared. browser is the
 // cookie of a known browser, or "".
-func (a attempts) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (quota.Decision, error) {
+func (a attemptLimiter) takeLogin(ctx context.Context, account, browser string, address netip.Addr) (quota.Decision, error) {
 	if browser != "" {
-		return a.take(ctx, knownRules, accountBucket("login", "browser", account+"/"+browser))
+		return a.take(ctx, knownBrowserRules, accountBucket("login", "browser", account+"/"+browser))
 	}
 	buckets := networkBuckets("login", address)
-	buckets[accountScope] = bucket("login", accountScope, account)
+	buckets[accountScope] = consoleBucket("login", accountScope, account)
 	return a.take(ctx, loginRules, buckets)
 }
 
-// takeCode counts one attempt at an account's second factor.
-func (a attempts) takeCode(ctx context.Context, account string) (quota.Decision, error) {
-	return a.take(ctx, codeRules, accountBucket("code", accountScope, account))
+// takeSecondFactor counts one attempt at an account's second factor.
+func (a attemptLimiter) takeSecondFactor(ctx context.Context, account string) (quota.Decision, error) {
+	return a.take(ctx, secondFactorRules, accountBucket("code", accountScope, account))
 }
 
-// takeProvider counts one request to the identity provider.
-func (a attempts) takeProvider(ctx context.Context, address netip.Addr) (quota.Decision, error) {
-	return a.take(ctx, providerRules, networkBuckets(viaProvider, address))
+// takeProviderLogin counts one request to the identity provider.
+func (a attemptLimiter) takeProviderLogin(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+	return a.take(ctx, providerLoginRules, networkBuckets(viaProvider, address))
 }
 
-// markUsed reports whether a secret value is used for the first time within life, on any replica,
+// useOnce reports whether a secret value is used for the first time within life, on any replica,
 // and marks it as used.
-func (a attempts) markUsed(ctx context.Context, value string, life time.Duration) (bool, error) {
+func (a attemptLimiter) useOnce(ctx context.Context, value string, life time.Duration) (bool, error) {
 	once, sum := []quota.Rule{{Name: "once", Scope: accountScope, Limit: 1, Window: life}}, sha256.Sum256([]byte(value))
 	d, err := a.take(ctx, once, accountBucket("provider", accountScope, hex.EncodeToString(sum[:])))
 	return d.Admitted, err
 }
 
 // takeWrongToken counts a token that is unknown or expired.
-func (a attempts) takeWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
-	return a.take(ctx, tokenRules, networkBuckets("token", address))
+func (a attemptLimiter) takeWrongToken(ctx context.Context, address netip.Addr) (quota.Decision, error) {
+	return a.take(ctx, wrongTokenRules, networkBuckets("token", address))
 }
 
-func (a attempts) take(ctx context.Context, rules []quota.Rule,
+func (a attemptLimiter) take(ctx context.Context, rules []quota.Rule,
 	buckets map[quota.Scope]string) (quota.Decision, error) {
 	d, _, err := a.limiter.TakeOrLocal(ctx, quota.Request{ID: rand.Text(), Rules: rules, Buckets: buckets})
 	return d, err
 }
 
-func bucket(what string, scope quota.Scope, value string) string {
+func consoleBucket(what string, scope quota.Scope, value string) string {
 	return quota.Bucket("console", what, string(scope), value)
 }
 
 func accountBucket(what string, scope quota.Scope, value string) map[quota.Scope]string {
-	return map[quota.Scope]string{accountScope: bucket(what, scope, value)}
+	return map[quota.Scope]string{accountScope: consoleBucket(what, scope, value)}
 }
 
 func networkBuckets(what string, address netip.Addr) map[quota.Scope]string {
 	return map[quota.Scope]string{
-		quota.IP:      bucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
-		quota.Network: bucket(what, quota.Network, cmp.Or(buckets.NetworkPrefix(address), "none")),
+		quota.IP:      consoleBucket(what, quota.IP, cmp.Or(buckets.ClientPrefix(address), "none")),
+		quota.Network: consoleBucket(what, quota.Network, cmp.Or(buckets.NetworkPrefix(address), "none")),
 	}
 }
 
@@ -140,8 +140,8 @@ func attemptsLeft(d quota.Decision) int {
 	return strictest.Remaining()
 }
 
-// clientPrefix returns the network that stands for a client in the log: an IPv4 address or an IPv6
+// clientNetwork returns the network that stands for a client in the log: an IPv4 address or an IPv6
 // /64; "none" without an address.
-func clientPrefix(c echo.Context) string {
+func clientNetwork(c echo.Context) string {
 	return cmp.Or(buckets.ClientPrefix(server.ClientIP(c)), "none")
 }

@@ -19,9 +19,9 @@ import (
 
 // Config has the settings and dependencies of logging in.
 type Config struct {
-	Accounts accounts
-	Sessions sessions
-	Factors  secondFactors
+	Accounts accountStore
+	Sessions sessionStore
+	Factors  secondFactorStore
 	Limiter  limiter
 
 	Password     string // of the login page
@@ -36,8 +36,8 @@ type Config struct {
 	Refused func(what, rule string) // called for each attempt that a rule refused; what is "login" or "token"
 }
 
-// accounts has the administrators. Implementation: sqldb.DB.
-type accounts interface {
+// accountStore has the administrators. Implementation: sqldb.DB.
+type accountStore interface {
 	AddAccount(ctx context.Context, a store.Account, act store.AuditEntry) error
 	ChangeAccount(ctx context.Context, name string, c store.AccountChange, act store.AuditEntry) error
 	AccountByIdentity(ctx context.Context, identity string) (store.Account, error)
@@ -46,8 +46,8 @@ type accounts interface {
 	DropSecondFactor(ctx context.Context, account string, act store.AuditEntry) (bool, error)
 }
 
-// sessions has the sessions of all accounts. Implementation: sqldb.DB.
-type sessions interface {
+// sessionStore has the sessions of all accounts. Implementation: sqldb.DB.
+type sessionStore interface {
 	BeginSession(ctx context.Context, s store.Session, life time.Duration, act store.AuditEntry) (store.Session, error)
 	Session(ctx context.Context, id [32]byte) (store.Session, time.Time, error)
 	SessionsOf(ctx context.Context, account string) ([]store.Session, error)
@@ -56,8 +56,9 @@ type sessions interface {
 	EndSessions(ctx context.Context, account string, id *[32]byte, act store.AuditEntry) (bool, error)
 }
 
-// secondFactors has the second factors and recovery codes of accounts. Implementation: sqldb.DB.
-type secondFactors interface {
+// secondFactorStore has the second factors and recovery codes of accounts. Implementation:
+// sqldb.DB.
+type secondFactorStore interface {
 	AddSecondFactor(ctx context.Context, f store.SecondFactor, codes [][32]byte, act store.AuditEntry) (bool, error)
 	SecondFactor(ctx context.Context, account string) (store.SecondFactor, error)
 	TakeTOTPStep(ctx context.Context, account string, step int64, from, to []byte) (bool, error)
@@ -69,7 +70,7 @@ type secondFactors interface {
 // Auth finds the account that makes a request, and what it may do. Safe for concurrent use.
 type Auth struct {
 	Config
-	attempts attempts
+	attempts attemptLimiter
 	lines    logthrottle.Throttle
 	logger   *slog.Logger
 	now      func() time.Time
@@ -78,18 +79,18 @@ type Auth struct {
 	checks   chan struct{} // bounds the passwords that are checked at once: a slow hash takes much memory
 }
 
-// maxChecks is how many passwords are checked at once.
-const maxChecks = 2
+// maxConcurrentPasswordChecks is how many passwords are checked at once.
+const maxConcurrentPasswordChecks = 2
 
 // New prepares the login pages. A PasswordHash that can't be parsed refuses every password.
 func New(c Config, l *frame.Layout, logger *slog.Logger, now func() time.Time) *Auth {
 	a := &Auth{
-		Config: c, attempts: attempts{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
+		Config: c, attempts: attemptLimiter{c.Limiter}, lines: logthrottle.Throttle{Every: time.Minute}, logger: logger,
 		now: now, layout: l,
-		checks: make(chan struct{}, maxChecks),
+		checks: make(chan struct{}, maxConcurrentPasswordChecks),
 	}
 	var err error
-	if a.password, err = parsePassword(c.Password, c.PasswordHash); err != nil {
+	if a.password, err = newCredential(c.Password, c.PasswordHash); err != nil {
 		a.logger.Error("console login disabled: password hash invalid", "error", err, runbook.Configuration.See())
 	}
 	return a
@@ -104,8 +105,8 @@ func (a *Auth) Register(e *echo.Echo) {
 	e.GET(codePath, a.codePage, open...)
 	e.POST(codePath, frame.FormHandler(a.submitCode), open...)
 	if a.Provider != nil {
-		e.POST(providerStart, frame.FormHandler(a.startProviderLogin), open...)
-		e.GET(ProviderCallback, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
+		e.POST(providerStartPath, frame.FormHandler(a.startProviderLogin), open...)
+		e.GET(ProviderCallbackPath, a.finishProviderLogin, a.layout.CrossSitePageMiddleware()...)
 	}
 	e.GET(factorPath, a.factorPage, a.pageMiddleware(actionFactor)...)
 	e.POST(factorPath, frame.FormHandler(a.changeFactor), a.pageMiddleware(actionFactor)...)

@@ -29,8 +29,8 @@ var (
 	errIdentityTaken  = fault.Invalid("identity", "identity_taken", "Another account has this name at the provider.")
 )
 
-// Change is a requested change of an account.
-type Change struct {
+// AccountChangeRequest is a requested change of an account.
+type AccountChangeRequest struct {
 	Name   string
 	Role   Role   // of a new account, or the account's new role
 	Do     string // add, role, identity, password, close, open, or factor: remove the second factor
@@ -41,7 +41,7 @@ type Change struct {
 
 // ChangeAccount changes an account and returns the new password if one was made; only its hash is
 // stored. Errors: *fault.InvalidError, fault.Unavailable.
-func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
+func ChangeAccount(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time,
 	act store.AuditEntry) (made string, err error) {
 	if err := support.CheckReason(w.Reason, ""); err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func ChangeAccount(ctx context.Context, db accounts, w Change, now time.Time,
 
 // toStoreChange returns the store's change for the requested one, and the new password if one was
 // made.
-func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c store.AccountChange, made string,
+func toStoreChange(ctx context.Context, db accountStore, w AccountChangeRequest, now time.Time) (c store.AccountChange, made string,
 	err error) {
 	if w.Do == "add" || w.Do == "role" {
 		if roleRanks[w.Role] == 0 {
@@ -120,7 +120,7 @@ func toStoreChange(ctx context.Context, db accounts, w Change, now time.Time) (c
 }
 
 // checkIdentity returns an error if the requested identity is malformed or another account has it.
-func checkIdentity(ctx context.Context, db accounts, w Change) error {
+func checkIdentity(ctx context.Context, db accountStore, w AccountChangeRequest) error {
 	strange := func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 	if len(w.Identity) > maxIdentityLength || !utf8.ValidString(w.Identity) || strings.ContainsFunc(w.Identity, strange) {
 		return fault.Invalid("identity", "bad_identity",

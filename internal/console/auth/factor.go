@@ -16,11 +16,11 @@ import (
 	"sendcode/quota"
 )
 
-// The labels of seals (keys.Ring): FactorLabel for the second factors in the database, enrolLabel for
-// a secret that a page keeps until a first code confirms it.
+// The labels of seals (keys.Ring): SecondFactorSealLabel for the second factors in the database,
+// enrolSealLabel for a secret that a page keeps until a first code confirms it.
 const (
-	FactorLabel = "second factor"
-	enrolLabel  = "second factor to be"
+	SecondFactorSealLabel = "second factor"
+	enrolSealLabel        = "second factor to be"
 )
 
 const (
@@ -41,9 +41,9 @@ func (a *Auth) codePage(c echo.Context) error {
 	case err != nil:
 		return err
 	case !ok:
-		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 	}
-	return a.showCode(c, http.StatusOK, next, "")
+	return a.showCodePage(c, http.StatusOK, next, "")
 }
 
 // sessionAwaitingCode returns the session of a person who gave the password but not yet the code.
@@ -52,7 +52,7 @@ func (a *Auth) sessionAwaitingCode(c echo.Context) (session, bool, error) {
 	return v, ok && v.lacks == lacksCode, err
 }
 
-func (a *Auth) showCode(c echo.Context, status int, next, problem string) error {
+func (a *Auth) showCodePage(c echo.Context, status int, next, problem string) error {
 	v := codeView{Page: frame.NewPage(c, "code.title", ""), Next: next, Problem: problem}
 	v.Back = withReturnPage(codePath, next)
 	return a.layout.Show(c, status, "code", v)
@@ -67,20 +67,20 @@ func (a *Auth) submitCode(c echo.Context, form url.Values) error {
 	case err != nil:
 		return err
 	case !ok:
-		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 	}
 	v.who.attachTo(c)
-	problem, err := a.takeCode(c, v, form.Get("code"))
+	problem, err := a.tryCode(c, v, form.Get("code"))
 	switch {
 	case err != nil:
 		return err
 	case problem != nil:
-		return a.showCode(c, problem.status, next, problem.text)
+		return a.showCodePage(c, problem.status, next, problem.text)
 	}
 	if err := a.replaceSession(c, v); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
 // replaceSession begins a session that has passed the second factor, and then ends the one that
@@ -103,22 +103,22 @@ type codeRefusal struct {
 	text   string
 }
 
-// takeCode tries a code of the account's second factor, or a recovery code; each is good once. It
-// counts the attempt before it compares. It returns nil if the code was right, else the refusal to
-// show.
-func (a *Auth) takeCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
+// takeSecondFactor tries a code of the account's second factor, or a recovery code; each is good
+// once. It counts the attempt before it compares. It returns nil if the code was right, else the
+// refusal to show.
+func (a *Auth) tryCode(c echo.Context, v session, typed string) (*codeRefusal, error) {
 	ctx, w, code := c.Request().Context(), frame.Words(c), normalizeCode(typed)
 	if code == "" {
 		return &codeRefusal{http.StatusUnprocessableEntity, w.Get("code.empty")}, nil
 	}
-	count, err := a.attempts.takeCode(ctx, v.Account)
+	count, err := a.attempts.takeSecondFactor(ctx, v.Account)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not count second-factor attempts", "error", err, runbook.Console.See())
 		return &codeRefusal{http.StatusServiceUnavailable, w.Get("login.unavailable")}, nil
 	}
 	if !count.Admitted {
 		a.logger.WarnContext(ctx, "second factor refused: too many attempts", "account", v.Account, "network",
-			clientPrefix(c),
+			clientNetwork(c),
 			runbook.Console.See())
 		c.Response().Header().Set("Retry-After", strconv.Itoa(quota.Seconds(count.RetryAfter())))
 		return &codeRefusal{http.StatusTooManyRequests, w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))}, nil
@@ -128,7 +128,7 @@ func (a *Auth) takeCode(c echo.Context, v session, typed string) (*codeRefusal, 
 		return nil, err
 	}
 	a.logger.WarnContext(ctx, "second factor refused: code wrong or already used", "account", v.Account, "network",
-		clientPrefix(c),
+		clientNetwork(c),
 		runbook.Console.See())
 	return &codeRefusal{http.StatusUnauthorized, w.Get("code.wrong") + " " + w.Plural("login.left", attemptsLeft(count))},
 		nil
@@ -150,18 +150,18 @@ func (a *Auth) consumeCode(c echo.Context, v session, code string) (bool, error)
 	if err != nil || !has {
 		return false, err
 	}
-	secret, err := a.Ring.Open(FactorLabel, f.Sealed, []byte(v.Account))
+	secret, err := a.Ring.Open(SecondFactorSealLabel, f.Sealed, []byte(v.Account))
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not decrypt second factor", "account", v.Account, "error", err,
 			runbook.Defect.See())
 		return false, fault.Unavailable // a key that left the ring too early, not a wrong code
 	}
-	step, right := matchStep(secret, code, a.now(), f.Step)
+	step, right := matchTOTPStep(secret, code, a.now(), f.Step)
 	if !right {
 		return false, nil
 	}
 	// sealed again by the ring's first key, so that older keys can leave the ring
-	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(v.Account))
+	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(v.Account))
 	if err != nil {
 		return false, err
 	}

@@ -35,10 +35,10 @@ type factorView struct {
 }
 
 func (a *Auth) factorPage(c echo.Context) error {
-	return a.showFactor(c, sessionOf(c), http.StatusOK, factorView{})
+	return a.showFactorPage(c, sessionOf(c), http.StatusOK, factorView{})
 }
 
-func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) error {
+func (a *Auth) showFactorPage(c echo.Context, s session, status int, v factorView) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	v.Page, v.Demanded, v.ByProvider = frame.NewPage(c, "factor.title", "factor"), a.DemandFactor, s.Via == viaProvider
 	v.Account = s.Account
@@ -62,7 +62,7 @@ func (a *Auth) showFactor(c echo.Context, s session, status int, v factorView) e
 func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	if s.Account == "" || s.Via == viaProvider {
-		return a.showFactor(c, s, http.StatusForbidden, factorView{})
+		return a.showFactorPage(c, s, http.StatusForbidden, factorView{})
 	}
 	switch form.Get("do") {
 	case "begin":
@@ -70,15 +70,15 @@ func (a *Auth) changeFactor(c echo.Context, form url.Values) error {
 	case "confirm":
 		return a.confirmFactor(c, s, form)
 	case "codes", "remove":
-		switch problem, err := a.takeCode(c, s, form.Get("code")); {
+		switch problem, err := a.tryCode(c, s, form.Get("code")); {
 		case err != nil:
 			return err
 		case problem != nil:
-			return a.showFactor(c, s, problem.status, factorView{Problem: problem.text})
+			return a.showFactorPage(c, s, problem.status, factorView{Problem: problem.text})
 		}
-		return a.changeWithCode(c, s, form.Get("do"))
+		return a.changeFactorWithCode(c, s, form.Get("do"))
 	}
-	return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+	return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 }
 
 // beginFactor shows a new secret. It needs the password, so that a stolen session can't lock the
@@ -87,7 +87,7 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	count, err := a.attempts.takeLogin(ctx, s.Account, a.knownBrowserID(c, s.Account), server.ClientIP(c))
 	if err != nil || !count.Admitted {
-		return a.showFactor(c, s, http.StatusTooManyRequests,
+		return a.showFactorPage(c, s, http.StatusTooManyRequests,
 			factorView{Problem: w.Get("login.limited", "wait", w.Wait(count.RetryAfter()))})
 	}
 	_, right, err := a.tryPassword(ctx, s.Account, form.Get("password"))
@@ -96,9 +96,9 @@ func (a *Auth) beginFactor(c echo.Context, s session, form url.Values) error {
 	}
 	if !right {
 		problem := w.Get("login.wrong") + " " + w.Plural("login.left", attemptsLeft(count))
-		return a.showFactor(c, s, http.StatusUnauthorized, factorView{Problem: problem})
+		return a.showFactorPage(c, s, http.StatusUnauthorized, factorView{Problem: problem})
 	}
-	return a.showSecret(c, http.StatusOK, s, newSecret(), "")
+	return a.showSecret(c, http.StatusOK, s, newTOTPSecret(), "")
 }
 
 func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, problem string) error {
@@ -110,10 +110,10 @@ func (a *Auth) showSecret(c echo.Context, status int, s session, secret []byte, 
 	if v.Picture, err = drawQRCode(address); err != nil {
 		return err
 	}
-	if v.Kept, err = seal(a, enrolLabel, s.ID[:], secret, enrolTimeout); err != nil {
+	if v.Kept, err = seal(a, enrolSealLabel, s.ID[:], secret, enrolTimeout); err != nil {
 		return err
 	}
-	return a.showFactor(c, s, status, v)
+	return a.showFactorPage(c, s, status, v)
 }
 
 // groupByFour puts a space after every four characters.
@@ -129,15 +129,15 @@ func groupByFour(s string) string {
 // then counts as used.
 func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
-	secret, ok := unseal[[]byte](a, enrolLabel, s.ID[:], form.Get("kept"))
+	secret, ok := unseal[[]byte](a, enrolSealLabel, s.ID[:], form.Get("kept"))
 	if !ok {
-		return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+		return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 	}
-	step, right := matchStep(secret, normalizeCode(form.Get("code")), a.now(), 0)
+	step, right := matchTOTPStep(secret, normalizeCode(form.Get("code")), a.now(), 0)
 	if !right {
 		return a.showSecret(c, http.StatusUnprocessableEntity, s, secret, w.Get("factor.unconfirmed"))
 	}
-	sealed, err := a.Ring.Seal(FactorLabel, secret, []byte(s.Account))
+	sealed, err := a.Ring.Seal(SecondFactorSealLabel, secret, []byte(s.Account))
 	if err != nil {
 		return err
 	}
@@ -153,16 +153,16 @@ func (a *Auth) confirmFactor(c echo.Context, s session, form url.Values) error {
 	case err != nil:
 		return err
 	case !added:
-		return a.showFactor(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
+		return a.showFactorPage(c, s, http.StatusConflict, factorView{Problem: w.Get("factor.again")})
 	}
 	if err := a.replaceSession(c, s); err != nil {
 		return err
 	}
-	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.added"), Recovery: shown})
 }
 
-// changeWithCode removes the second factor or makes new recovery codes, after a right code.
-func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
+// changeFactorWithCode removes the second factor or makes new recovery codes, after a right code.
+func (a *Auth) changeFactorWithCode(c echo.Context, s session, do string) error {
 	ctx, w := c.Request().Context(), frame.Words(c)
 	act, err := a.NewAuditEntry(c, actionFactor+"."+do)
 	if err != nil {
@@ -173,11 +173,11 @@ func (a *Auth) changeWithCode(c echo.Context, s session, do string) error {
 		if _, err = a.Factors.DropSecondFactor(ctx, s.Account, act); err != nil {
 			return err
 		}
-		return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
+		return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.removed")})
 	}
 	shown, kept := newRecoveryCodes(s.Account)
 	if _, err = a.Factors.PutRecoveryCodes(ctx, s.Account, kept, act); err != nil {
 		return err
 	}
-	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("factor.renewed"), Recovery: shown})
 }

@@ -82,7 +82,7 @@ func TestSecondFactor(t *testing.T) {
 	half := r.halfIn()
 	known := func() bool { return half.Cookies[knownBrowserCookieName("admin")] != nil }
 	servertest.Same(t, "known by the password alone", known(), false)
-	old := half.Cookies[cookieName].Value
+	old := half.Cookies[sessionCookieName].Value
 	want(t, giveCode(half, ""), http.StatusUnprocessableEntity)
 	rec := want(t, giveCode(half, d.Wrong()), http.StatusUnauthorized)
 	contains(t, rec, "wrong or was used before", "4 tries left", `value="/admin/overview"`)
@@ -91,10 +91,10 @@ func TestSecondFactor(t *testing.T) {
 	redirects(t, giveCode(half, code[:3]+" "+code[3:]), "/admin/overview")
 	servertest.Same(t, "known by the code", known(), true)
 	want(t, half.Get("/admin"), http.StatusOK)
-	if half.Cookies[cookieName].Value == old {
+	if half.Cookies[sessionCookieName].Value == old {
 		t.Error("the cookie of before goes on")
 	}
-	half.Cookies[cookieName].Value = old
+	half.Cookies[sessionCookieName].Value = old
 	want(t, half.Get(codePath), http.StatusSeeOther) // its session has ended
 	redirects(t, half.Get("/admin"), "/admin/login")
 	r.Acts("admin|factor.add|done|||", "admin|login.password|done|||", "admin|login.password|done|||")
@@ -258,7 +258,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if strings.Contains(string(f.Sealed), d.Secret) {
 		t.Error("in the clear")
 	}
-	if _, err := r.Ring().Open(FactorLabel, f.Sealed, []byte("mei")); err == nil {
+	if _, err := r.Ring().Open(SecondFactorSealLabel, f.Sealed, []byte("mei")); err == nil {
 		t.Error("opens for another account")
 	}
 	without, err := keys.Parse(keys.GenerateEntry())
@@ -273,7 +273,7 @@ func TestSecretsOfCodesAreSealed(t *testing.T) {
 	if string(g.Sealed) == string(f.Sealed) {
 		t.Error("not sealed anew")
 	}
-	if _, err := r.Ring().Open(FactorLabel, g.Sealed, []byte("admin")); err != nil {
+	if _, err := r.Ring().Open(SecondFactorSealLabel, g.Sealed, []byte("admin")); err != nil {
 		t.Error(err)
 	}
 }

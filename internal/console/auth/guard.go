@@ -36,13 +36,14 @@ func (a *Auth) requireSession(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// startPage is where a login leads if no page was asked for.
-const startPage = "/admin"
+// startPagePath is where a login leads if no page was asked for.
+const startPagePath = "/admin"
 
-// loginAddress returns the login page's URL with the page to return to; without it for startPage.
+// loginAddress returns the login page's URL with the page to return to; without it for
+// startPagePath.
 func loginAddress(login string, r *http.Request) string {
 	back := consolePageOrEmpty(r.URL.RequestURI())
-	if back == startPage {
+	if back == startPagePath {
 		back = ""
 	}
 	return withReturnPage(login, back)

@@ -14,14 +14,14 @@ import (
 // knownBrowserLife is how long a browser is known after a login.
 const knownBrowserLife = 90 * 24 * time.Hour
 
-// knownBrowserLabel is the label by which cookies of known browsers are sealed.
-const knownBrowserLabel = "known browser"
+// knownBrowserSealLabel is the label by which cookies of known browsers are sealed.
+const knownBrowserSealLabel = "known browser"
 
 // knownBrowserCookieName returns the cookie's name for an account, since a browser may be known for
 // several.
 func knownBrowserCookieName(account string) string {
 	sum := sha256.Sum256([]byte(account))
-	return cookieName + "-browser-" + hex.EncodeToString(sum[:4])
+	return sessionCookieName + "-browser-" + hex.EncodeToString(sum[:4])
 }
 
 // rememberBrowser marks the browser as known for the account: its attempts are then counted apart
@@ -30,7 +30,7 @@ func knownBrowserCookieName(account string) string {
 func (a *Auth) rememberBrowser(c echo.Context, account string) {
 	id := make([]byte, 16)
 	rand.Read(id) // never fails: the program stops when the system has no randomness
-	value, err := seal(a, knownBrowserLabel, []byte(account), id, knownBrowserLife)
+	value, err := seal(a, knownBrowserSealLabel, []byte(account), id, knownBrowserLife)
 	if err != nil {
 		a.logger.ErrorContext(c.Request().Context(), "could not make known-browser cookie", "error", err,
 			runbook.Defect.See())
@@ -42,6 +42,6 @@ func (a *Auth) rememberBrowser(c echo.Context, account string) {
 // knownBrowserID returns the identifier of a browser that logged in to the account before; "" if it
 // is unknown.
 func (a *Auth) knownBrowserID(c echo.Context, account string) string {
-	id, _ := unseal[[]byte](a, knownBrowserLabel, []byte(account), cookieValue(c, knownBrowserCookieName(account)))
+	id, _ := unseal[[]byte](a, knownBrowserSealLabel, []byte(account), cookieValue(c, knownBrowserCookieName(account)))
 	return hex.EncodeToString(id)
 }

@@ -32,7 +32,7 @@ type loginView struct {
 func (a *Auth) loginPage(c echo.Context) error {
 	next := consolePageOrEmpty(c.QueryParam("next"))
 	if v, ok, err := a.currentSession(c); ok && err == nil && v.lacks != lacksCode {
-		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
+		return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 	}
 	return a.showLogin(c, http.StatusOK, next, "", "")
 }
@@ -70,7 +70,7 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 		return err
 	}
 	if !right {
-		a.logger.WarnContext(ctx, "login failed", "network", clientPrefix(c), runbook.Console.See())
+		a.logger.WarnContext(ctx, "login failed", "network", clientNetwork(c), runbook.Console.See())
 		return a.showLogin(c, http.StatusUnauthorized, next, name,
 			w.Get("login.wrong")+" "+w.Plural("login.left", attemptsLeft(count)))
 	}
@@ -78,12 +78,12 @@ func (a *Auth) login(c echo.Context, form url.Values) error {
 	if _, half, err := a.secondFactorOf(ctx, name); err != nil {
 		return err
 	} else if half {
-		action = actionPassword
+		action = actionLoginPassword
 	}
 	if err := a.beginSession(c, who, store.Session{}, action); err != nil {
 		return err
 	}
-	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPage))
+	return c.Redirect(http.StatusSeeOther, cmp.Or(next, startPagePath))
 }
 
 // secondFactorOf returns the second factor of an account; false if it has none.
@@ -106,19 +106,19 @@ func (a *Auth) answerRefusedAttempt(c echo.Context, count quota.Decision, err er
 			runbook.Console.See())
 		return true, a.showLogin(c, http.StatusServiceUnavailable, next, name, frame.Words(c).Get("login.unavailable"))
 	case !count.Admitted:
-		return true, a.showTooMany(c, next, name, count)
+		return true, a.showTooManyAttempts(c, next, name, count)
 	}
 	return false, nil
 }
 
-// showTooMany answers an attempt that a rule refused, and logs at most one line a minute for each
-// rule.
-func (a *Auth) showTooMany(c echo.Context, next, name string, refusal quota.Decision) error {
+// showTooManyAttempts answers an attempt that a rule refused, and logs at most one line a minute
+// for each rule.
+func (a *Auth) showTooManyAttempts(c echo.Context, next, name string, refusal quota.Decision) error {
 	rule, _ := refusal.Blocking()
-	attacked := rule.Name == ruleAccount || rule.Name == ruleAccountDay
+	attacked := rule.Name == accountRuleName || rule.Name == accountDayRuleName
 	a.Refused("login", rule.Name)
 	n, due := a.lines.Add("login."+rule.Name, a.now())
-	ctx, where := c.Request().Context(), clientPrefix(c)
+	ctx, where := c.Request().Context(), clientNetwork(c)
 	switch {
 	case due && attacked:
 		a.logger.ErrorContext(ctx,
@@ -136,8 +136,9 @@ func (a *Auth) showTooMany(c echo.Context, next, name string, refusal quota.Deci
 	return a.showLogin(c, http.StatusTooManyRequests, next, name, w.Get(text, "wait", w.Wait(wait)))
 }
 
-// tryPassword compares a typed password with an account's. Only maxChecks passwords are compared at
-// once and others wait, since argon2id is slow and needs much memory on purpose.
+// tryPassword compares a typed password with an account's. Only maxConcurrentPasswordChecks
+// passwords are compared at once and others wait, since argon2id is slow and needs much memory on
+// purpose.
 func (a *Auth) tryPassword(ctx context.Context, account, typed string) (who principal, right bool, err error) {
 	if who, err = a.passwordPrincipal(ctx, account); err != nil {
 		return who, false, err
@@ -166,7 +167,7 @@ func (a *Auth) logout(c echo.Context) error {
 // clearCookieAndRedirect deletes the session's cookie and leads to the login page.
 func clearCookieAndRedirect(c echo.Context) error {
 	c.Response().Header().Del(echo.HeaderSetCookie) // this response may have renewed it
-	c.SetCookie(newCookie(c, cookieName, "", -1))
+	c.SetCookie(newCookie(c, sessionCookieName, "", -1))
 	return c.Redirect(http.StatusSeeOther, "/admin/login")
 }
 

@@ -50,7 +50,7 @@ func TestLogin(t *testing.T) {
 	redirects(t, rec, "/admin")
 	want(t, b.Get("/admin"), http.StatusOK)
 	want(t, b.Get("/admin/login"), http.StatusSeeOther)
-	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[cookieName].Value)
+	r.Unlogged(consoletest.Password, consoletest.Token, b.Cookies[sessionCookieName].Value)
 }
 
 func TestPasswordsByTheSettings(t *testing.T) {
@@ -141,7 +141,7 @@ func TestNetworksAreLimited(t *testing.T) {
 func TestPasswordsWaitTheirTurn(t *testing.T) {
 	r := newRig(t)
 	a := New(Config{Limiter: r.Svc.Gates, Password: consoletest.Password}, frame.New(quiet(), nil), quiet(), time.Now)
-	for range maxChecks {
+	for range maxConcurrentPasswordChecks {
 		a.checks <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -153,7 +153,7 @@ func TestPasswordsWaitTheirTurn(t *testing.T) {
 	if _, right, err := a.tryPassword(t.Context(), configuredAccount.Name, consoletest.Password); err != nil || !right {
 		t.Errorf("%v, %v", right, err)
 	}
-	servertest.Same(t, "turns taken", len(a.checks), maxChecks-1)
+	servertest.Same(t, "turns taken", len(a.checks), maxConcurrentPasswordChecks-1)
 }
 
 func TestFormsAreForms(t *testing.T) {

@@ -19,9 +19,9 @@ type credential struct {
 	identity [sha256.Size]byte // a hash that is different for each credential; sessions end when it changes
 }
 
-// parsePassword returns the credential of a plain text or of a hash in PHC format, which takes
+// newCredential returns the credential of a plain text or of a hash in PHC format, which takes
 // precedence; the zero credential if both are empty. The error contains nothing of the hash.
-func parsePassword(plain, hash string) (credential, error) {
+func newCredential(plain, hash string) (credential, error) {
 	switch {
 	case hash != "":
 		h, err := parsePHC(hash)
@@ -30,9 +30,9 @@ func parsePassword(plain, hash string) (credential, error) {
 		}
 		return credential{h.matches, sha256.Sum256([]byte("argon2id\x00" + hash))}, nil
 	case plain != "":
-		identity := identityOf(plain)
+		identity := plainPasswordIdentity(plain)
 		match := func(typed string) bool { // of equal lengths, so the time tells nothing
-			other := identityOf(typed)
+			other := plainPasswordIdentity(typed)
 			return subtle.ConstantTimeCompare(other[:], identity[:]) == 1
 		}
 		return credential{match, identity}, nil
@@ -40,8 +40,10 @@ func parsePassword(plain, hash string) (credential, error) {
 	return credential{}, nil
 }
 
-// identityOf returns the identity of a password that is not hashed.
-func identityOf(plain string) [sha256.Size]byte { return sha256.Sum256([]byte("plain\x00" + plain)) }
+// plainPasswordIdentity returns the identity of a password that is not hashed.
+func plainPasswordIdentity(plain string) [sha256.Size]byte {
+	return sha256.Sum256([]byte("plain\x00" + plain))
+}
 
 // hashPassword returns the argon2id hash of a password, in PHC format.
 func hashPassword(plain string) string {

@@ -45,7 +45,7 @@ func TestNewPasswords(t *testing.T) {
 		t.Errorf("%q", one)
 	}
 	hash := hashPassword(one)
-	p, err := parsePassword("", hash)
+	p, err := newCredential("", hash)
 	if err != nil || !p.matches(one) || p.matches(one+"x") || hash == hashPassword(one) {
 		t.Errorf("%s: %v", hash, err)
 	}

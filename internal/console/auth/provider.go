@@ -31,18 +31,18 @@ type Provider struct {
 	Roles       map[string]Role // by value of the claim for roles
 }
 
-// The paths of a login by the provider, which sends browsers back to ProviderCallback.
+// The paths of a login by the provider, which sends browsers back to ProviderCallbackPath.
 const (
-	providerStart    = "/admin/oidc/start"
-	ProviderCallback = "/admin/oidc/callback"
+	providerStartPath    = "/admin/oidc/start"
+	ProviderCallbackPath = "/admin/oidc/callback"
 )
 
 // viaProvider marks sessions that a login by the provider began. The names of people whom the
 // provider admits without an account also begin with it.
 const viaProvider = "oidc"
 
-// stateLife is how long a person may take at the provider.
-const stateLife = 10 * time.Minute
+// oauthStateLife is how long a person may take at the provider.
+const oauthStateLife = 10 * time.Minute
 
 // oauthState is the state of a login that the browser keeps, sealed, while the person is at the
 // provider.
@@ -52,8 +52,8 @@ type oauthState struct {
 }
 
 const (
-	stateLabel  = "provider"
-	stateCookie = cookieName + "-provider"
+	oauthStateSealLabel = "provider"
+	oauthStateCookie    = sessionCookieName + "-provider"
 )
 
 // startProviderLogin sends the browser to the identity provider, by a page and not by a redirect:
@@ -64,11 +64,11 @@ func (a *Auth) startProviderLogin(c echo.Context, form url.Values) error {
 	if err != nil {
 		return a.showProviderError(c, next, err)
 	}
-	value, err := seal(a, stateLabel, nil, oauthState{attempt, next}, stateLife)
+	value, err := seal(a, oauthStateSealLabel, nil, oauthState{attempt, next}, oauthStateLife)
 	if err != nil {
 		return err
 	}
-	c.SetCookie(newStateCookie(c, value, int(stateLife/time.Second)))
+	c.SetCookie(newStateCookie(c, value, int(oauthStateLife/time.Second)))
 	return a.redirectPage(c, address)
 }
 
@@ -83,19 +83,19 @@ func (a *Auth) redirectPage(c echo.Context, address string) error {
 // console, since a redirect chain from another site does not carry the new cookie
 // (SameSite=Strict).
 func (a *Auth) finishProviderLogin(c echo.Context) error {
-	kept, ok := unseal[oauthState](a, stateLabel, nil, cookieValue(c, stateCookie))
+	kept, ok := unseal[oauthState](a, oauthStateSealLabel, nil, cookieValue(c, oauthStateCookie))
 	c.SetCookie(newStateCookie(c, "", -1))
 	w := frame.Words(c)
 	if !ok {
 		return a.showLogin(c, http.StatusBadRequest, "", "", w.Get("provider.late"))
 	}
 	ctx := c.Request().Context()
-	count, err := a.attempts.takeProvider(ctx, server.ClientIP(c))
+	count, err := a.attempts.takeProviderLogin(ctx, server.ClientIP(c))
 	if answered, err := a.answerRefusedAttempt(c, count, err, kept.Next, ""); answered {
 		return err
 	}
-	if fresh, err := a.attempts.markUsed(ctx, kept.State, 2*stateLife); err != nil || !fresh {
-		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientPrefix(c), "error", err,
+	if fresh, err := a.attempts.useOnce(ctx, kept.State, 2*oauthStateLife); err != nil || !fresh {
+		a.logger.WarnContext(ctx, "OpenID login response replayed", "network", clientNetwork(c), "error", err,
 			runbook.Console.See())
 		return a.showLogin(c, http.StatusBadRequest, kept.Next, "", w.Get("provider.late"))
 	}
@@ -108,7 +108,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 		return err
 	}
 	if !who.isSet() {
-		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientPrefix(c),
+		a.logger.WarnContext(ctx, "OpenID login refused: no account or role", "network", clientNetwork(c),
 			runbook.Console.See())
 		return a.showLogin(c, http.StatusForbidden, kept.Next, "",
 			w.Get("provider.noaccess", "provider", a.Provider.Title))
@@ -116,7 +116,7 @@ func (a *Auth) finishProviderLogin(c echo.Context) error {
 	if err := a.beginSession(c, who, s, actionLogin); err != nil {
 		return err
 	}
-	return a.redirectPage(c, cmp.Or(kept.Next, startPage))
+	return a.redirectPage(c, cmp.Or(kept.Next, startPagePath))
 }
 
 // showProviderError shows the login page with the reason why the login by the provider failed. An
@@ -128,7 +128,7 @@ func (a *Auth) showProviderError(c echo.Context, next string, err error) error {
 		return err
 	}
 	a.logger.WarnContext(ctx, "OpenID login failed", "kind", string(known.Kind), "reason", known.Why,
-		"network", clientPrefix(c), runbook.Console.See())
+		"network", clientNetwork(c), runbook.Console.See())
 	status := map[openid.ErrorKind]int{openid.Unavailable: http.StatusServiceUnavailable,
 		openid.Untrusted: http.StatusUnauthorized}[known.Kind]
 	if status == 0 {
@@ -203,7 +203,7 @@ func (a *Auth) newProviderPrincipal(who Actor, name string) principal {
 // newStateCookie returns the cookie of a login by the provider. It is Lax, since it must come with
 // the provider's redirect.
 func newStateCookie(c echo.Context, value string, maxAge int) *http.Cookie {
-	cookie := newCookie(c, stateCookie, value, maxAge)
+	cookie := newCookie(c, oauthStateCookie, value, maxAge)
 	cookie.SameSite = http.SameSiteLaxMode
 	return cookie
 }

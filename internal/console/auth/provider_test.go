@@ -23,8 +23,8 @@ func TestLoginByTheProvider(t *testing.T) {
 	consoletest.Is(server, "ana@example.org", "console-owners") // the account decides, not the group
 	rec := b.ByProvider("/admin/preview")
 	servertest.Same(t, "leads to", consoletest.LeadsTo(t, rec), "/admin/preview")
-	c := b.Cookies[cookieName]
-	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[stateCookie] != nil {
+	c := b.Cookies[sessionCookieName]
+	if c == nil || c.SameSite != http.SameSiteStrictMode || b.Cookies[oauthStateCookie] != nil {
 		t.Fatalf("%+v", b.Cookies)
 	}
 	want(t, b.Get("/admin"), http.StatusOK)
@@ -64,7 +64,7 @@ func TestRolesByTheProvider(t *testing.T) {
 		b := r.Browser()
 		rec := want(t, b.ByProvider(""), http.StatusForbidden)
 		contains(t, rec, "you have no access here")
-		servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
+		servertest.Same(t, "a session", b.Cookies[sessionCookieName] != nil, false)
 	}
 }
 
@@ -124,9 +124,9 @@ func TestSessionsByTheProviderEnd(t *testing.T) {
 // A page of another site can't begin a login, and without a provider there is none to begin.
 func TestProviderFromElsewhere(t *testing.T) {
 	without := newRig(t).Browser()
-	lacks(t, without.Get("/admin/login"), providerStart)
-	want(t, without.Post(providerStart, url.Values{}), http.StatusNotFound)
-	want(t, without.Get(ProviderCallback), http.StatusNotFound)
+	lacks(t, without.Get("/admin/login"), providerStartPath)
+	want(t, without.Post(providerStartPath, url.Values{}), http.StatusNotFound)
+	want(t, without.Get(ProviderCallbackPath), http.StatusNotFound)
 	alone, _ := besideProvider(t, func(c *Config) { c.Password = "" })
 	lacks(t, alone.Browser().Get("/admin/login"), "No password is configured")
 }

@@ -19,14 +19,14 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()
 	back := b.AtProvider("")
-	c := b.Cookies[stateCookie]
+	c := b.Cookies[oauthStateCookie]
 	if c == nil || c.SameSite != http.SameSiteLaxMode || !c.HttpOnly || !c.Secure || c.Path != "/" || c.MaxAge != 600 {
 		t.Errorf("%+v", c)
 	}
 	refused := func(what string, b *consoletest.Browser, address, says string) {
 		t.Helper()
 		rec := b.Get(address)
-		if rec.Code < 400 || b.Cookies[cookieName] != nil {
+		if rec.Code < 400 || b.Cookies[sessionCookieName] != nil {
 			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
 		}
 		contains(t, rec, says)
@@ -35,31 +35,31 @@ func TestStatesAreBoundToTheirBrowser(t *testing.T) {
 	other := r.Browser()
 	other.AtProvider("")
 	refused("another's answer", other, back, "cannot be believed")
-	servertest.Same(t, "the state of a failed login is kept", other.Cookies[stateCookie] != nil, false)
+	servertest.Same(t, "the state of a failed login is kept", other.Cookies[oauthStateCookie] != nil, false)
 	planted := r.Browser()
-	sealed, err := consoletest.Ring(t).Seal(stateLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
+	sealed, err := consoletest.Ring(t).Seal(oauthStateSealLabel, []byte(`{"s":"x","end":"2027-01-01T00:00:00Z"}`), nil)
 	r.Must(err)
 	for _, value := range []string{"", "x", "***", fmt.Sprintf("%x", sealed), strings.Repeat("A", 300)} {
-		planted.Cookies[stateCookie] = &http.Cookie{Name: stateCookie, Value: value}
-		refused("a cookie that was made up", planted, ProviderCallback+"?state=x&code=x", "took too long")
+		planted.Cookies[oauthStateCookie] = &http.Cookie{Name: oauthStateCookie, Value: value}
+		refused("a cookie that was made up", planted, ProviderCallbackPath+"?state=x&code=x", "took too long")
 	}
 	kept := *c
 	consoletest.LeadsTo(t, b.Get(back))
 	again := r.Browser()
-	again.Cookies[stateCookie] = &kept
+	again.Cookies[oauthStateCookie] = &kept
 	calls := server.Seen("/token")
 	refused("the same once more", again, back, "took too long")
-	again.Handler, again.Cookies[stateCookie] = r.replica(quiet(),
+	again.Handler, again.Cookies[oauthStateCookie] = r.replica(quiet(),
 		func(c *Config) { c.Provider = r.providerAt(server) }), &kept
 	refused("the same at another replica", again, back, "took too long")
 	servertest.Same(t, "questions to the provider", server.Seen("/token"), calls)
 	late := r.Browser()
 	back = late.AtProvider("")
-	r.Clock.Add(stateLife)
+	r.Clock.Add(oauthStateLife)
 	refused("late", late, back, "took too long")
 	intime := r.Browser()
 	back = intime.AtProvider("")
-	r.Clock.Add(stateLife - time.Microsecond)
+	r.Clock.Add(oauthStateLife - time.Microsecond)
 	server.Do(func() { server.Now = r.Clock.Now })
 	consoletest.LeadsTo(t, intime.Get(back))
 }
@@ -92,7 +92,7 @@ func TestProviderInTrouble(t *testing.T) {
 		back := b.AtProvider("/admin/overview")
 		c.change(server)
 		rec := b.Get(back + c.answer)
-		if rec.Code != c.status || b.Cookies[cookieName] != nil {
+		if rec.Code != c.status || b.Cookies[sessionCookieName] != nil {
 			t.Errorf("%s: %d, %v", what, rec.Code, b.Cookies)
 		}
 		contains(t, rec, c.says, `value="/admin/overview"`)
@@ -103,7 +103,7 @@ func TestProviderInTrouble(t *testing.T) {
 	}
 	r, server := besideProvider(t)
 	server.At("", down)
-	rec := want(t, r.Browser().Post(providerStart, url.Values{"next": {"/admin/overview"}}),
+	rec := want(t, r.Browser().Post(providerStartPath, url.Values{"next": {"/admin/overview"}}),
 		http.StatusServiceUnavailable)
 	contains(t, rec, "Example ID cannot be reached", `value="/admin/overview"`)
 	r.Break("AccountByIdentity")
@@ -111,7 +111,7 @@ func TestProviderInTrouble(t *testing.T) {
 	consoletest.Is(server, "bo", "support")
 	b := r.Browser()
 	want(t, b.ByProvider(""), http.StatusServiceUnavailable)
-	servertest.Same(t, "a session", b.Cookies[cookieName] != nil, false)
+	servertest.Same(t, "a session", b.Cookies[sessionCookieName] != nil, false)
 }
 
 func down(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }

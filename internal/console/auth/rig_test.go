@@ -84,7 +84,7 @@ func (r *rig) from(address string) *consoletest.Browser {
 // loopback.
 func besideProvider(t *testing.T, changes ...func(*Config)) (*rig, *openidtest.Provider) {
 	t.Helper()
-	server := openidtest.New(t, consoletest.Address+ProviderCallback)
+	server := openidtest.New(t, consoletest.Address+ProviderCallbackPath)
 	r := newRig(t)
 	r.provider = r.providerAt(server)
 	r.Handler = r.replica(r.Logger, changes...)

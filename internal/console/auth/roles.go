@@ -32,10 +32,10 @@ var roleRanks = map[Role]int{Reader: 1, Operator: 2, Owner: 3}
 var allowedActions = map[Role][]string{
 	Reader: {ActionRead, actionFactor, actionSession}, // factor and sessions of the account itself
 	Operator: {
-		ActionSuppress, ActionLift, ActionLiftPrefix, ActionReset, ActionResend, ActionCancel, ActionReveal,
+		ActionSuppress, ActionLiftSuppression, ActionLiftPrefix, ActionResetQuota, ActionResend, ActionCancel, ActionRevealRecipient,
 		ActionExport, ActionPreview, ActionAcceptSubscription,
 	},
-	Owner: {ActionErase, actionAccounts},
+	Owner: {ActionEraseRecipient, actionAccounts},
 }
 
 // The actions.
@@ -43,20 +43,20 @@ const (
 	ActionRead  = "read" // to read pages without full recipients; the only action that is not recorded
 	actionLogin = "login"
 
-	actionPassword = "login.password" // the first half of a login with a second factor
-	actionFactor   = "factor"         // the record adds a dot and what was done
-	actionSession  = "session"        // as for actionFactor
+	actionLoginPassword = "login.password" // the first half of a login with a second factor
+	actionFactor        = "factor"         // the record adds a dot and what was done
+	actionSession       = "session"        // as for actionFactor
 
-	ActionSuppress = "suppression.add"
-	ActionLift     = "suppression.lift"
+	ActionSuppress        = "suppression.add"
+	ActionLiftSuppression = "suppression.lift"
 
 	ActionLiftPrefix = "prefix.lift"
 
-	ActionReset              = "quota.reset"
+	ActionResetQuota         = "quota.reset"
 	ActionResend             = "verification.resend"
 	ActionCancel             = "verification.cancel"
-	ActionReveal             = "recipient.reveal"
-	ActionErase              = "recipient.erase"
+	ActionRevealRecipient    = "recipient.reveal"
+	ActionEraseRecipient     = "recipient.erase"
 	actionAccounts           = "account" // the record adds a dot and what was changed
 	ActionExport             = "sends.export"
 	ActionPreview            = "preview.send"
@@ -85,9 +85,9 @@ var configuredAccount = Actor{"admin", Owner}
 
 const tokenActorName = "token"
 
-// SettingsActors returns the actors of the settings: the account admin if it has a password, and the
-// bearers of tokens.
-func SettingsActors(password bool, tokens []Token) (all []Actor) {
+// ConfiguredActors returns the actors of the settings: the account admin if it has a password, and
+// the bearers of tokens.
+func ConfiguredActors(password bool, tokens []Token) (all []Actor) {
 	if password {
 		all = append(all, configuredAccount)
 	}
@@ -165,6 +165,6 @@ func (a *Auth) NewAuditEntry(c echo.Context, action string) (store.AuditEntry, e
 	id, err := uuid.NewV7()
 	w := ActorOf(c)
 	return store.AuditEntry{
-		ID: id, Who: w.Name, Role: string(w.Role), Network: clientPrefix(c), What: action, Outcome: store.AuditDone,
+		ID: id, Who: w.Name, Role: string(w.Role), Network: clientNetwork(c), What: action, Outcome: store.AuditDone,
 	}, err
 }

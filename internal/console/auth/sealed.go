@@ -8,8 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// sealed is a value V that a browser keeps until Ends and cannot read.
-type sealed[V any] struct {
+// expiringValue is a value V that a browser keeps until Ends and cannot read.
+type expiringValue[V any] struct {
 	V    V         `json:"v"`
 	Ends time.Time `json:"end"`
 }
@@ -17,7 +17,7 @@ type sealed[V any] struct {
 // seal encrypts a value for a browser to keep, which is valid for life. unseal needs the same label
 // and the same about.
 func seal[V any](a *Auth, label string, about []byte, v V, life time.Duration) (string, error) {
-	plain, err := json.Marshal(sealed[V]{v, a.now().Add(life)})
+	plain, err := json.Marshal(expiringValue[V]{v, a.now().Add(life)})
 	if err != nil {
 		return "", err
 	}
@@ -32,7 +32,7 @@ func unseal[V any](a *Auth, label string, about []byte, text string) (v V, ok bo
 		return v, false
 	}
 	plain, err := a.Ring.Open(label, kept, about)
-	var s sealed[V]
+	var s expiringValue[V]
 	if err != nil || json.Unmarshal(plain, &s) != nil || !a.now().Before(s.Ends) {
 		return v, false
 	}

@@ -20,8 +20,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// cookieName is the session's cookie.
-const cookieName = "sendcode-admin"
+// sessionCookieName is the session's cookie.
+const sessionCookieName = "sendcode-admin"
 
 // cookieNameFor returns a cookie's name. Over https it begins with "__Host-", so that no other host
 // of the domain can set it (RFC 6265bis section 4.1.3.2).
@@ -36,7 +36,7 @@ func cookieNameFor(c echo.Context, name string) string {
 func (a *Auth) setSessionCookie(c echo.Context, key string, v session) {
 	// Rounded up, and at least 1: 0 would mean no limit at all.
 	seconds := int((v.expiry().Sub(v.now) + time.Second - 1) / time.Second)
-	c.SetCookie(newCookie(c, cookieName, key, max(seconds, 1)))
+	c.SetCookie(newCookie(c, sessionCookieName, key, max(seconds, 1)))
 }
 
 // newCookie returns a cookie that scripts and other sites cannot use; maxAge is in seconds.
@@ -71,7 +71,7 @@ func (a *Auth) attachSession(c echo.Context, v session) error {
 		return err
 	}
 	v.SeenAt = v.now
-	a.setSessionCookie(c, cookieValue(c, cookieName), v)
+	a.setSessionCookie(c, cookieValue(c, sessionCookieName), v)
 	return nil
 }
 
@@ -101,10 +101,10 @@ const (
 // secondFactorTimeout is how long a login may take from the password to the code.
 const secondFactorTimeout = 10 * time.Minute
 
-// missingFactor returns what a session lacks of the second factor; "" if nothing. A session lacks the
-// code again if the factor was replaced after the session began. Sessions by the provider lack
-// nothing.
-func (v session) missingFactor(demanded bool) string {
+// missingLoginStep returns what a session lacks of the second factor; "" if nothing. A session
+// lacks the code again if the factor was replaced after the session began. Sessions by the provider
+// lack nothing.
+func (v session) missingLoginStep(demanded bool) string {
 	switch {
 	case v.Via == viaProvider:
 		return ""
@@ -161,7 +161,7 @@ func (v session) expiry() time.Time {
 // ended, or if its account may no longer log in that way. A session may still lack the second
 // factor.
 func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
-	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, cookieName))
+	key, err := base64.RawURLEncoding.Strict().DecodeString(cookieValue(c, sessionCookieName))
 	if err != nil || len(key) != sessionKeySize {
 		return session{}, false, nil
 	}
@@ -170,7 +170,7 @@ func (a *Auth) currentSession(c echo.Context) (session, bool, error) {
 	defer cancel()
 	s, now, err := a.Sessions.Session(ctx, sha256.Sum256(key))
 	v := session{Session: s, now: now}
-	v.lacks = v.missingFactor(a.DemandFactor)
+	v.lacks = v.missingLoginStep(a.DemandFactor)
 	switch {
 	case errors.Is(err, fault.NotFound):
 		return v, false, nil
@@ -212,7 +212,7 @@ func (a *Auth) passwordPrincipal(ctx context.Context, name string) (principal, e
 	case err != nil || !known.DisabledAt.IsZero():
 		return principal{}, err
 	}
-	p, err := parsePassword("", known.Password)
+	p, err := newCredential("", known.Password)
 	if err != nil {
 		a.logger.ErrorContext(ctx, "could not read password hash of account", "account", name, "error", err,
 			runbook.Console.See())

@@ -27,7 +27,7 @@ func TestCookies(t *testing.T) {
 			b.From = "127.0.0.1:5000"
 		}
 		b.Login(consoletest.Password)
-		for name, age := range map[string]int{cookieName: 1800, knownBrowserCookieName("admin"): 90 * 24 * 3600} {
+		for name, age := range map[string]int{sessionCookieName: 1800, knownBrowserCookieName("admin"): 90 * 24 * 3600} {
 			c := b.Cookies[name]
 			if c == nil || c.Name != prefix+name || c.Secure == (prefix == "") || !c.HttpOnly ||
 				c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
@@ -39,7 +39,7 @@ func TestCookies(t *testing.T) {
 		// a neighbour under the same domain can plant a cookie without the prefix; it must not be
 		// read
 		if prefix != "" {
-			b.Cookies[cookieName].Name = cookieName
+			b.Cookies[sessionCookieName].Name = sessionCookieName
 			want(t, b.Get("/admin"), http.StatusSeeOther)
 		}
 	}
@@ -67,7 +67,7 @@ func TestSessionsEnd(t *testing.T) {
 	for range 12*3 - 1 {
 		after(20*time.Minute, http.StatusOK)
 	}
-	servertest.Same(t, "seconds of the last cookie", b.Cookies[cookieName].MaxAge, 20*60)
+	servertest.Same(t, "seconds of the last cookie", b.Cookies[sessionCookieName].MaxAge, 20*60)
 	after(20*time.Minute-time.Second, http.StatusOK)
 	after(time.Second, http.StatusSeeOther)
 	b = r.LoggedIn()
@@ -80,7 +80,7 @@ func TestSessionsEnd(t *testing.T) {
 func TestSessionCannotBeForged(t *testing.T) {
 	r := newRig(t)
 	b := r.LoggedIn()
-	value := b.Cookies[cookieName].Value
+	value := b.Cookies[sessionCookieName].Value
 	key, err := base64.RawURLEncoding.DecodeString(value)
 	r.Must(err)
 	id := sha256.Sum256(key)
@@ -92,13 +92,13 @@ func TestSessionCannotBeForged(t *testing.T) {
 		forged = append(forged, base64.RawURLEncoding.EncodeToString(tampered))
 	}
 	for _, value := range forged {
-		b.Cookies[cookieName].Value = value
+		b.Cookies[sessionCookieName].Value = value
 		want(t, b.Get("/admin"), http.StatusSeeOther)
 		want(t, b.Get("/v1/admin/sends"), http.StatusUnauthorized)
 	}
 	s, _, err := r.Store.Session(t.Context(), id)
 	r.Must(err)
-	p, err := parsePassword(consoletest.Password, "")
+	p, err := newCredential(consoletest.Password, "")
 	r.Must(err)
 	if s.Bound == p.identity || s.Bound != (principal{credential: p}).sessionBinding(key) || s.Account != "admin" {
 		t.Errorf("%+v", s)
@@ -120,14 +120,14 @@ func TestSessionIsForItsPasswordAndEveryReplica(t *testing.T) {
 func TestLogout(t *testing.T) {
 	r := newRig(t)
 	b, other := r.LoggedIn(), r.LoggedIn()
-	kept := *b.Cookies[cookieName]
+	kept := *b.Cookies[sessionCookieName]
 	r.Clock.Add(2 * time.Minute)
 	rec := want(t, b.Post("/admin/logout", url.Values{}), http.StatusSeeOther)
 	if got := rec.Result().Cookies(); len(got) != 1 || got[0].MaxAge >= 0 || got[0].Value != "" ||
 		rec.Header().Get("Location") != "/admin/login" {
 		t.Errorf("logging out sets %v and leads to %q", got, rec.Header().Get("Location"))
 	}
-	b.Cookies[cookieName] = &kept
+	b.Cookies[sessionCookieName] = &kept
 	for _, handler := range []http.Handler{r.Handler, r.replica(quiet())} {
 		b.Handler = handler
 		want(t, b.Get("/admin"), http.StatusSeeOther)
@@ -137,7 +137,7 @@ func TestLogout(t *testing.T) {
 }
 
 // stopped is a database that takes each question and gives no answer while its caller waits.
-type stopped struct{ sessions }
+type stopped struct{ sessionStore }
 
 func (stopped) Session(ctx context.Context, _ [32]byte) (store.Session, time.Time, error) {
 	if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > store.CallTimeout {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	sessionsPath = "/admin/sessions"
-	allSessions  = "all" // instead of a session's ID
+	sessionsPath     = "/admin/sessions"
+	allSessionsValue = "all" // instead of a session's ID
 )
 
 // sessionView is one session in the list of an account's own.
@@ -35,7 +35,7 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 	all, err := a.Sessions.SessionsOf(ctx, s.Account)
 	for _, x := range all {
 		v := session{Session: x, now: s.now}
-		if v.lacks = v.missingFactor(a.DemandFactor); !v.isLive() {
+		if v.lacks = v.missingLoginStep(a.DemandFactor); !v.isLive() {
 			continue
 		}
 		name := w.Get("sessions.unknown")
@@ -54,10 +54,10 @@ func (a *Auth) listSessions(ctx context.Context, w texts.Words, s session) (list
 func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	s, w := sessionOf(c), frame.Words(c)
 	var one *[32]byte
-	if text := form.Get("session"); text != allSessions {
+	if text := form.Get("session"); text != allSessionsValue {
 		id, err := hex.DecodeString(text)
 		if err != nil || len(id) != len(s.ID) {
-			return a.showFactor(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
+			return a.showFactorPage(c, s, http.StatusUnprocessableEntity, factorView{Problem: w.Get("factor.again")})
 		}
 		one = (*[32]byte)(id)
 	}
@@ -72,7 +72,7 @@ func (a *Auth) endSessions(c echo.Context, form url.Values) error {
 	if one == nil || *one == s.ID {
 		return clearCookieAndRedirect(c)
 	}
-	return a.showFactor(c, s, http.StatusOK, factorView{Done: w.Get("sessions.ended")})
+	return a.showFactorPage(c, s, http.StatusOK, factorView{Done: w.Get("sessions.ended")})
 }
 
 // The words in a User-Agent that identify browser and system, each with the name to show. The first

@@ -50,7 +50,7 @@ func end(b *consoletest.Browser, session string) int {
 	rec := b.Post(sessionsPath, url.Values{"session": {session}})
 	if rec.Code == http.StatusSeeOther {
 		redirects(b.T, rec, "/admin/login")
-		servertest.Same(b.T, "the cookie is gone", b.Cookies[cookieName] == nil, true)
+		servertest.Same(b.T, "the cookie is gone", b.Cookies[sessionCookieName] == nil, true)
 	}
 	return rec.Code
 }
@@ -82,7 +82,7 @@ func TestOwnSessions(t *testing.T) {
 	for _, malformed := range []string{"", "x", "ALL", ids[1][2:], ids[1] + "00", ids[1][:63] + "g"} {
 		servertest.Same(t, malformed, end(desk, malformed), http.StatusUnprocessableEntity)
 	}
-	want(t, desk.Post(sessionsPath, url.Values{"session": {allSessions}}, "Sec-Fetch-Site", "cross-site"),
+	want(t, desk.Post(sessionsPath, url.Values{"session": {allSessionsValue}}, "Sec-Fetch-Site", "cross-site"),
 		http.StatusForbidden)
 	for _, b := range []*consoletest.Browser{desk, phone, strange} {
 		want(t, b.Get("/admin"), http.StatusOK)
@@ -95,9 +95,9 @@ func TestOwnSessions(t *testing.T) {
 	want(t, phone.Get("/admin"), http.StatusOK)
 	servertest.Same(t, "this one", end(phone, ids[2]), http.StatusSeeOther)
 	again := r.with(firefox, "198.51.100.77:1")
-	kept := *desk.Cookies[cookieName]
-	servertest.Same(t, "all", end(desk, allSessions), http.StatusSeeOther)
-	desk.Cookies[cookieName] = &kept // a copy of it ends, too
+	kept := *desk.Cookies[sessionCookieName]
+	servertest.Same(t, "all", end(desk, allSessionsValue), http.StatusSeeOther)
+	desk.Cookies[sessionCookieName] = &kept // a copy of it ends, too
 	for _, b := range []*consoletest.Browser{desk, again} {
 		redirects(t, b.Get("/admin"), "/admin/login")
 	}
@@ -121,7 +121,7 @@ func TestOwnSessionsByTheProvider(t *testing.T) {
 	if len(rows) != 2 || !strings.Contains(rows[0], "· by the provider · since") {
 		t.Errorf("%q", rows)
 	}
-	servertest.Same(t, "all", end(bo, allSessions), http.StatusSeeOther)
+	servertest.Same(t, "all", end(bo, allSessionsValue), http.StatusSeeOther)
 	want(t, elsewhere.Get("/admin"), http.StatusSeeOther)
 	r.Acts("oidc:bo|session.end|done|2||")
 }
@@ -150,7 +150,7 @@ func TestListedSessionsAreLive(t *testing.T) {
 	want(t, giveCode(half, d.Next()), http.StatusSeeOther)
 	count(1)
 	third := r.halfIn()
-	redirects(t, third.Post(sessionsPath, url.Values{"session": {allSessions}}), "/admin/login/code")
+	redirects(t, third.Post(sessionsPath, url.Values{"session": {allSessionsValue}}), "/admin/login/code")
 	want(t, giveCode(third, d.Next()), http.StatusSeeOther)
 	r.Clock.Add(idleTimeout)
 	rows, _ := sessionsOn(r.completed(d))

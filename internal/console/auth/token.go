@@ -66,7 +66,7 @@ func (a *Auth) tooManyTokensError(c echo.Context, d quota.Decision) error {
 // stands for any other refusal. It logs at most one line a minute for each expired token, and one
 // for all other refusals together.
 func (a *Auth) logRefusedToken(c echo.Context, expired string) {
-	ctx, where := c.Request().Context(), clientPrefix(c)
+	ctx, where := c.Request().Context(), clientNetwork(c)
 	if expired != "" {
 		if n, due := a.lines.Add("token."+expired, a.now()); due {
 			a.logger.WarnContext(ctx, "expired admin token refused", "token", expired, "count", n, "network", where,

@@ -29,8 +29,8 @@ var totpOptions = totp.ValidateOpts{Period: uint(totpPeriod / time.Second), Digi
 // totpSecretSize is in bytes (RFC 4226 section 4, R6).
 const totpSecretSize = 20
 
-// newSecret returns a key of 160 random bits. The caller stores it encrypted.
-func newSecret() []byte {
+// newTOTPSecret returns a key of 160 random bits. The caller stores it encrypted.
+func newTOTPSecret() []byte {
 	secret := make([]byte, totpSecretSize)
 	rand.Read(secret) // never fails: the program stops when the system has no randomness
 	return secret
@@ -41,9 +41,9 @@ func encodeSecret(secret []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(secret)
 }
 
-// matchStep returns the time step, at most one from now and later than after, whose code was typed.
-// False: there is none.
-func matchStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
+// matchTOTPStep returns the time step, at most one from now and later than after, whose code was
+// typed. False: there is none.
+func matchTOTPStep(secret []byte, typed string, now time.Time, after int64) (int64, bool) {
 	middle := now.Unix() / int64(totpPeriod/time.Second)
 	found, ok := int64(0), false
 	for step := middle - totpTolerance; step <= middle+totpTolerance; step++ {

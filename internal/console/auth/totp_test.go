@@ -14,18 +14,18 @@ func TestCodesOfRFC6238(t *testing.T) {
 		59: "287082", 1111111109: "081804", 20000000000: "353130",
 	} {
 		now := time.Unix(at, 0)
-		if step, ok := matchStep(secret, code, now, 0); !ok || step != at/30 {
+		if step, ok := matchTOTPStep(secret, code, now, 0); !ok || step != at/30 {
 			t.Errorf("at %d: %d, %v", at, step, ok)
 		}
 		for _, shift := range []time.Duration{-totpPeriod, totpPeriod} {
-			if step, ok := matchStep(secret, code, now.Add(shift), 0); !ok || step != at/30 {
+			if step, ok := matchTOTPStep(secret, code, now.Add(shift), 0); !ok || step != at/30 {
 				t.Errorf("at %d, on a clock that is %v off: %d, %v", at, shift, step, ok)
 			}
-			if _, ok := matchStep(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
+			if _, ok := matchTOTPStep(secret, code, now.Add(2*shift), 0); ok && now.Add(2*shift).Unix() > 0 {
 				t.Errorf("at %d: holds %v on", at, 2*shift)
 			}
 		}
-		if _, ok := matchStep(secret, code, now, at/30); ok {
+		if _, ok := matchTOTPStep(secret, code, now, at/30); ok {
 			t.Errorf("at %d: twice", at)
 		}
 		var wrong []string
@@ -33,7 +33,7 @@ func TestCodesOfRFC6238(t *testing.T) {
 			wrong = append(wrong, codetest.Wrong(code, i))
 		}
 		for _, wrong := range append(wrong, "", "000000", code[1:], code+"0", " "+code) {
-			if _, ok := matchStep(secret, wrong, now, 0); ok {
+			if _, ok := matchTOTPStep(secret, wrong, now, 0); ok {
 				t.Errorf("at %d: %q", at, wrong)
 			}
 		}

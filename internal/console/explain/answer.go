@@ -94,12 +94,12 @@ func (c verdictInput) underwayReply() texts.Sentence {
 }
 
 // replyText returns the text with the key "answer." and key, with its values filled in.
-func (c verdictInput) replyText(key string, more ...texts.Part) texts.Sentence {
+func (c verdictInput) replyText(key string, more ...texts.Substitution) texts.Sentence {
 	channel, by, took := string(cmp.Or(string(c.Channel), string(recipient.Email))), "answer.provider.", "answer.took"
 	if c.handedToRelayOnly() {
 		by, took = "answer.service.", "answer.handed"
 	}
-	return c.text("answer."+key, append([]texts.Part{
+	return c.text("answer."+key, append([]texts.Substitution{
 		texts.Plain("to", c.To), texts.Plain("provider", c.Get(by+channel)), texts.Plain("took", c.Get(took)),
 		texts.Plain("look", c.Get("answer.look."+channel)),
 	}, more...)...)
@@ -180,7 +180,7 @@ func (c verdictInput) refusedReply() texts.Sentence {
 		return c.replyText("refused.backoff", c.timePart("free", free))
 	case c.BlockedBy == "failures":
 		return c.replyText("refused.failures", c.timePart("free", free))
-	case c.countsOthers():
+	case c.ruleCountsOthers():
 		return c.text(c.variantKey("answer.refused.shared", c.countedScopeKey()), c.timePart("free", free))
 	}
 	return c.replyText("refused.at", c.timePart("free", free))
@@ -205,7 +205,7 @@ func (c verdictInput) nextAllowedAt() (free time.Time, known bool) {
 		return c.LoggedAt.Add(c.RetryAfter), c.Count <= 1
 	}
 	if worst, blocked := c.facts.Quota.Blocking(); blocked {
-		return FreeAt(*c.facts.Quota, worst), true
+		return RuleAdmitsAt(*c.facts.Quota, worst), true
 	}
 	return time.Time{}, true
 }

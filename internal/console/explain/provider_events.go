@@ -32,7 +32,7 @@ func (c verdictInput) withProviderEvent(v Verdict) Verdict {
 		e := c.story.Events[i]
 		v.What = c.Join(v.What, c.text(c.variantKey("later."+string(e.Kind), serverCodeTopic(e.Detail)),
 			texts.Strong("provider", e.Provider),
-			texts.At("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
+			texts.AtTime("told", e.At), texts.Plain("words", inBrackets(c.Words, e.Detail))))
 		if t.cause == "" {
 			return v
 		}
@@ -41,7 +41,7 @@ func (c verdictInput) withProviderEvent(v Verdict) Verdict {
 			v.Next = c.text(c.variantKey("next.later."+string(e.Kind), serverCodeTopic(e.Detail)))
 		}
 		if s, found := c.suppressionOf(store.SuppressionID(c.ID, t.cause)); found {
-			v.Next = c.Join(v.Next, c.holdText(t.after, s))
+			v.Next = c.Join(v.Next, c.suppressionStateText(t.after, s))
 		}
 		return v
 	}
@@ -64,7 +64,7 @@ func providerEventEntries(s store.SendDetails, w texts.Words) (all []TimelineEnt
 				line.Tone = t.tone
 			}
 		}
-		line.What = w.Tell("line.told", texts.Strong("provider", e.Provider),
+		line.What = w.Sentence("line.told", texts.Strong("provider", e.Provider),
 			texts.Plain("kind", w.Or("afterwards", string(e.Kind))),
 			texts.Plain("words", inBrackets(w, e.Detail)))
 		all = append(all, line)

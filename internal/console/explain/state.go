@@ -17,8 +17,8 @@ const (
 	Neutral tone = "still" // neither good nor bad, such as under way
 )
 
-// Label is a state as a page shows it: a sign, a word and their colour.
-type Label struct {
+// StateLabel is a state as a page shows it: a sign, a word and their colour.
+type StateLabel struct {
 	Sign, Word string
 	Tone       tone
 }
@@ -73,6 +73,6 @@ func CodeEndedAt(v store.Verification, now time.Time) time.Time {
 	}
 	return map[verification.State]time.Time{
 		verification.Approved: v.ApprovedAt, verification.Canceled: v.CanceledAt, verification.Expired: v.ExpiresAt,
-		verification.MaxAttemptsReached: lastWrongCheck(v),
+		verification.MaxAttemptsReached: lastWrongCheckAt(v),
 	}[verification.StateOf(v, now)]
 }

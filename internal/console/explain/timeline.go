@@ -33,7 +33,7 @@ func Timeline(s store.SendDetails, w texts.Words) []TimelineEntry {
 	for _, row := range relatedAndSelf(s) {
 		told := rowTimeline{Words: w, row: row, over: codeHasEnded(s)}.entries()
 		if row.ID != s.Send.ID {
-			told[len(told)-1].Link = SendAddress(row.ID)
+			told[len(told)-1].Link = SendPageAddress(row.ID)
 		}
 		all = append(all, told...)
 	}
@@ -53,8 +53,8 @@ func relatedAndSelf(s store.SendDetails) []store.SendOrRefusal {
 	return append(slices.Clone(s.Related), s.Send)
 }
 
-// SendAddress returns the address of a send's page.
-func SendAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
+// SendPageAddress returns the address of a send's page.
+func SendPageAddress(id uuid.UUID) string { return "/admin/sends/" + id.String() }
 
 // rowTimeline makes the entries of one row.
 type rowTimeline struct {
@@ -144,7 +144,7 @@ func (t rowTimeline) undatedEntry(after time.Time, tone tone, key string) Timeli
 
 func (t rowTimeline) sentence(key string) texts.Sentence {
 	r := t.row
-	return t.Tell(key,
+	return t.Sentence(key,
 		texts.Strong("app", r.App), texts.Plain("purpose", r.Purpose),
 		texts.Plain("locale", textIfKnown(t.Words, "line.locale", RequestedLocale(r))),
 		texts.Plain("network", textIfKnown(t.Words, "line.from", r.IP)),
@@ -172,14 +172,14 @@ func (t rowTimeline) serverReply() string {
 
 // codeEntries returns the entries about the code itself.
 func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineEntry {
-	tries := []texts.Part{texts.Plain("tries", strconv.Itoa(v.Attempts)),
+	tries := []texts.Substitution{texts.Plain("tries", strconv.Itoa(v.Attempts)),
 		texts.Plain("of", strconv.Itoa(v.MaxAttempts))}
 	line := func(when time.Time, tone tone, key string) TimelineEntry {
-		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Tell(key, tries...), order: when}
+		return TimelineEntry{At: w.Exactly(when), Tone: tone, What: w.Sentence(key, tries...), order: when}
 	}
 	var all []TimelineEntry
 	for i, check := range wrongChecks(v) {
-		what := w.Tell("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
+		what := w.Sentence("line.wrong", texts.Plain("n", strconv.Itoa(i+1)),
 			texts.Plain("of", strconv.Itoa(v.MaxAttempts)),
 			texts.Plain("network", textIfKnown(w, "line.from", check.Network)))
 		all = append(all, TimelineEntry{At: w.Exactly(check.At), Tone: Warn, What: what, order: check.At})
@@ -196,7 +196,7 @@ func codeEntries(v store.Verification, now time.Time, w texts.Words) []TimelineE
 	case verification.Canceled:
 		return append(all, line(v.CanceledAt, Warn, "line.canceled"))
 	case verification.MaxAttemptsReached:
-		locked := line(lastWrongCheck(v), Bad, "line.locked")
+		locked := line(lastWrongCheckAt(v), Bad, "line.locked")
 		if locked.order.IsZero() { // its recipient was erased, and the checks with it
 			locked.order = v.ExpiresAt
 		}
@@ -218,8 +218,8 @@ func wrongChecks(v store.Verification) []store.Check {
 	return v.Checks[:max(len(v.Checks)-1, 0)]
 }
 
-// lastWrongCheck returns when the last wrong code was entered; zero if that is not known.
-func lastWrongCheck(v store.Verification) time.Time {
+// lastWrongCheckAt returns when the last wrong code was entered; zero if that is not known.
+func lastWrongCheckAt(v store.Verification) time.Time {
 	if wrong := wrongChecks(v); len(wrong) > 0 {
 		return wrong[len(wrong)-1].At
 	}

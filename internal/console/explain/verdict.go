@@ -37,14 +37,14 @@ type verdictInput struct {
 	store.SendOrRefusal
 	texts.Words
 	story store.SendDetails
-	facts Facts
+	facts VerdictFacts
 	state verification.State  // of the code; empty without one, and while only its caller knows
 	spans bool                // times are told as spans from now
 	valid *store.Verification // the pending code that reached its recipient; nil: none
 }
 
-// Facts are the data that a verdict depends on beside the row's story.
-type Facts struct {
+// VerdictFacts are the data that a verdict depends on beside the row's story.
+type VerdictFacts struct {
 	Quota *quota.Decision // what the recipient's rules say now; nil: not known
 	// Reserved says that Quota is for unknown browsers, and that the rules admit secret keys now,
 	// by a reserve.
@@ -59,7 +59,7 @@ type Facts struct {
 
 // Judge returns what became of a row, what to do next and the reply for the person.
 // testdata/stories.txt has the text of each combination of states.
-func Judge(s store.SendDetails, now Facts, w texts.Words) Verdict {
+func Judge(s store.SendDetails, now VerdictFacts, w texts.Words) Verdict {
 	c := verdictInput{SendOrRefusal: s.Send, Words: w, story: s, facts: now}
 	if s.Verification != nil && CodeStateOf(*s.Verification, s.Now) != store.CodeOfCaller {
 		c.state = verification.StateOf(*s.Verification, s.Now)
@@ -135,13 +135,13 @@ func MayHaveGoneOut(s store.SendOrRefusal) bool {
 
 // text fills a text with the values of the row and its code. Text messages have their own text if
 // there is one.
-func (c verdictInput) text(key string, more ...texts.Part) texts.Sentence {
+func (c verdictInput) text(key string, more ...texts.Substitution) texts.Sentence {
 	key = c.channelKey(key)
 	ended := c.FinishedAt
 	if ended.IsZero() {
 		ended = c.LoggedAt
 	}
-	parts := append([]texts.Part{
+	parts := append([]texts.Substitution{
 		texts.Plain("through", cmp.Or(c.Provider, c.Get(c.channelKey("through.unknown")))),
 		texts.Plain("reply", inBrackets(c.Words, c.ProviderCode)), texts.Plain("reason", c.Or("reason", c.Reason)),
 		texts.Plain("attempt", strconv.Itoa(c.Attempt)), texts.Strong("app", c.App), texts.Plain("purpose", c.Purpose),
@@ -156,16 +156,16 @@ func (c verdictInput) text(key string, more ...texts.Part) texts.Sentence {
 		parts = append(parts, c.timePart("until", v.ExpiresAt), c.timePart("approved", v.ApprovedAt),
 			c.timePart("canceled", v.CanceledAt),
 			texts.Plain("tries", strconv.Itoa(v.Attempts)), texts.Plain("left", strconv.Itoa(v.MaxAttempts-v.Attempts)),
-			c.timePart("last", lastWrongCheck(*v)))
+			c.timePart("last", lastWrongCheckAt(*v)))
 	}
-	return c.Tell(key, parts...)
+	return c.Sentence(key, parts...)
 }
 
 // timePart returns a time as a part of a text, or the span from now until then in a reply to the
 // person. The span of "free", when a request is admitted again, is rounded up.
-func (c verdictInput) timePart(name string, t time.Time) texts.Part {
+func (c verdictInput) timePart(name string, t time.Time) texts.Substitution {
 	if !c.spans || t.IsZero() {
-		return texts.At(name, t)
+		return texts.AtTime(name, t)
 	}
 	span := t.Sub(c.story.Now)
 	if name == "free" {

@@ -23,11 +23,11 @@ func (c verdictInput) failedTexts() (what, next texts.Sentence) {
 	}
 	kind := c.failureKind()
 	if kind == "carrier_limit" { // the wait is among what the recipient's rules say
-		return c.text("verdict.failed." + kind), c.Join(c.freeText(), c.quotaCostText())
+		return c.text("verdict.failed." + kind), c.Join(c.nextAdmittedTextByQuota(), c.quotaCostText())
 	}
 	what, next = c.Join(c.text("verdict.failed."+kind), c.earlierAttemptWarning()), c.text("next.failed."+kind)
 	if s, found := c.suppressionOf(store.SuppressionID(c.ID, store.CauseHardBounce)); found {
-		next = c.Join(next, c.holdText("bounced", s))
+		next = c.Join(next, c.suppressionStateText("bounced", s))
 	}
 	return what, c.Join(next, c.quotaCostText())
 }

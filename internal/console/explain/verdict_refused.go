@@ -32,7 +32,7 @@ func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	if v := cmp.Or(c.facts.Code, c.story.Verification); v != nil && len(v.Checks) > 0 &&
 		verification.StateOf(*v, c.story.Now) == verification.MaxAttemptsReached {
 		what = c.Join(what, c.text("verdict.locked.before", texts.Plain("ptries", strconv.Itoa(v.Attempts)),
-			texts.At("plast", lastWrongCheck(*v))))
+			texts.AtTime("plast", lastWrongCheckAt(*v))))
 	}
 	if c.valid != nil {
 		next = c.Join(next, c.text("next.refused.code"))
@@ -65,7 +65,7 @@ func (c verdictInput) lockoutsText() (next texts.Sentence) {
 	}
 	for _, out := range locks {
 		next = c.Join(next, c.text("next.checks."+out.Class.Name(),
-			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.At("free", c.databaseTimeAfter(out.Wait))))
+			texts.Strong("failures", strconv.Itoa(out.Failures)), texts.AtTime("free", c.databaseTimeAfter(out.Wait))))
 		if len(c.facts.Locks) == 1 {
 			next = c.Join(next, c.text("next.checks.alone"))
 		}
@@ -92,9 +92,9 @@ func (c verdictInput) countedScopeKey() string {
 	return string(c.facts.Rule)
 }
 
-// countsOthers reports whether the rule also counts requests for other recipients, so that the
+// ruleCountsOthers reports whether the rule also counts requests for other recipients, so that the
 // person can do little.
-func (c verdictInput) countsOthers() bool {
+func (c verdictInput) ruleCountsOthers() bool {
 	switch c.countedScopeKey() {
 	case "", string(quota.Failures), verification.CarrierRuleName, policy.SpellingsName, policy.BackoffName:
 		return false
@@ -108,16 +108,16 @@ func (c verdictInput) countsOthers() bool {
 func (c verdictInput) nextAdmittedText() texts.Sentence {
 	switch {
 	case c.facts.Quota != nil && c.quotaHasRule(c.BlockedBy):
-		return c.freeText()
+		return c.nextAdmittedTextByQuota()
 	case c.facts.Quota != nil && c.facts.Rule == "" && c.BlockedBy != policy.SpellingsName &&
 		c.BlockedBy != policy.BackoffName:
-		return c.Join(c.text("next.refused.elsewhere"), c.freeTextByRow())
+		return c.Join(c.text("next.refused.elsewhere"), c.nextAdmittedTextByRow())
 	}
-	return c.freeTextByRow()
+	return c.nextAdmittedTextByRow()
 }
 
-// freeText returns a sentence about when the recipient's rules admit one more.
-func (c verdictInput) freeText() texts.Sentence {
+// nextAdmittedTextByQuota returns a sentence about when the recipient's rules admit one more.
+func (c verdictInput) nextAdmittedTextByQuota() texts.Sentence {
 	if c.facts.Quota == nil {
 		return c.text("next.refused.later")
 	}
@@ -129,18 +129,19 @@ func (c verdictInput) freeText() texts.Sentence {
 		case c.facts.Reserved:
 			key = "next.refused.reserved"
 		}
-		return c.text(key, texts.At("free", FreeAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
+		return c.text(key, texts.AtTime("free", RuleAdmitsAt(*c.facts.Quota, worst)), texts.Strong("rule", worst.Name))
 	}
 	return c.text("next.refused.free")
 }
 
-// freeTextByRow returns a sentence about when the next request is admitted, by the row alone. A row
-// of several requests has the time of the first and the wait of the last, which give no instant.
-func (c verdictInput) freeTextByRow() texts.Sentence {
+// nextAdmittedTextByRow returns a sentence about when the next request is admitted, by the row
+// alone. A row of several requests has the time of the first and the wait of the last, which give
+// no instant.
+func (c verdictInput) nextAdmittedTextByRow() texts.Sentence {
 	if c.Count > 1 {
 		return c.text("next.refused.later")
 	}
-	return c.text("next.refused.from", texts.At("free", c.LoggedAt.Add(c.RetryAfter)))
+	return c.text("next.refused.from", texts.AtTime("free", c.LoggedAt.Add(c.RetryAfter)))
 }
 
 // quotaHasRule reports whether the quota of now includes a rule.
@@ -148,8 +149,10 @@ func (c verdictInput) quotaHasRule(rule string) bool {
 	return slices.ContainsFunc(c.facts.Quota.Rules, func(s quota.State) bool { return s.Name == rule })
 }
 
-// FreeAt returns when a rule admits one more, rounded up to whole seconds.
-func FreeAt(d quota.Decision, s quota.State) time.Time { return roundedUp(d.At.Add(s.RetryAfter)) }
+// RuleAdmitsAt returns when a rule admits one more, rounded up to whole seconds.
+func RuleAdmitsAt(d quota.Decision, s quota.State) time.Time {
+	return roundedUp(d.At.Add(s.RetryAfter))
+}
 
 // roundedUp rounds a time up to whole seconds.
 func roundedUp(t time.Time) time.Time {

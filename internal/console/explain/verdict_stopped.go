@@ -29,8 +29,8 @@ func (c verdictInput) suppressedTexts() (what, next texts.Sentence) {
 	if !found {
 		return c.text("verdict.failed.suppressed.old"), c.text("next.failed.suppressed.old")
 	}
-	what = c.text("verdict.failed.suppressed", texts.At("since", s.Since), texts.Plain("cause", CauseText(s, c.Words)))
-	return what, c.holdText(c.remedyKey(s), s)
+	what = c.text("verdict.failed.suppressed", texts.AtTime("since", s.Since), texts.Plain("cause", SuppressionCauseText(s, c.Words)))
+	return what, c.suppressionStateText(c.remedyKey(s), s)
 }
 
 // remedyKey returns the key of the text on what to do about a suppression. A recipient who opted
@@ -47,15 +47,15 @@ func (c verdictInput) isCarrierOptOut(s store.Suppression) bool {
 }
 
 func (c verdictInput) prefixPausedTexts(p store.PrefixPause) (what, next texts.Sentence) {
-	return c.text("verdict.failed.prefix", texts.At("since", p.Since), texts.Strong("prefix", p.Prefix),
+	return c.text("verdict.failed.prefix", texts.AtTime("since", p.Since), texts.Strong("prefix", p.Prefix),
 			texts.Plain("class", c.Get("prefixes.class."+p.Class.Name())),
 			texts.Plain("numbers", PauseCountsText(p, c.Words))),
-		c.text("next.failed.prefix"+holdKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.At("until2", p.Until),
-			texts.At("lifted", p.LiftedAt))
+		c.text("next.failed.prefix"+activeKeySuffix(p.Active(c.story.Now), p.LiftedAt), texts.AtTime("until2", p.Until),
+			texts.AtTime("lifted", p.LiftedAt))
 }
 
-// holdKeySuffix returns the end of a key: whether something still holds, has ended or was lifted.
-func holdKeySuffix(active bool, lifted time.Time) string {
+// activeKeySuffix returns the end of a key: whether something still holds, has ended or was lifted.
+func activeKeySuffix(active bool, lifted time.Time) string {
 	switch {
 	case active:
 		return ".holds"
@@ -65,25 +65,25 @@ func holdKeySuffix(active bool, lifted time.Time) string {
 	return ".ended"
 }
 
-// holdText returns the text on whether a suppression still holds; nil if there is no text for that
-// state.
-func (c verdictInput) holdText(key string, s store.Suppression) texts.Sentence {
-	return c.text(key+holdKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.At("suntil", s.Until),
-		texts.At("lifted", s.LiftedAt))
+// suppressionStateText returns the text on whether a suppression still holds; nil if there is no
+// text for that state.
+func (c verdictInput) suppressionStateText(key string, s store.Suppression) texts.Sentence {
+	return c.text(key+activeKeySuffix(s.Active(c.story.Now), s.LiftedAt), texts.AtTime("suntil", s.Until),
+		texts.AtTime("lifted", s.LiftedAt))
 }
 
 func (c verdictInput) pausedNextStep() texts.Sentence {
 	if c.facts.Pause == nil {
 		return c.text("next.failed.paused.over")
 	}
-	return c.text("next.failed.paused.holds", texts.At("psince", c.facts.Pause.Since),
+	return c.text("next.failed.paused.holds", texts.AtTime("psince", c.facts.Pause.Since),
 		texts.Plain("pwhy", cmp.Or(c.facts.Pause.Reason, c.Get("pause.why.none"))))
 }
 
 // linkedTextTo returns a sentence on another request, with the address of its page.
 func linkedTextTo(w texts.Words, key string, s store.SendOrRefusal) linkedText {
-	return linkedText{Text: w.Tell(key, texts.Strong("to", s.To), texts.At("at", s.LoggedAt),
-		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendAddress(s.ID)}
+	return linkedText{Text: w.Sentence(key, texts.Strong("to", s.To), texts.AtTime("at", s.LoggedAt),
+		texts.Plain("became", w.Or("status", string(s.Status)))), Link: SendPageAddress(s.ID)}
 }
 
 // reduceIfErased returns the verdict, reduced if the row's recipient was erased.
@@ -92,12 +92,12 @@ func (c verdictInput) reduceIfErased(v Verdict) Verdict {
 		return v
 	}
 	v.What, v.Next = c.Join(v.What, c.text("verdict.erased")), c.text("next.erased")
-	v.Answer.Text = v.Answer.W.Tell("answer.erased")
+	v.Answer.Text = v.Answer.W.Sentence("answer.erased")
 	return v
 }
 
-// CauseText returns why a recipient is suppressed, in a few words.
-func CauseText(s store.Suppression, w texts.Words) string {
+// SuppressionCauseText returns why a recipient is suppressed, in a few words.
+func SuppressionCauseText(s store.Suppression, w texts.Words) string {
 	parts := []string{w.Or("cause", string(s.Cause))}
 	if s.Detail != "" {
 		parts = append(parts, s.Detail)

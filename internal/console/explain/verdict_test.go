@@ -23,7 +23,7 @@ import (
 type situation struct {
 	name  string
 	story store.SendDetails
-	facts Facts
+	facts VerdictFacts
 }
 
 // told puts a send and its code together as the database would; now is three minutes after the

@@ -45,8 +45,8 @@ func DecodeCursor(text string) (store.Cursor, bool) {
 	return store.Cursor{At: at, ID: uuid.UUID(b[9:])}, yearInRange(at)
 }
 
-// PageFields are the fields of a filter that bound one page.
-type PageFields struct {
+// PagingFields are the fields of a filter that bound one page.
+type PagingFields struct {
 	Limit  *int           // rows of a page
 	Before **store.Cursor // rows older than this one; nil: the newest
 	After  **store.Cursor // rows newer than this one; nil: the list has no way back
@@ -57,7 +57,7 @@ type List[F, R any] struct {
 	Name       string                              // of the rows in JSON
 	Path       string                              // of the page
 	Parameters func(f *F) Parameters               // its filters, beside cursor and limit
-	Place      func(f *F) PageFields               // the fields of a filter that select the page
+	Place      func(f *F) PagingFields             // the fields of a filter that select the page
 	Cursor     func(r R) store.Cursor              // of a row: pages continue from it
 	JSON       func(r R, now time.Time) JSONObject // a row for scripts
 	Read       func(ctx context.Context, f F) (rows []R, now time.Time, err error)
@@ -81,7 +81,7 @@ type ListPage[F, R any] struct {
 // without parameters.
 func (l List[F, R]) PageForQuery(ctx context.Context, raw string, f F) (ListPage[F, R], error) {
 	place, known := l.Place(&f), l.Parameters(&f)
-	*place.Limit, known["limit"], known["cursor"] = DefaultLimit, LimitParameter(place.Limit), CursorParameter(place.Before)
+	*place.Limit, known["limit"], known["cursor"] = DefaultPageRows, LimitParameter(place.Limit), CursorParameter(place.Before)
 	given, err := known.Parse(raw)
 	if err != nil {
 		return ListPage[F, R]{}, err

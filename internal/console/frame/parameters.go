@@ -18,8 +18,8 @@ import (
 
 // How many rows a list has.
 const (
-	DefaultLimit = 50
-	MaxLimit     = store.MaxPageRows
+	DefaultPageRows = 50
+	MaxPageRows     = store.MaxPageRows
 )
 
 // TimeSpans are the values of "last", which pages have beside "from" and "to".
@@ -152,7 +152,7 @@ func CursorParameter(to **store.Cursor) ParseFunc {
 func LimitParameter(to *int) ParseFunc {
 	return func(value string) string {
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > MaxLimit {
+		if err != nil || n < 1 || n > MaxPageRows {
 			return "A limit is a number from 1 to 200."
 		}
 		*to = n

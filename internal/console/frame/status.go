@@ -12,7 +12,7 @@ import (
 
 // ServiceStatus is the state of the service, as /readyz reports it, and the sends that wait.
 type ServiceStatus struct {
-	Reasons  []server.Reason // why parts are not well
+	Reasons  []server.HealthReason // why parts are not well
 	Parts    []ServicePart
 	UnderWay store.Backlog // sends without an outcome, of all channels
 	Counted  bool          // UnderWay is known
@@ -62,17 +62,17 @@ func (p ServicePart) state() string {
 func (l *statusLine) fill(s ServiceStatus) {
 	for _, r := range s.Reasons {
 		l.Troubles = append(l.Troubles,
-			l.W.Tell("health.since", texts.Plain("text", r.Text(l.W)), texts.At("since", r.Since)))
+			l.W.Sentence("health.since", texts.Plain("text", r.Text(l.W)), texts.AtTime("since", r.Since)))
 	}
 	for _, p := range s.Parts {
 		l.Parts = append(l.Parts, servicePartView{l.W.Get("health.part."+p.Kind, "name", p.Name), p.state()})
 		if p.state() != "suspended" {
 			continue
 		}
-		told := l.W.Tell("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
+		told := l.W.Sentence("health.suspended."+p.Kind, texts.Strong("server", p.Name), texts.Plain("why", p.Why),
 			texts.Plain("for", l.W.Wait(s.Now.Sub(p.Since))))
 		if slices.ContainsFunc(s.Parts, func(other ServicePart) bool { return other.Kind == p.Kind && other.Up }) {
-			told = append(append(told, l.W.Tell("sentence.space")...), l.W.Tell("health.next."+p.Kind)...)
+			told = append(append(told, l.W.Sentence("sentence.space")...), l.W.Sentence("health.next."+p.Kind)...)
 		}
 		l.Troubles = append(l.Troubles, told)
 	}

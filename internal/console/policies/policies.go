@@ -26,20 +26,20 @@ type Desk interface {
 	Policies() []support.Policy
 	RecipientsAtLimit(ctx context.Context, p support.Policy, rule quota.Rule, most int) ([]store.HeavyRecipient,
 		int, error)
-	Replay(ctx context.Context, p support.Policy, rules []quota.Rule,
+	ReplaySends(ctx context.Context, p support.Policy, rules []quota.Rule,
 		period time.Duration) (support.ReplayResult, error)
 }
 
-// pages is the page's handler. Safe for concurrent use.
-type pages struct {
+// policiesPage is the page's handler. Safe for concurrent use.
+type policiesPage struct {
 	desk    Desk
 	layout  *frame.Layout
 	replays chan struct{} // bounds the replays at once
 }
 
 // New makes the page.
-func New(desk Desk, l *frame.Layout) *pages {
-	return &pages{desk: desk, layout: l, replays: make(chan struct{}, 1)}
+func New(desk Desk, l *frame.Layout) *policiesPage {
+	return &policiesPage{desk: desk, layout: l, replays: make(chan struct{}, 1)}
 }
 
 // maxAtLimitShown is how many recipients are shown at one rule's limit.
@@ -65,7 +65,7 @@ type ruleView struct {
 }
 
 // Show is the page's handler.
-func (a *pages) Show(c echo.Context) error {
+func (a *policiesPage) Show(c echo.Context) error {
 	asked, err := a.parseTrial(c.Request().URL.RawQuery)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (a *pages) Show(c echo.Context) error {
 	return a.layout.Show(c, status, "policies", v)
 }
 
-func (a *pages) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
+func (a *policiesPage) ruleViews(ctx context.Context, p support.Policy, w texts.Words) (rules []ruleView, err error) {
 	for _, r := range p.Rules {
 		v := ruleView{Rule: r}
 		if r.Scope == quota.Recipient {

@@ -34,7 +34,7 @@ var trialPeriods = []string{"24h", "7d", "30d"}
 
 // parseTrial returns the parameters of a trial; none if the query is empty. Error: an unknown
 // policy or parameter.
-func (a *pages) parseTrial(raw string) (url.Values, error) {
+func (a *policiesPage) parseTrial(raw string) (url.Values, error) {
 	asked, err := frame.ParseValues(raw)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func shortDuration(d time.Duration) string {
 
 // runTrial replays past sends through the changed rules, writes the result or the problem into t,
 // and returns the page's status.
-func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words,
+func (a *policiesPage) runTrial(ctx context.Context, p support.Policy, values url.Values, w texts.Words,
 	t *trialView) (status int) {
 	rules, problem := changedRules(triableRules(p), values, w)
 	if problem != "" {
@@ -133,7 +133,7 @@ func (a *pages) runTrial(ctx context.Context, p support.Policy, values url.Value
 	ctx, cancel := context.WithTimeout(ctx, replayTimeout)
 	defer cancel()
 	last := cmp.Or(values.Get("last"), "7d")
-	r, err := a.desk.Replay(ctx, p, rules, frame.TimeSpans[last])
+	r, err := a.desk.ReplaySends(ctx, p, rules, frame.TimeSpans[last])
 	switch {
 	case errors.Is(err, support.ErrTooManySends):
 		t.Problem = w.Get("policies.too_much")
@@ -183,7 +183,7 @@ func trialSummary(r support.ReplayResult, period string, w texts.Words) (summary
 		key = "policies.result.none"
 	}
 	share := 100 * float64(r.Refused) / float64(max(1, r.Sends))
-	summary = w.Tell(key, texts.Plain("last", w.Get("filter.last."+period)), texts.Strong("sends", count(r.Sends)),
+	summary = w.Sentence(key, texts.Plain("last", w.Get("filter.last."+period)), texts.Strong("sends", count(r.Sends)),
 		texts.Plain("recipients", count(r.Recipients)),
 		texts.Strong("refused", count(r.Refused)), texts.Plain("share", fmt.Sprintf("%.1f", share)),
 		texts.Plain("affected", count(r.Affected)))

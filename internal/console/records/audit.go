@@ -22,8 +22,8 @@ import (
 	"sendcode/internal/support"
 )
 
-// auditEntries returns the list of audit entries.
-func (a *Records) auditEntries() frame.List[store.AuditFilter, store.AuditEntry] {
+// auditEntryList returns the list of audit entries.
+func (a *Handlers) auditEntryList() frame.List[store.AuditFilter, store.AuditEntry] {
 	return frame.List[store.AuditFilter, store.AuditEntry]{
 		Name: "acts", Path: "/admin/acts", JSON: auditEntryJSON,
 		Parameters: func(f *store.AuditFilter) frame.Parameters {
@@ -32,8 +32,8 @@ func (a *Records) auditEntries() frame.List[store.AuditFilter, store.AuditEntry]
 				"recipient": frame.RecipientParameter(&f.Recipient),
 			}
 		},
-		Place: func(f *store.AuditFilter) frame.PageFields {
-			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.AuditFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(r store.AuditEntry) store.Cursor { return store.Cursor{At: r.At, ID: r.ID} },
 		Read: func(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, time.Time, error) {
@@ -63,12 +63,12 @@ type auditView struct {
 	Typed   url.Values // in the form that was refused
 }
 
-func (a *Records) auditPage(c echo.Context) error {
+func (a *Handlers) auditPage(c echo.Context) error {
 	return a.showAuditPage(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showAuditPage(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.auditEntries().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
+func (a *Handlers) showAuditPage(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.auditEntryList().PageForQuery(c.Request().Context(), raw, store.AuditFilter{})
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *Records) showAuditPage(c echo.Context, status int, raw string, typed ur
 }
 
 // acceptSubscription lets the next subscription of a provider's topic be confirmed.
-func (a *Records) acceptSubscription(c echo.Context, provider, reason string) error {
+func (a *Handlers) acceptSubscription(c echo.Context, provider, reason string) error {
 	if !slices.Contains(a.Topics, provider) {
 		return fault.Invalid("provider", "unknown", "No provider of this name has a topic.")
 	}
@@ -91,7 +91,7 @@ func (a *Records) acceptSubscription(c echo.Context, provider, reason string) er
 	return a.Desk.AcceptSubscription(c.Request().Context(), provider, strings.TrimSpace(reason), act)
 }
 
-func (a *Records) acceptSubscriptionJSON(c echo.Context) error {
+func (a *Handlers) acceptSubscriptionJSON(c echo.Context) error {
 	var w struct {
 		Provider string `json:"provider"`
 		Reason   string `json:"reason"`
@@ -105,11 +105,11 @@ func (a *Records) acceptSubscriptionJSON(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (a *Records) acceptSubscriptionForm(c echo.Context, form url.Values) error {
+func (a *Handlers) acceptSubscriptionForm(c echo.Context, form url.Values) error {
 	err := a.acceptSubscription(c, form.Get("provider"), form.Get("reason"))
 	if bad, ok := errors.AsType[*fault.InvalidError](err); ok {
 		return a.showAuditPage(c, http.StatusUnprocessableEntity, "", form,
-			formProblemText(frame.Words(c), "acts", bad, support.MaxReason))
+			formProblemText(frame.Words(c), "acts", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err
@@ -137,17 +137,17 @@ func (v auditView) TargetText(a store.AuditEntry) string {
 }
 
 // State returns how an act ended.
-func (v auditView) State(a store.AuditEntry) explain.Label {
+func (v auditView) State(a store.AuditEntry) explain.StateLabel {
 	return outcomeLabel(v.W.Or("outcome", string(a.Outcome)), a.Outcome == store.AuditDone, a.Outcome == store.AuditFailed)
 }
 
 // outcomeLabel returns the label of an act or event by how it ended: done, failed, or not yet.
-func outcomeLabel(word string, done, failed bool) explain.Label {
+func outcomeLabel(word string, done, failed bool) explain.StateLabel {
 	switch {
 	case done:
-		return explain.Label{Sign: "✓", Word: word, Tone: explain.Good}
+		return explain.StateLabel{Sign: "✓", Word: word, Tone: explain.Good}
 	case failed:
-		return explain.Label{Sign: "✕", Word: word, Tone: explain.Bad}
+		return explain.StateLabel{Sign: "✕", Word: word, Tone: explain.Bad}
 	}
-	return explain.Label{Sign: "…", Word: word, Tone: explain.Neutral}
+	return explain.StateLabel{Sign: "…", Word: word, Tone: explain.Neutral}
 }

@@ -24,15 +24,15 @@ import (
 // any of their codes were entered.
 const prefixesPath = "/admin/prefixes"
 
-// prefixPauses returns the list of present and past pauses.
-func (a *Records) prefixPauses() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
+// prefixPauseList returns the list of present and past pauses.
+func (a *Handlers) prefixPauseList() frame.List[store.PrefixPauseFilter, store.PrefixPause] {
 	return frame.List[store.PrefixPauseFilter, store.PrefixPause]{
 		Name: "prefixes", Path: prefixesPath, JSON: prefixPauseJSON, Read: a.Store.PrefixPauses,
 		Parameters: func(f *store.PrefixPauseFilter) frame.Parameters {
 			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active)}
 		},
-		Place: func(f *store.PrefixPauseFilter) frame.PageFields {
-			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.PrefixPauseFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(p store.PrefixPause) store.Cursor { return store.Cursor{At: p.Since, ID: p.ID} },
 	}
@@ -62,12 +62,12 @@ type prefixesView struct {
 	Typed   url.Values // in the form that was refused
 }
 
-func (a *Records) prefixesPage(c echo.Context) error {
+func (a *Handlers) prefixesPage(c echo.Context) error {
 	return a.showPrefixes(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.prefixPauses().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
+func (a *Handlers) showPrefixes(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.prefixPauseList().PageForQuery(c.Request().Context(), raw, store.PrefixPauseFilter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (v prefixesView) ClassText(p store.PrefixPause) string {
 }
 
 // State returns whether a pause holds.
-func (v prefixesView) State(p store.PrefixPause) explain.Label {
-	return holdLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
+func (v prefixesView) State(p store.PrefixPause) explain.StateLabel {
+	return suppressionOrPauseLabel(p.Active(v.Now), !p.LiftedAt.IsZero(), "prefixes.holds", v.W)
 }
 
 // LiftedText returns a sentence about who lifted a pause, when and why; nil if it was not lifted.
@@ -95,7 +95,7 @@ func (v prefixesView) LiftedText(p store.PrefixPause) texts.Sentence {
 }
 
 // liftPrefix ends a pause and writes the audit entry with it.
-func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
+func (a *Handlers) liftPrefix(c echo.Context, id, reason string) (store.PrefixPause, error) {
 	pause, err := uuid.Parse(id)
 	if err != nil {
 		return store.PrefixPause{}, fault.Invalid("id", "invalid", "This is no ID of a pause.")
@@ -107,7 +107,7 @@ func (a *Records) liftPrefix(c echo.Context, id, reason string) (store.PrefixPau
 	return a.Desk.LiftPrefix(c.Request().Context(), pause, strings.TrimSpace(reason), act)
 }
 
-func (a *Records) liftPrefixJSON(c echo.Context) error {
+func (a *Handlers) liftPrefixJSON(c echo.Context) error {
 	var w struct {
 		ID     string `json:"id"`
 		Reason string `json:"reason"`
@@ -122,12 +122,12 @@ func (a *Records) liftPrefixJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, prefixPauseJSON(p, a.Now()))
 }
 
-func (a *Records) liftPrefixForm(c echo.Context, form url.Values) error {
+func (a *Handlers) liftPrefixForm(c echo.Context, form url.Values) error {
 	_, err := a.liftPrefix(c, form.Get("id"), form.Get("reason"))
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		return a.showPrefixes(c, http.StatusUnprocessableEntity, c.Request().URL.RawQuery, form,
-			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReason))
+			formProblemText(frame.Words(c), "prefixes", bad, support.MaxReasonLength))
 	}
 	if err != nil {
 		return err

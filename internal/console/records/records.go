@@ -25,8 +25,8 @@ type Store interface {
 	PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) ([]store.PrefixPause, time.Time, error)
 }
 
-// Records has the pages and the JSON. Safe for concurrent use.
-type Records struct {
+// Handlers has the pages and the JSON. Safe for concurrent use.
+type Handlers struct {
 	Store  Store
 	Desk   *support.Desk
 	Auth   *auth.Auth
@@ -45,25 +45,25 @@ func formProblemText(w texts.Words, list string, bad *fault.InvalidError, most i
 }
 
 // Routes are the pages and their JSON.
-func (a *Records) Routes() []auth.Route {
+func (a *Handlers) Routes() []auth.Route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []auth.Route{
 		{Method: get, Path: "/admin/acts", Handler: a.auditPage, Action: auth.ActionRead},
 		{Method: post, Path: "/admin/acts/subscription", Handler: frame.FormHandler(a.acceptSubscriptionForm), Action: auth.ActionAcceptSubscription},
 		{Method: get, Path: suppressionsPath, Handler: a.suppressionsPage, Action: auth.ActionRead},
 		{Method: post, Path: suppressionsPath, Handler: frame.FormHandler(a.suppressForm), Action: auth.ActionSuppress},
-		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftForm), Action: auth.ActionLift},
+		{Method: post, Path: suppressionsPath + "/lift", Handler: frame.FormHandler(a.liftSuppressionsForm), Action: auth.ActionLiftSuppression},
 		{Method: get, Path: prefixesPath, Handler: a.prefixesPage, Action: auth.ActionRead},
 		{Method: post, Path: prefixesPath + "/lift", Handler: frame.FormHandler(a.liftPrefixForm),
 			Action: auth.ActionLiftPrefix},
 		{Method: get, Path: "/admin/webhooks", Handler: a.webhookEventsPage, Action: auth.ActionRead},
-		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntries().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/acts", Handler: a.auditEntryList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1/admin/subscriptions", Handler: a.acceptSubscriptionJSON, Action: auth.ActionAcceptSubscription},
-		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressions().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1" + suppressionsPath, Handler: a.suppressionList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + suppressionsPath, Handler: a.suppressJSON, Action: auth.ActionSuppress},
-		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftJSON, Action: auth.ActionLift},
-		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauses().ServeJSON, Action: auth.ActionRead},
+		{Method: post, Path: "/v1" + suppressionsPath + "/lift", Handler: a.liftSuppressionsJSON, Action: auth.ActionLiftSuppression},
+		{Method: get, Path: "/v1" + prefixesPath, Handler: a.prefixPauseList().ServeJSON, Action: auth.ActionRead},
 		{Method: post, Path: "/v1" + prefixesPath + "/lift", Handler: a.liftPrefixJSON, Action: auth.ActionLiftPrefix},
-		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEvents().ServeJSON, Action: auth.ActionRead},
+		{Method: get, Path: "/v1/admin/webhooks", Handler: a.webhookEventList().ServeJSON, Action: auth.ActionRead},
 	}
 }

@@ -24,15 +24,15 @@ import (
 
 const suppressionsPath = "/admin/suppressions"
 
-// suppressions returns the list of present and past suppressions.
-func (a *Records) suppressions() frame.List[store.SuppressionFilter, store.Suppression] {
+// suppressionList returns the list of present and past suppressions.
+func (a *Handlers) suppressionList() frame.List[store.SuppressionFilter, store.Suppression] {
 	return frame.List[store.SuppressionFilter, store.Suppression]{
 		Name: "suppressions", Path: suppressionsPath, JSON: SuppressionJSON, Read: a.Store.Suppressions,
 		Parameters: func(f *store.SuppressionFilter) frame.Parameters {
 			return frame.Parameters{"state": frame.ActiveOnlyParameter(&f.Active), "recipient": frame.RecipientParameter(&f.Recipient)}
 		},
-		Place: func(f *store.SuppressionFilter) frame.PageFields {
-			return frame.PageFields{Limit: &f.Limit, Before: &f.Before}
+		Place: func(f *store.SuppressionFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.Before}
 		},
 		Cursor: func(s store.Suppression) store.Cursor { return store.Cursor{At: s.Since, ID: s.ID} },
 	}
@@ -65,26 +65,28 @@ func (v suppressionsView) FormRefused(s store.Suppression) bool {
 		v.Typed.Get("app") == s.App
 }
 
-func (a *Records) suppressionsPage(c echo.Context) error {
+func (a *Handlers) suppressionsPage(c echo.Context) error {
 	return a.showSuppressions(c, http.StatusOK, c.Request().URL.RawQuery, nil, "")
 }
 
-func (a *Records) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
-	p, err := a.suppressions().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
+func (a *Handlers) showSuppressions(c echo.Context, status int, raw string, typed url.Values, problem string) error {
+	p, err := a.suppressionList().PageForQuery(c.Request().Context(), raw, store.SuppressionFilter{Active: true})
 	if err != nil {
 		return err
 	}
-	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLift)
+	may := auth.ActorOf(c).May(auth.ActionSuppress) && auth.ActorOf(c).May(auth.ActionLiftSuppression)
 	page := frame.NewPage(c, "suppressions.title", "suppressions")
 	return a.Layout.Show(c, status, "suppressions", suppressionsView{page, p, may, problem, typed})
 }
 
 // ReasonText returns why a recipient is suppressed.
-func (v suppressionsView) ReasonText(s store.Suppression) string { return explain.CauseText(s, v.W) }
+func (v suppressionsView) ReasonText(s store.Suppression) string {
+	return explain.SuppressionCauseText(s, v.W)
+}
 
 // State returns whether a suppression holds.
-func (v suppressionsView) State(s store.Suppression) explain.Label {
-	return holdLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
+func (v suppressionsView) State(s store.Suppression) explain.StateLabel {
+	return suppressionOrPauseLabel(s.Active(v.Now), !s.LiftedAt.IsZero(), "suppressions.active", v.W)
 }
 
 // LiftedText returns a sentence about who lifted a suppression, when and why; nil if it was not
@@ -93,16 +95,16 @@ func (v suppressionsView) LiftedText(s store.Suppression) texts.Sentence {
 	return liftedSentence(s.LiftedAt, s.LiftedBy, s.LiftedWhy, v.W)
 }
 
-// holdLabel returns the state of a suppression or a pause; holds is the key of the word for one
-// that holds.
-func holdLabel(active, lifted bool, holds string, w texts.Words) explain.Label {
+// suppressionOrPauseLabel returns the state of a suppression or a pause; holds is the key of the
+// word for one that holds.
+func suppressionOrPauseLabel(active, lifted bool, holds string, w texts.Words) explain.StateLabel {
 	switch {
 	case active:
-		return explain.Label{Sign: "✕", Word: w.Get(holds), Tone: explain.Bad}
+		return explain.StateLabel{Sign: "✕", Word: w.Get(holds), Tone: explain.Bad}
 	case lifted:
-		return explain.Label{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
+		return explain.StateLabel{Sign: "✓", Word: w.Get("suppressions.lifted"), Tone: explain.Good}
 	}
-	return explain.Label{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
+	return explain.StateLabel{Sign: "–", Word: w.Get("suppressions.ended"), Tone: explain.Neutral}
 }
 
 // liftedSentence returns a sentence about who lifted a suppression or a pause, when and why; nil if
@@ -111,7 +113,7 @@ func liftedSentence(at time.Time, by, why string, w texts.Words) texts.Sentence 
 	if at.IsZero() {
 		return nil
 	}
-	return w.Tell("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.At("at", at),
+	return w.Sentence("suppressions.after", texts.Strong("who", cmp.Or(by, "–")), texts.AtTime("at", at),
 		texts.Plain("why", cmp.Or(why, "–")))
 }
 
@@ -122,9 +124,9 @@ type suppressBody struct {
 }
 
 // suppress suppresses a recipient and writes the audit entry with it.
-func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
+func (a *Handlers) suppress(c echo.Context, w suppressBody) (store.Suppression, error) {
 	if w.Seconds != nil {
-		most := int64(support.MaxSuppression / time.Second)
+		most := int64(support.MaxSuppressionPeriod / time.Second)
 		if *w.Seconds < 1 || *w.Seconds > most {
 			return store.Suppression{}, fault.Invalid("for", "out_of_range",
 				"A suppression lasts for 1 s at least and 366 days at most.")
@@ -138,7 +140,7 @@ func (a *Records) suppress(c echo.Context, w suppressBody) (store.Suppression, e
 	return a.Desk.Suppress(c.Request().Context(), w.SuppressRequest, act)
 }
 
-func (a *Records) suppressJSON(c echo.Context) error {
+func (a *Handlers) suppressJSON(c echo.Context) error {
 	var w suppressBody
 	if err := server.ReadJSON(c, &w); err != nil {
 		return err
@@ -150,9 +152,9 @@ func (a *Records) suppressJSON(c echo.Context) error {
 	return c.JSON(http.StatusCreated, SuppressionJSON(s, s.Since))
 }
 
-// suppressForm handles the form that suppresses a recipient. Like liftForm, it redirects to the
-// list, or shows the list again with what was wrong in the form.
-func (a *Records) suppressForm(c echo.Context, form url.Values) error {
+// suppressForm handles the form that suppresses a recipient. Like liftSuppressionsForm, it
+// redirects to the list, or shows the list again with what was wrong in the form.
+func (a *Handlers) suppressForm(c echo.Context, form url.Values) error {
 	w := suppressBody{SuppressRequest: support.SuppressRequest{Channel: form.Get("channel"),
 		To:  strings.TrimSpace(form.Get("to")),
 		App: form.Get("app"), Reason: strings.TrimSpace(form.Get("reason"))}}
@@ -167,21 +169,21 @@ func (a *Records) suppressForm(c echo.Context, form url.Values) error {
 	return a.answerSuppressionForm(c, form, err)
 }
 
-// lift ends a recipient's suppressions and writes the audit entry with it.
-func (a *Records) lift(c echo.Context, l support.LiftRequest) ([]store.Suppression, error) {
-	act, err := a.Auth.NewAuditEntry(c, auth.ActionLift)
+// liftSuppressions ends a recipient's suppressions and writes the audit entry with it.
+func (a *Handlers) liftSuppressions(c echo.Context, l support.LiftSuppressionsRequest) ([]store.Suppression, error) {
+	act, err := a.Auth.NewAuditEntry(c, auth.ActionLiftSuppression)
 	if err != nil {
 		return nil, err
 	}
 	return a.Desk.LiftSuppressions(c.Request().Context(), l, act)
 }
 
-func (a *Records) liftJSON(c echo.Context) error {
-	var l support.LiftRequest
+func (a *Handlers) liftSuppressionsJSON(c echo.Context) error {
+	var l support.LiftSuppressionsRequest
 	if err := server.ReadJSON(c, &l); err != nil {
 		return err
 	}
-	list, err := a.lift(c, l)
+	list, err := a.liftSuppressions(c, l)
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (a *Records) liftJSON(c echo.Context) error {
 	return c.JSON(http.StatusOK, frame.JSONObject{"lifted": lifted})
 }
 
-func (a *Records) liftForm(c echo.Context, form url.Values) error {
+func (a *Handlers) liftSuppressionsForm(c echo.Context, form url.Values) error {
 	h, err := recipient.ParseHash(form.Get("address"))
 	if err != nil {
 		return fault.Invalid("address", "invalid", "This form was not made by the list.")
@@ -199,15 +201,15 @@ func (a *Records) liftForm(c echo.Context, form url.Values) error {
 		return fault.Invalid("channel", "invalid", "This form was not made by the list.")
 	}
 	reason := strings.TrimSpace(form.Get("reason"))
-	_, err = a.lift(c, support.LiftRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
+	_, err = a.liftSuppressions(c, support.LiftSuppressionsRequest{Channel: string(ch), Address: h, App: form.Get("app"), Reason: reason})
 	return a.answerSuppressionForm(c, form, err)
 }
 
-func (a *Records) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
+func (a *Handlers) answerSuppressionForm(c echo.Context, typed url.Values, err error) error {
 	var bad *fault.InvalidError
 	if errors.As(err, &bad) {
 		w := frame.Words(c)
-		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReason)
+		problem := formProblemText(w, "suppressions", bad, support.MaxSuppressionReasonLength)
 		if typed.Has("to") {
 			typed.Del("to") // no page holds a whole address
 			problem += w.Get("sentence.space") + w.Get("suppressions.problem.again")

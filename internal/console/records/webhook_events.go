@@ -20,15 +20,15 @@ type webhookEventFilter struct {
 
 var webhookEventStates = []store.EventState{store.EventPending, store.EventDelivered, store.EventGivenUp}
 
-// webhookEvents returns the list of webhook events.
-func (a *Records) webhookEvents() frame.List[webhookEventFilter, store.AppEvent] {
+// webhookEventList returns the list of webhook events.
+func (a *Handlers) webhookEventList() frame.List[webhookEventFilter, store.AppEvent] {
 	return frame.List[webhookEventFilter, store.AppEvent]{
 		Name: "events", Path: "/admin/webhooks", JSON: webhookEventJSON,
 		Parameters: func(f *webhookEventFilter) frame.Parameters {
 			return frame.Parameters{"app": frame.ShortTextParameter(&f.App), "state": frame.OneOfParameter(&f.State, webhookEventStates...)}
 		},
-		Place: func(f *webhookEventFilter) frame.PageFields {
-			return frame.PageFields{Limit: &f.Limit, Before: &f.before}
+		Place: func(f *webhookEventFilter) frame.PagingFields {
+			return frame.PagingFields{Limit: &f.Limit, Before: &f.before}
 		},
 		Cursor: func(e store.AppEvent) store.Cursor { return store.Cursor{At: e.At, ID: e.ID} },
 		Read: func(ctx context.Context, f webhookEventFilter) ([]store.AppEvent, time.Time, error) {
@@ -58,8 +58,8 @@ type webhookEventsView struct {
 	States []frame.FieldOption
 }
 
-func (a *Records) webhookEventsPage(c echo.Context) error {
-	p, err := a.webhookEvents().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
+func (a *Handlers) webhookEventsPage(c echo.Context) error {
+	p, err := a.webhookEventList().PageForQuery(c.Request().Context(), c.Request().URL.RawQuery, webhookEventFilter{})
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (a *Records) webhookEventsPage(c echo.Context) error {
 }
 
 // State returns whether an event arrived.
-func (v webhookEventsView) State(e store.AppEvent) explain.Label {
+func (v webhookEventsView) State(e store.AppEvent) explain.StateLabel {
 	return outcomeLabel(v.W.Or("events.state", string(e.State)), e.State == store.EventDelivered,
 		e.State == store.EventGivenUp)
 }

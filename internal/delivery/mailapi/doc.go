@@ -6,16 +6,16 @@
 //
 // A provider is one file here, such as resend.go, and one row in providers. The row has the scheme
 // of its URLs, the parameters that these take beside tls, ca and conns, and the function that
-// checks a [Config], fills in its host and returns the provider's API. That API makes the request of a mail,
-// reads an answer, and knows a request that does no harm, by which `sendcode doctor` tries the
-// login. A provider that takes MIME gets Rendered.Content: begin with a copy of ses.go. One that
-// takes texts calls Message.WithTexts, and sends the headers in Message.IDHeaders too, which events may
-// be found by: begin with resend.go. The send's ID goes where the provider's events bring it back
-// (a tag, or metadata): sendID has it; IDHeaders are sent beside it. A code that is a number becomes
-// text, and 0 none; where an acceptance has a code too, accepted needs both. A lone key is the
-// URL's password, and a username is refused. Refuse mail.UTF8 with errUTF8 if the provider takes
-// ASCII alone. For the doctor's request choose a read that the least key may make, and whose answer
-// has no secrets.
+// checks a [Config], fills in its host and returns the provider's API. That API makes the request
+// of a mail, reads an answer, and knows a request that does no harm, by which `sendcode doctor`
+// tries the login. A provider that takes MIME gets Rendered.Content: begin with a copy of ses.go.
+// One that takes texts calls Message.WithTexts, and sends the headers in Message.IDHeaders too,
+// which events may be found by: begin with resend.go. The send's ID goes where the provider's
+// events bring it back (a tag, or metadata): sendIDOf has it; IDHeaders are sent beside it. A code
+// that is a number becomes text, and 0 none; where an acceptance has a code too, accepted needs
+// both. A lone key is the URL's password, and a username is refused. Refuse mail.UTF8 with errUTF8
+// if the provider takes ASCII alone. For the doctor's request choose a read that the least key may
+// make, and whose answer has no secrets.
 //
 // Its contract is a [mailapitest.Rig], again one file and one row, in Rigs: what a request must
 // look like, and what each answer has to become. Its Read returns the mail as it would arrive,

@@ -20,7 +20,7 @@ import (
 )
 
 // deliver offers a sample mail, and looks for secrets in the failure.
-func deliver(t *testing.T, ctx context.Context, s *mailapi.Server, n int) (string, *delivery.Error) {
+func deliver(t *testing.T, ctx context.Context, s *mailapi.Client, n int) (string, *delivery.Error) {
 	t.Helper()
 	mail, fail := new(delivery.Encoder).Encode(smtptest.Sample(n))
 	if fail != nil {
@@ -198,7 +198,7 @@ func TestTurns(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		mail, _ := new(delivery.Encoder).Encode(smtptest.Sample(9))
-		if inUse, _, _ := server.Conns(); inUse != 2 || server.MaxConns() != 2 {
+		if inUse, _, _ := server.ConnCounts(); inUse != 2 || server.MaxConns() != 2 {
 			t.Errorf("%d in use", inUse)
 		}
 		for _, patience := range []time.Duration{0, time.Millisecond} {

@@ -10,23 +10,23 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// resend is the API of Resend (resend.com/docs/api-reference/emails/send-email).
-type resend struct{ *Config }
+// resendAPI is the API of Resend (resend.com/docs/api-reference/emails/send-email).
+type resendAPI struct{ *Config }
 
 func openResend(c *Config) (providerAPI, error) {
 	if c.Username != "" || c.Password == "" {
-		return nil, delivery.SafeText("must be resend://:key@api.resend.com, with the API key as the password")
+		return nil, delivery.SafeError("must be resend://:key@api.resend.com, with the API key as the password")
 	}
 	c.Host = cmp.Or(c.Host, "api.resend.com")
-	return resend{c}, nil
+	return resendAPI{c}, nil
 }
 
-func (r resend) idempotent() bool { return true }
+func (r resendAPI) idempotent() bool { return true }
 
-func (r resend) request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
+func (r resendAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	m, err := mail.Message.WithTexts()
 	if err != nil {
-		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Reason: delivery.ReasonTemplate, Err: exchange.ErrIncompleteMessage}
 	}
 	headers := map[string]string{"Message-ID": "<" + m.ID + ">", "Auto-Submitted": "auto-generated"}
@@ -46,22 +46,22 @@ func (r resend) request(mail *delivery.RenderedMail) (exchange.Request, *deliver
 		HTML    string            `json:"html,omitempty"`
 		Headers map[string]string `json:"headers"`
 		Tags    []tag             `json:"tags"`
-	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendID(mail)}}})
+	}{mail.Sender(), []string{mail.To}, m.Subject, m.Text, m.HTML, headers, []tag{{"send", sendIDOf(mail)}}})
 	request := r.authorizedRequest(http.MethodPost, "/emails")
 	request.Body = body
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", sendID(mail)+"/"+exchange.HexSHA256(string(body))[:32])
+	request.Header.Set("Idempotency-Key", sendIDOf(mail)+"/"+exchange.HexSHA256(string(body))[:32])
 	return request, nil
 }
 
-func (r resend) authorizedRequest(method, path string) exchange.Request {
+func (r resendAPI) authorizedRequest(method, path string) exchange.Request {
 	return exchange.Request{Method: method, URL: r.endpoint(path), Header: http.Header{
 		// Resend answers 403 without a User-Agent
 		"Authorization": {"Bearer " + r.Password}, "User-Agent": {"sendcode"},
 	}}
 }
 
-func (r resend) readAnswer(a exchange.Response) (accepted bool, code, words string) {
+func (r resendAPI) readAnswer(a exchange.Response) (accepted bool, code, words string) {
 	var said struct{ ID, Name, Message string }
 	_ = json.Unmarshal(a.Body, &said) // without a code the status counts
 	return said.ID != "", said.Name, said.Message
@@ -69,7 +69,7 @@ func (r resend) readAnswer(a exchange.Response) (accepted bool, code, words stri
 
 // codeMeanings has the codes that mean something else than their HTTP status
 // (resend.com/docs/api-reference/errors).
-func (r resend) codeMeanings() map[string]codeMeaning {
+func (r resendAPI) codeMeanings() map[string]codeMeaning {
 	return map[string]codeMeaning{
 		"invalid_from_address":           meansTemporary,
 		"invalid_idempotent_request":     meansUnknown, // the key is known: an earlier request had it
@@ -77,9 +77,9 @@ func (r resend) codeMeanings() map[string]codeMeaning {
 	}
 }
 
-// probe lists the domains. Resend answers restricted_api_key to a key that may only send, which is a
-// good key.
-func (r resend) probe() (exchange.Request, func(int, string) bool) {
+// probeRequest lists the domains. Resend answers restricted_api_key to a key that may only send,
+// which is a good key.
+func (r resendAPI) probeRequest() (exchange.Request, func(int, string) bool) {
 	return r.authorizedRequest(http.MethodGet, "/domains"), func(status int, code string) bool {
 		return status == http.StatusOK || code == "restricted_api_key"
 	}

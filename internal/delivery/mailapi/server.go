@@ -14,8 +14,8 @@ import (
 
 // providerAPI is the part of a provider's API that differs from other providers.
 type providerAPI interface {
-	// request returns the request that hands over a mail.
-	request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
+	// buildRequest returns the request that hands over a mail.
+	buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error)
 	// idempotent reports whether a repeated request sends no second mail.
 	idempotent() bool
 	// readAnswer reads an answer. accepted: the answer has the provider's ID of a mail. A status of
@@ -24,29 +24,29 @@ type providerAPI interface {
 	readAnswer(a exchange.Response) (accepted bool, code, words string)
 	// codeMeanings returns the meanings of the provider's codes that their HTTP status does not tell.
 	codeMeanings() map[string]codeMeaning
-	// probe returns a request that does no harm, and whether its answer shows that the login is
-	// good.
-	probe() (r exchange.Request, good func(status int, code string) bool)
+	// probeRequest returns a request that does no harm, and whether its answer shows that the login
+	// is good.
+	probeRequest() (r exchange.Request, good func(status int, code string) bool)
 }
 
-// provider is a kind of provider, in the table providers.
-type provider struct {
+// providerKind is a kind of provider, in the table providers.
+type providerKind struct {
 	parameters []string // of its URLs, beside tls, ca and conns
 	// open checks a configuration, and fills in what depends on the provider, such as the host.
 	open func(c *Config) (providerAPI, error)
 }
 
-// providers are the providers by the scheme of their URLs.
-var providers = map[string]provider{
+// providersByScheme are the providers by the scheme of their URLs.
+var providersByScheme = map[string]providerKind{
 	"resend": {nil, openResend},
 	"ses":    {[]string{"region", "configuration_set"}, openSES},
 }
 
 // Schemes returns the schemes of the providers' URLs, sorted.
-func Schemes() []string { return slices.Sorted(maps.Keys(providers)) }
+func Schemes() []string { return slices.Sorted(maps.Keys(providersByScheme)) }
 
 // IsProviderScheme reports whether a scheme is a provider's.
-func IsProviderScheme(scheme string) bool { return providers[scheme].open != nil }
+func IsProviderScheme(scheme string) bool { return providersByScheme[scheme].open != nil }
 
 // codeMeaning is the meaning of a provider's code for a mail that was not accepted.
 type codeMeaning string
@@ -62,13 +62,13 @@ const (
 const codeNoMailbox = "5.1.1"
 
 const (
-	errClosed = delivery.SafeText("the sender is closed")
-	errLogin  = delivery.SafeText("the key or the signature is refused")
-	errUTF8   = delivery.SafeText("the provider does not take non-ASCII local parts")
+	errClosed = delivery.SafeError("the sender is closed")
+	errLogin  = delivery.SafeError("the key or the signature is refused")
+	errUTF8   = delivery.SafeError("the provider does not take non-ASCII local parts")
 )
 
-// Server is one account with a provider. Safe for concurrent use.
-type Server struct {
+// Client is one account with a provider. Safe for concurrent use.
+type Client struct {
 	config Config
 	api    providerAPI
 	http   exchange.Client
@@ -78,35 +78,35 @@ type Server struct {
 }
 
 // New checks the configuration of a server, and dials nothing.
-func New(c Config) (*Server, error) {
+func New(c Config) (*Client, error) {
 	a, err := c.complete()
 	if err != nil {
 		return nil, err
 	}
-	return &Server{
+	return &Client{
 		config: c, api: a, http: exchange.Client{Timeout: c.Timeout, Dial: c.Dial, RootCAs: c.RootCAs},
 		slots: make(chan struct{}, c.MaxConns),
 	}, nil
 }
 
 // Address returns host:port.
-func (s *Server) Address() string { return s.config.Address() }
+func (s *Client) Address() string { return s.config.Address() }
 
 // MaxConns returns how many requests there may be at once, each over a connection of its own.
-func (s *Server) MaxConns() int { return cap(s.slots) }
+func (s *Client) MaxConns() int { return cap(s.slots) }
 
-// Conns returns how many requests are under way, and how many mails waited for their turn since the
-// start; no connection is kept idle.
-func (s *Server) Conns() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
+// ConnCounts returns how many requests are under way, and how many mails waited for their turn
+// since the start; no connection is kept idle.
+func (s *Client) ConnCounts() (inUse, idle int, waits int64) { return len(s.slots), 0, s.waits.Load() }
 
 // Close makes later deliveries fail as Temporary. Deliveries under way continue.
-func (s *Server) Close() { s.closed.Store(true) }
+func (s *Client) Close() { s.closed.Store(true) }
 
 // Deliver waits at most patience for a free slot, and calls begin. If begin returns true, it offers
 // the mail and returns the status of the answer that accepted it. tried is false if the mail was not
 // offered: fail says that ctx ended or the server is closed; without fail, begin returned false or
 // no slot became free.
-func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	ok, fail := s.acquire(ctx, patience)
 	if !ok {
@@ -121,7 +121,7 @@ func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func
 }
 
 // acquire takes a slot within patience.
-func (s *Server) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
+func (s *Client) acquire(ctx context.Context, patience time.Duration) (ok bool, fail *delivery.Error) {
 	switch {
 	case s.closed.Load():
 		return false, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial, Err: errClosed}
@@ -154,8 +154,8 @@ var repeatPauses = []time.Duration{time.Second, 3 * time.Second}
 
 // send makes the request of a mail. If its outcome is unknown and the API is idempotent, send repeats
 // the request.
-func (s *Server) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
-	r, fail := s.api.request(mail)
+func (s *Client) send(ctx context.Context, mail *delivery.RenderedMail) (reply string, fail *delivery.Error) {
+	r, fail := s.api.buildRequest(mail)
 	if fail != nil {
 		return "", fail
 	}
@@ -178,7 +178,7 @@ func (s *Server) send(ctx context.Context, mail *delivery.RenderedMail) (reply s
 }
 
 // requestOnce makes the request once.
-func (s *Server) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
+func (s *Client) requestOnce(ctx context.Context, r exchange.Request, private delivery.PrivateData) (reply string,
 	fail *delivery.Error) {
 	a, fail := s.http.Do(ctx, r)
 	if fail != nil {
@@ -186,7 +186,7 @@ func (s *Server) requestOnce(ctx context.Context, r exchange.Request, private de
 	}
 	accepted, code, words := s.api.readAnswer(a)
 	if accepted && a.Status/100 == 2 {
-		return delivery.FormatReply(a.Status, ""), nil
+		return delivery.FormatReplyCodes(a.Status, ""), nil
 	}
 	fail = exchange.ErrorByStatus(a, code)
 	switch m := s.api.codeMeanings()[code]; m {
@@ -201,9 +201,9 @@ func (s *Server) requestOnce(ctx context.Context, r exchange.Request, private de
 	return "", fail
 }
 
-// sendID returns the ID of the send, the Message-ID without its domain. The provider's events name the
-// send by it.
-func sendID(mail *delivery.RenderedMail) string {
+// sendIDOf returns the ID of the send, the Message-ID without its domain. The provider's events
+// name the send by it.
+func sendIDOf(mail *delivery.RenderedMail) string {
 	id, _, _ := strings.Cut(mail.Message.ID, "@")
 	return id
 }
@@ -216,7 +216,7 @@ func Examine(ctx context.Context, c Config) (delivery.Encryption, error) {
 	if err != nil {
 		return delivery.Encryption{}, err
 	}
-	r, good := s.api.probe()
+	r, good := s.api.probeRequest()
 	a, fail := s.http.Do(ctx, r)
 	if fail != nil {
 		return delivery.Encryption{}, fail

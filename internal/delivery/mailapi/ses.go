@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/exchange"
 )
 
-// ses is Amazon SES, API v2 (docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html).
-type ses struct{ *Config }
+// sesAPI is Amazon SES, API v2 (docs.aws.amazon.com/ses/latest/APIReference-V2/API_SendEmail.html).
+type sesAPI struct{ *Config }
 
 var (
 	regionPattern = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]$`)
@@ -31,23 +31,23 @@ func openSES(c *Config) (providerAPI, error) {
 	}
 	switch {
 	case !keyIDPattern.MatchString(c.Username) || c.Password == "":
-		return nil, delivery.SafeText("must be ses://id:secret@region, with the ID and the secret of an access key")
+		return nil, delivery.SafeError("must be ses://id:secret@region, with the ID and the secret of an access key")
 	case !regionPattern.MatchString(region):
-		return nil, delivery.SafeText("must be ses://id:secret@region, with a region such as eu-west-1")
+		return nil, delivery.SafeError("must be ses://id:secret@region, with a region such as eu-west-1")
 	}
 	if c.Parameters = map[string]string{"region": region,
 		"configuration_set": c.Parameters["configuration_set"]}; c.Host == "" {
-		return nil, delivery.SafeText("the host is missing")
+		return nil, delivery.SafeError("the host is missing")
 	}
-	return ses{c}, nil
+	return sesAPI{c}, nil
 }
 
 // idempotent is false: SES has no idempotency key.
-func (s ses) idempotent() bool { return false }
+func (s sesAPI) idempotent() bool { return false }
 
-func (s ses) request(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
+func (s sesAPI) buildRequest(mail *delivery.RenderedMail) (exchange.Request, *delivery.Error) {
 	if mail.UTF8 { // docs.aws.amazon.com/ses/latest/dg/send-email-concepts-email-format.html
-		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage, Err: errUTF8}
+		return exchange.Request{}, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare, Err: errUTF8}
 	}
 	type tag struct{ Name, Value string }
 	type raw struct{ Data []byte }
@@ -59,14 +59,14 @@ func (s ses) request(mail *delivery.RenderedMail) (exchange.Request, *delivery.E
 		EmailTags            []tag
 	}{
 		mail.From, struct{ ToAddresses []string }{[]string{mail.To}}, struct{ Raw raw }{raw{mail.Content}},
-		s.Parameters["configuration_set"], []tag{{"send", sendID(mail)}},
+		s.Parameters["configuration_set"], []tag{{"send", sendIDOf(mail)}},
 	})
 	return s.signedRequest(http.MethodPost, "/v2/email/outbound-emails", body), nil
 }
 
 // signedRequest returns a request with AWS's signature, version 4
 // (docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
-func (s ses) signedRequest(method, path string, body []byte) exchange.Request {
+func (s sesAPI) signedRequest(method, path string, body []byte) exchange.Request {
 	now := s.Now().UTC()
 	url := s.endpoint(path)
 	headers := map[string]string{"content-type": "application/json", "host": exchange.Host(url),
@@ -101,7 +101,7 @@ func signAWS4(id, secret, region, service string, at time.Time, method, path, qu
 
 // readAnswer takes the code from the header, or the body, as AWS's protocol restJson1 has it:
 // "MessageRejected:http://…" or "…#MessageRejected".
-func (s ses) readAnswer(a exchange.Response) (accepted bool, code, words string) {
+func (s sesAPI) readAnswer(a exchange.Response) (accepted bool, code, words string) {
 	var said struct {
 		MessageID string `json:"MessageId"`
 		Type      string `json:"__type"`
@@ -114,7 +114,7 @@ func (s ses) readAnswer(a exchange.Response) (accepted bool, code, words string)
 
 // codeMeanings has the codes of API_SendEmail and CommonErrors that mean something else than their
 // HTTP status, mostly 400.
-func (s ses) codeMeanings() map[string]codeMeaning {
+func (s sesAPI) codeMeanings() map[string]codeMeaning {
 	return map[string]codeMeaning{
 		"AccountSuspendedException":          meansTemporary,
 		"SendingPausedException":             meansTemporary,
@@ -126,9 +126,9 @@ func (s ses) codeMeanings() map[string]codeMeaning {
 	}
 }
 
-// probe reads the account's settings. SES answers AccessDeniedException to a key that may only send,
-// after it has verified the signature.
-func (s ses) probe() (exchange.Request, func(int, string) bool) {
+// probeRequest reads the account's settings. SES answers AccessDeniedException to a key that may
+// only send, after it has verified the signature.
+func (s sesAPI) probeRequest() (exchange.Request, func(int, string) bool) {
 	return s.signedRequest(http.MethodGet, "/v2/email/account", nil), func(status int, code string) bool {
 		return status == http.StatusOK || code == "AccessDeniedException"
 	}

@@ -57,11 +57,11 @@ func ParseURL(text string) (Config, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil: // url.Error quotes its input
-		return Config{}, delivery.SafeText("malformed (write special characters in user and password as %XX)")
+		return Config{}, delivery.SafeError("malformed (write special characters in user and password as %XX)")
 	case !IsProviderScheme(u.Scheme):
-		return Config{}, delivery.SafeText("the scheme must be " + strings.Join(Schemes(), " or "))
+		return Config{}, delivery.SafeError("the scheme must be " + strings.Join(Schemes(), " or "))
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeText(
+		return Config{}, delivery.SafeError(
 			"must be scheme://user:password@host:port?parameters (write special characters in user and password as %XX)")
 	}
 	c := Config{Scheme: u.Scheme, Host: u.Hostname(), Username: u.User.Username(), Parameters: map[string]string{}}
@@ -76,32 +76,32 @@ func ParseURL(text string) (Config, error) {
 func (c *Config) readParameters(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return delivery.SafeText("malformed parameters")
+		return delivery.SafeError("malformed parameters")
 	}
-	known := append([]string{"tls", "ca", "conns"}, providers[c.Scheme].parameters...)
+	known := append([]string{"tls", "ca", "conns"}, providersByScheme[c.Scheme].parameters...)
 	for name, values := range query {
 		switch {
 		case !slices.Contains(known, name):
-			return delivery.SafeText("unknown parameter (known: " + strings.Join(known, ", ") + ")")
+			return delivery.SafeError("unknown parameter (known: " + strings.Join(known, ", ") + ")")
 		case len(values) > 1:
-			return delivery.SafeText("a parameter is given twice")
-		case slices.Contains(providers[c.Scheme].parameters, name):
+			return delivery.SafeError("a parameter is given twice")
+		case slices.Contains(providersByScheme[c.Scheme].parameters, name):
 			c.Parameters[name] = values[0]
 		}
 	}
 	if u.Port() != "" {
 		if c.Port, err = strconv.Atoi(u.Port()); err != nil || c.Port < 1 || c.Port > 65535 {
-			return delivery.SafeText("the port is not within 1 to 65535")
+			return delivery.SafeError("the port is not within 1 to 65535")
 		}
 	}
 	if query.Has("conns") {
 		if c.MaxConns, err = strconv.Atoi(query.Get("conns")); err != nil || c.MaxConns < 1 || c.MaxConns > maxConns {
-			return delivery.SafeText("conns is not within 1 to 1000")
+			return delivery.SafeError("conns is not within 1 to 1000")
 		}
 	}
 	switch tls := query.Get("tls"); {
 	case query.Has("tls") && tls != "required" && tls != "none":
-		return delivery.SafeText("tls must be required or none")
+		return delivery.SafeError("tls must be required or none")
 	default:
 		c.Cleartext = tls == "none" || tls == "" && loopback.IsHost(c.Host)
 	}
@@ -113,18 +113,18 @@ func (c *Config) readParameters(u *url.URL) error {
 // that is wrong; it has no credentials.
 func (c *Config) complete() (providerAPI, error) {
 	if !IsProviderScheme(c.Scheme) {
-		return nil, delivery.SafeText("the provider is not known")
+		return nil, delivery.SafeError("the provider is not known")
 	}
 	c.MaxConns = cmp.Or(c.MaxConns, defaultConns)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	a, err := providers[c.Scheme].open(c)
+	a, err := providersByScheme[c.Scheme].open(c)
 	switch {
 	case err != nil:
 		return nil, err
 	case c.Cleartext && !loopback.IsHost(c.Host):
-		return nil, delivery.SafeText("a key with tls=none would cross the network in the clear")
+		return nil, delivery.SafeError("a key with tls=none would cross the network in the clear")
 	}
 	return a, nil
 }

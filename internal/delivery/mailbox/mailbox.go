@@ -116,12 +116,13 @@ func (m *Mailbox) AddText(id, to, text, code string) {
 	m.add(Mail{ID: id, To: to, Text: text, Channel: "sms", Code: code})
 }
 
-// codeLine matches a code that is alone on a line of a mail's text: digits, or letters without vowels.
-var codeLine = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
+// codeLinePattern matches a code that is alone on a line of a mail's text: digits, or letters
+// without vowels.
+var codeLinePattern = regexp.MustCompile(`(?m)^(\d{4,16}|[B-DF-HJ-NP-TV-XZ]{4,16})$`)
 
 func (m *Mailbox) add(mail Mail) {
 	if mail.Channel == "" {
-		mail.Channel, mail.Code = "email", codeLine.FindString(mail.Text)
+		mail.Channel, mail.Code = "email", codeLinePattern.FindString(mail.Text)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

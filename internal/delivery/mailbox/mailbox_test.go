@@ -30,7 +30,7 @@ func send(t *testing.T, s mailserver.Servers, to string) (delivery.Result, error
 func expect(t *testing.T, err error, class delivery.ErrorClass, stage, reply string) {
 	t.Helper()
 	if fail, ok := errors.AsType[*delivery.Error](err); !ok || fail.Class != class || fail.Stage != stage ||
-		fail.Reply() != reply {
+		fail.ReplyCodes() != reply {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,7 +23,7 @@ func (d *session) Reset()                               { d.to = nil }
 func (d *session) Logout() error                        { return nil }
 
 func (d *session) Rcpt(to string, _ *smtp.RcptOptions) error {
-	if simulatedOutcome(to) == simulateBounce {
+	if simulatedOutcome(to) == bounceLocalPart {
 		return noSuchMailbox
 	}
 	d.to = append(d.to, to)

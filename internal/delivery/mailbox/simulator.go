@@ -14,12 +14,12 @@ import (
 // outcome, so that a developer sees every state of a front end. A tag, as in
 // bounce+7@simulator.test, gives another recipient, with a quota of its own.
 const (
-	simulateBounce  = "bounce"  // there is no such mailbox: failed, and the place is given back
-	simulateSlow    = "slow"    // the mail arrives after eight seconds
-	simulateUnknown = "unknown" // nothing is heard after the whole mail was handed over
+	bounceLocalPart  = "bounce"  // there is no such mailbox: failed, and the place is given back
+	slowLocalPart    = "slow"    // the mail arrives after eight seconds
+	unknownLocalPart = "unknown" // nothing is heard after the whole mail was handed over
 )
 
-// simulatedOutcome returns the outcome to simulate for a recipient, such as simulateBounce; "" for
+// simulatedOutcome returns the outcome to simulate for a recipient, such as bounceLocalPart; "" for
 // recipients of other domains.
 func simulatedOutcome(to string) string {
 	local, domain, _ := strings.Cut(strings.ToLower(to), "@")
@@ -33,9 +33,9 @@ func simulatedOutcome(to string) string {
 // noSuchMailbox is the reply of mail servers for an unknown mailbox (RFC 3463 section 3.2).
 var noSuchMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "No such mailbox"}
 
-// delayIfSlow waits before a mail to simulateSlow is kept, until the mailbox closes at the latest.
+// delayIfSlow waits before a mail to slowLocalPart is kept, until the mailbox closes at the latest.
 func (d *session) delayIfSlow() {
-	if !d.simulates(simulateSlow) {
+	if !d.simulates(slowLocalPart) {
 		return
 	}
 	select {
@@ -44,11 +44,11 @@ func (d *session) delayIfSlow() {
 	}
 }
 
-// disconnectIfUnknown closes the connection if a recipient of the mail is simulateUnknown. The mail
-// is kept before and the answer would come after it, so the sender never hears that the mail was
-// taken.
+// disconnectIfUnknown closes the connection if a recipient of the mail is unknownLocalPart. The
+// mail is kept before and the answer would come after it, so the sender never hears that the mail
+// was taken.
 func (d *session) disconnectIfUnknown() {
-	if d.simulates(simulateUnknown) {
+	if d.simulates(unknownLocalPart) {
 		_ = d.conn.Conn().Close()
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Server is one mail server. Implementations: smtp.Server, mailapi.Server.
+// Server is one mail server. Implementations: smtp.Client, mailapi.Client.
 type Server interface {
 	// Address returns host:port, by which health, logs and metrics name the server.
 	Address() string
@@ -29,9 +29,9 @@ type Server interface {
 		tried bool, fail *delivery.Error)
 	// MaxConns returns how many mails may be under way at once.
 	MaxConns() int
-	// Conns returns how many connections are in use and idle, and how many mails waited for one
-	// since the start.
-	Conns() (inUse, idle int, waits int64)
+	// ConnCounts returns how many connections are in use and idle, and how many mails waited for
+	// one since the start.
+	ConnCounts() (inUse, idle int, waits int64)
 	// Close ends idle connections. Deliveries under way continue; later ones fail as Temporary.
 	Close()
 }
@@ -60,8 +60,8 @@ func New(all ...Server) Servers {
 }
 
 const (
-	errAllSetAside = delivery.SafeText("every server is set aside after failures")
-	errSlow        = delivery.SafeText("slow: no outcome after 5s")
+	errAllSetAside = delivery.SafeError("every server is set aside after failures")
+	errSlow        = delivery.SafeError("slow: no outcome after 5s")
 )
 
 const (
@@ -80,7 +80,7 @@ const (
 // aside, and a mail tries one of them, Send waits up to slowAfter for the outcome of that mail;
 // else it fails at once, Temporary. The receipt and the error are those of the last server that was
 // tried; Took is the whole time.
-func (s Servers) Send(ctx context.Context, message delivery.Message) (delivery.Result, error) {
+func (s Servers) Send(ctx context.Context, message delivery.Mail) (delivery.Result, error) {
 	began := time.Now()
 	receipt := delivery.Result{}
 	mail, fail := s[0].encoder.Encode(message)
@@ -168,7 +168,7 @@ func breakerVerdict(ctx context.Context, fail *delivery.Error) error {
 		return nil
 	case fail.Stage == delivery.StageDot && fail.Class == delivery.Unknown, fail.Status == 0 && ctx.Err() != nil,
 		fail.Status == http.StatusTooManyRequests:
-		return delivery.ErrNoVerdict
+		return delivery.ErrNoHealthVerdict
 	case fail.Class == delivery.Rejected:
 		return nil
 	case fail.Status/100 != 4, fail.Status == 421:
@@ -232,11 +232,11 @@ func (s Servers) awaitTrial(ctx context.Context, patience <-chan time.Time) bool
 	return false
 }
 
-// AttemptsAllowed returns how many mails would be tried now: delivery.Unlimited while a server is up, else
-// one for each server that a mail may try.
+// AttemptsAllowed returns how many mails would be tried now: delivery.UnlimitedAttempts while a
+// server is up, else one for each server that a mail may try.
 func (s Servers) AttemptsAllowed() (n int) {
 	for _, server := range s {
-		if n += min(server.health.AttemptsAllowed(), delivery.Unlimited-n); n == delivery.Unlimited {
+		if n += min(server.health.AttemptsAllowed(), delivery.UnlimitedAttempts-n); n == delivery.UnlimitedAttempts {
 			break
 		}
 	}

@@ -61,7 +61,7 @@ func parseURL(text string) (Config, error) {
 			Examine: func(ctx context.Context) (delivery.Encryption, error) { return mailapi.Examine(ctx, c) },
 		}, err
 	}
-	return Config{}, delivery.SafeText("the scheme must be one of smtp, smtps, " +
+	return Config{}, delivery.SafeError("the scheme must be one of smtp, smtps, " +
 		strings.Join(mailapi.Schemes(), ", "))
 }
 

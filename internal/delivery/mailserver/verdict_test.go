@@ -26,7 +26,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 		nil: slices.Concat([]*delivery.Error{nil}, of(delivery.Rejected, 422, delivery.StageAnswer),
 			of(delivery.Rejected, 550, slices.Concat([]string{delivery.StageMail}, after)...),
 			of(delivery.Temporary, 451, after...), of(delivery.Temporary, 452, after...)),
-		delivery.ErrNoVerdict: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
+		delivery.ErrNoHealthVerdict: slices.Concat(of(delivery.Unknown, 0, delivery.StageDot),
 			of(delivery.Temporary, 429, delivery.StageAnswer)),
 		fault: slices.Concat(of(delivery.Temporary, 0, slices.Concat(before, after)...),
 			of(delivery.Temporary, 421, slices.Concat(before, after)...),
@@ -43,7 +43,7 @@ func TestWhatIsHeldAgainstAServer(t *testing.T) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrNoVerdict {
+	if got := breakerVerdict(ended, of(delivery.Temporary, 0, delivery.StageRcpt)[0]); got != delivery.ErrNoHealthVerdict {
 		t.Errorf("our own haste: %v", got)
 	}
 }

@@ -150,7 +150,7 @@ func TestWireIsCutWithinTheMessage(t *testing.T) {
 // written while the server does not read.
 var unbuffered = dialThrough(func(c *hooked) { _ = c.Conn.(*net.TCPConn).SetWriteBuffer(4096) })
 
-func bigMessage(n int) delivery.Message {
+func bigMessage(n int) delivery.Mail {
 	big := smtptest.Sample(n)
 	big.Text = strings.Repeat("a line that fills buffers\n", 40_000)
 	return big

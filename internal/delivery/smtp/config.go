@@ -97,15 +97,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	switch {
 	case c.Host == "" || strings.ContainsFunc(c.Host, isForbiddenInCommand):
-		return c, delivery.SafeText("smtp: the host name is missing or malformed")
+		return c, delivery.SafeError("smtp: the host name is missing or malformed")
 	case strings.ContainsFunc(c.Hello, isForbiddenInCommand):
-		return c, delivery.SafeText("smtp: the name for EHLO is malformed")
+		return c, delivery.SafeError("smtp: the name for EHLO is malformed")
 	case (c.Username == "") != (c.Password == ""):
-		return c, delivery.SafeText("smtp: user name and password go together")
+		return c, delivery.SafeError("smtp: user name and password go together")
 	case c.Username != "" && c.TLS == TLSNone && !loopback.IsHost(c.Host):
-		return c, delivery.SafeText("smtp: a password with tls=none would cross the network in the clear")
+		return c, delivery.SafeError("smtp: a password with tls=none would cross the network in the clear")
 	case c.MinConns > c.MaxConns:
-		return c, delivery.SafeText("smtp: conns_min is more than conns")
+		return c, delivery.SafeError("smtp: conns_min is more than conns")
 	}
 	return c, nil
 }

@@ -59,7 +59,7 @@ func (s *session) sendContent(ctx context.Context, content []byte) (accepted str
 	}
 	fail = s.awaitStep(ctx, delivery.StageDot, func() error {
 		code, text, err := s.readReply(2)
-		accepted = delivery.FormatReply(code, parseEnhancedCode(code, text))
+		accepted = delivery.FormatReplyCodes(code, parseEnhancedCode(code, text))
 		return err
 	})
 	if fail != nil {

@@ -2,7 +2,7 @@
 // afterwards: accepted, rejected, certainly not accepted (temporary), or unknown.
 //
 // It stands at the end of a send: the message is rendered and its row is in the database before
-// [Server.Deliver] is called; the caller writes the outcome into the database, refunds, and
+// [Client.Deliver] is called; the caller writes the outcome into the database, refunds, and
 // retries. Nothing here retries a message that a server may have seen, keeps a queue, or logs.
 //
 // # What is built on

@@ -14,7 +14,7 @@ func Examine(ctx context.Context, config Config) (delivery.Encryption, error) {
 	if err != nil {
 		return delivery.Encryption{}, err
 	}
-	session, fail := open(ctx, config)
+	session, fail := openSession(ctx, config)
 	if fail != nil {
 		return delivery.Encryption{}, fail
 	}

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	errClosed          = delivery.SafeText("the sender is closed")
-	errConnBroken      = delivery.SafeText("the connection broke")
-	errNoConnection    = delivery.SafeText("no connection")
-	errHandshake       = delivery.SafeText("the TLS handshake failed")
-	errProtocol        = delivery.SafeText("the server broke the protocol")
-	errUnexpectedReply = delivery.SafeText("the reply does not fit the command")
-	errUnsolicited     = delivery.SafeText("the server spoke before it was asked")
-	errReplyTooLong    = delivery.SafeText("the reply is too long")
-	errRSET            = delivery.SafeText("the kept connection could not be reset")
-	errNoSTARTTLS      = delivery.SafeText("the server does not offer STARTTLS")
-	errInjectedBytes   = delivery.SafeText("bytes in the clear behind the answer to STARTTLS")
-	errCleartextLogin  = delivery.SafeText("refusing to log in over an unencrypted connection")
-	errNoAuth          = delivery.SafeText("the server offers no way to log in that is known here")
-	errLogin           = delivery.SafeText("logging in failed")
-	errUTF8            = delivery.SafeText("the server does not take non-ASCII local parts (SMTPUTF8)")
+	errClosed          = delivery.SafeError("the sender is closed")
+	errConnBroken      = delivery.SafeError("the connection broke")
+	errNoConnection    = delivery.SafeError("no connection")
+	errHandshake       = delivery.SafeError("the TLS handshake failed")
+	errProtocol        = delivery.SafeError("the server broke the protocol")
+	errUnexpectedReply = delivery.SafeError("the reply does not fit the command")
+	errUnsolicited     = delivery.SafeError("the server spoke before it was asked")
+	errReplyTooLong    = delivery.SafeError("the reply is too long")
+	errRSET            = delivery.SafeError("the kept connection could not be reset")
+	errNoSTARTTLS      = delivery.SafeError("the server does not offer STARTTLS")
+	errInjectedBytes   = delivery.SafeError("bytes in the clear behind the answer to STARTTLS")
+	errCleartextLogin  = delivery.SafeError("refusing to log in over an unencrypted connection")
+	errNoAuth          = delivery.SafeError("the server offers no way to log in that is known here")
+	errLogin           = delivery.SafeError("logging in failed")
+	errUTF8            = delivery.SafeError("the server does not take non-ASCII local parts (SMTPUTF8)")
 )
 
 // newError returns the error of a step that failed with err. If there was a whole reply, its code
@@ -83,7 +83,7 @@ func classWithoutReply(stage string) delivery.ErrorClass {
 	return delivery.Temporary
 }
 
-var enhancedCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
+var enhancedCodePattern = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
 
 // parseEnhancedCode returns the enhanced status code at the beginning of a reply's text (RFC 2034
 // section 3); "" if there is none, or one whose first digit is not that of the reply's code.
@@ -92,7 +92,7 @@ func parseEnhancedCode(code int, text string) string {
 	if end := strings.IndexAny(text, " \t\r\n"); end >= 0 {
 		word = text[:end]
 	}
-	if !enhancedCode.MatchString(word) || int(word[0]-'0') != code/100 {
+	if !enhancedCodePattern.MatchString(word) || int(word[0]-'0') != code/100 {
 		return ""
 	}
 	return word
@@ -115,7 +115,7 @@ func withoutEnhancedCode(text, code string) string {
 // safeCause returns the cause of err if its text has nothing private, such as a timeout. For any other
 // error, whose text may quote the server, it returns genericCause.
 func safeCause(stage string, err error) error {
-	var own delivery.SafeText
+	var own delivery.SafeError
 	var errno syscall.Errno
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError

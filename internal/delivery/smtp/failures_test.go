@@ -255,7 +255,7 @@ func TestWordsOfARefusal(t *testing.T) {
 			_, err := s.Send(t.Context(), smtptest.Sample(1))
 			fail, ok := errors.AsType[*delivery.Error](err)
 			if !ok || stage != smtptest.Greet && fail.Text != want+" "+want ||
-				!strings.HasSuffix(fail.Error(), fail.Text) || fail.Reply() != "554 5.7.1" ||
+				!strings.HasSuffix(fail.Error(), fail.Text) || fail.ReplyCodes() != "554 5.7.1" ||
 				strings.Contains(strings.ToLower(fail.Text), "lovelace") {
 				t.Errorf("%s: %v", stage, err)
 			}

@@ -39,8 +39,8 @@ const (
 	growAfter = 2 * time.Millisecond
 	// shrinkAfter is how long a connection beyond pool.least is kept idle.
 	shrinkAfter = 5 * time.Second
-	// maxIdle is how long any connection is kept idle.
-	maxIdle = 30 * time.Second
+	// maxIdleTime is how long any connection is kept idle.
+	maxIdleTime = 30 * time.Second
 )
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
@@ -167,7 +167,7 @@ func (p *pool) release(s *session, usable bool) {
 func (p *pool) addIdle(s *session) {
 	p.idle = append(p.idle, s)
 	s.idleSince = time.Now()
-	lasts := maxIdle
+	lasts := maxIdleTime
 	if p.open > p.least {
 		lasts = shrinkAfter
 	}
@@ -192,7 +192,7 @@ func (p *pool) quitLater(s *session) {
 }
 
 // expire closes a session that has been idle too long. If no more than p.least sessions are open by
-// now, the session is kept until maxIdle.
+// now, the session is kept until maxIdleTime.
 func (p *pool) expire(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +200,7 @@ func (p *pool) expire(s *session) {
 	if n < 0 {
 		return
 	}
-	if left := maxIdle - time.Since(s.idleSince); left > 0 && p.open <= p.least {
+	if left := maxIdleTime - time.Since(s.idleSince); left > 0 && p.open <= p.least {
 		s.expiry.Reset(left)
 		return
 	}

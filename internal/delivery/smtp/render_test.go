@@ -133,19 +133,19 @@ func TestEnvelope(t *testing.T) {
 // is not empty, and no line with an encoded word is longer than 76 octets (RFC 2047 section 2).
 func TestSendable(t *testing.T) {
 	server, s := overTCP(t, smtptest.Script{})
-	to := func(to string) func(*delivery.Message) { return func(m *delivery.Message) { m.To = to } }
-	said := func(words string) func(*delivery.Message) {
-		return func(m *delivery.Message) {
+	to := func(to string) func(*delivery.Mail) { return func(m *delivery.Mail) { m.To = to } }
+	said := func(words string) func(*delivery.Mail) {
+		return func(m *delivery.Mail) {
 			m.Subject, m.From = words, strings.ReplaceAll(words, ",", "")+" <no-reply@codes.example>"
 		}
 	}
-	for n, change := range []func(*delivery.Message){
+	for n, change := range []func(*delivery.Mail){
 		to(strings.Repeat("x", 64) + "@example.org"),
 		to(strings.Repeat("x", 64) + "@" + strings.Repeat("abcdefg.", 23) + "abcde"),
 		to("!#$%&'*+-/=?^_`{|}~@example.org"), to("a@r4---sn.example.org"),
-		func(m *delivery.Message) { m.Subject = "" },
-		func(m *delivery.Message) { m.Subject = strings.Repeat("验", 300) },
-		func(m *delivery.Message) { m.Text = "\x00\x01\r\r\n.\n\u2028" },
+		func(m *delivery.Mail) { m.Subject = "" },
+		func(m *delivery.Mail) { m.Subject = strings.Repeat("验", 300) },
+		func(m *delivery.Mail) { m.Text = "\x00\x01\r\r\n.\n\u2028" },
 		said("您的验证码"), said("您的验证码是用于登录商店的一次性密码请勿告诉他人"), said("Ваш код подтверждения для магазина"),
 		said("Bestätigungscode für den Laden, 10 Minuten gültig"), said("a" + strings.Repeat("é", 100)),
 		said(strings.Repeat("long", 30) + " word"),
@@ -182,10 +182,10 @@ func FuzzHeaders(f *testing.F) {
 	f.Add("a@b", "\"\\\"\" <a@b>", "a@b", " =?x?= ", "-", "--\r\n\r\n", "\x00")
 	f.Fuzz(func(t *testing.T, id, from, to, subject, language, text, html string) {
 		server, s := inBubble(t, smtptest.Script{})
-		m := delivery.Message{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html,
+		m := delivery.Mail{ID: id, From: from, To: to, Subject: subject, Language: language, Text: text, HTML: html,
 			Date: time.Unix(1, 0)}
 		if _, err := s.Send(t.Context(), m); err != nil {
-			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StageMessage}) ||
+			if o := outcomeOf(t, err); o != (outcome{Class: delivery.Rejected, Stage: delivery.StagePrepare}) ||
 				server.Connections() != 0 {
 				t.Fatalf("got %v over %d connections", o, server.Connections())
 			}
@@ -198,7 +198,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Message) {
+func checkFuzzed(t *testing.T, got smtptest.Message, m delivery.Mail) {
 	header, err := mail.ReadMessage(bytes.NewReader(got.Data))
 	if err != nil {
 		t.Fatal(err)

@@ -7,30 +7,30 @@ import (
 	"sendcode/internal/delivery"
 )
 
-// Server sends mails to one mail server over connections that it keeps. Safe for concurrent use.
-type Server struct {
+// Client sends mails to one mail server over connections that it keeps. Safe for concurrent use.
+type Client struct {
 	config Config
 	pool   *pool
 }
 
 // New checks the configuration of a server, and dials nothing.
-func New(config Config) (*Server, error) {
+func New(config Config) (*Client, error) {
 	config, err := config.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	return &Server{config, &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}}, nil
+	return &Client{config, &pool{least: config.MinConns, most: config.MaxConns, maxMails: config.MaxMails}}, nil
 }
 
 // Address returns host:port.
-func (s *Server) Address() string { return s.config.Address() }
+func (s *Client) Address() string { return s.config.Address() }
 
 // MaxConns returns how many connections there may be at once.
-func (s *Server) MaxConns() int { return s.config.MaxConns }
+func (s *Client) MaxConns() int { return s.config.MaxConns }
 
-// Conns returns how many connections are in use and idle, and how many mails waited for one since
-// the start.
-func (s *Server) Conns() (inUse, idle int, waits int64) {
+// ConnCounts returns how many connections are in use and idle, and how many mails waited for one
+// since the start.
+func (s *Client) ConnCounts() (inUse, idle int, waits int64) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	return s.pool.open - len(s.pool.idle), len(s.pool.idle), s.pool.waits
@@ -38,13 +38,13 @@ func (s *Server) Conns() (inUse, idle int, waits int64) {
 
 // Close says QUIT to idle connections, within about a second. Deliveries under way continue; later
 // ones fail as Temporary.
-func (s *Server) Close() { s.pool.close() }
+func (s *Client) Close() { s.pool.close() }
 
 // Deliver acquires a connection, or the right to open one, within patience, and calls begin. If
 // begin returns true, it offers the mail, once, and returns the reply that accepted it. tried is
 // false if the mail was not offered: because of begin; because all connections stayed in use; or,
 // with fail, because ctx ended or the server is closed.
-func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
+func (s *Client) Deliver(ctx context.Context, patience time.Duration, begin func() bool,
 	mail *delivery.RenderedMail) (reply string, tried bool, fail *delivery.Error) {
 	kept, ok, fail := s.pool.acquire(ctx, patience)
 	switch {
@@ -64,7 +64,7 @@ func (s *Server) Deliver(ctx context.Context, patience time.Duration, begin func
 // fresh connection; it retries nothing else. If ctx ends before the final dot, the message was not
 // sent (Temporary); if it ends after the dot, the outcome is Unknown. A slow server may answer as
 // late as ten minutes after the dot.
-func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
+func (s *Client) deliver(ctx context.Context, kept *session, mail *delivery.RenderedMail) (reply string,
 	fail *delivery.Error) {
 	if kept != nil {
 		reply, usable, fail := kept.deliver(ctx, mail)
@@ -75,7 +75,7 @@ func (s *Server) deliver(ctx context.Context, kept *session, mail *delivery.Rend
 		kept.closeSocket() // the fresh one takes its place
 		s.pool.dropIdle()
 	}
-	fresh, fail := open(ctx, s.config)
+	fresh, fail := openSession(ctx, s.config)
 	if fail != nil {
 		s.pool.release(nil, false)
 		return "", fail

@@ -37,8 +37,8 @@ type session struct {
 	idleSince time.Time
 }
 
-// open dials, greets, encrypts and logs in. Cancelling ctx closes the socket.
-func open(ctx context.Context, config Config) (*session, *delivery.Error) {
+// openSession dials, greets, encrypts and logs in. Cancelling ctx closes the socket.
+func openSession(ctx context.Context, config Config) (*session, *delivery.Error) {
 	dialing, done := context.WithTimeout(ctx, dialTimeout)
 	defer done()
 	conn, err := config.Dial(dialing, "tcp", config.Address())

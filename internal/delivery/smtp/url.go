@@ -25,11 +25,11 @@ func ParseURL(text string) (Config, error) {
 	switch {
 	case err != nil:
 		// url.Error quotes its input.
-		return Config{}, delivery.SafeText("malformed (write special characters in user and password as %XX)")
+		return Config{}, delivery.SafeError("malformed (write special characters in user and password as %XX)")
 	case u.Scheme != "smtp" && u.Scheme != "smtps":
-		return Config{}, delivery.SafeText("the scheme must be smtp or smtps")
+		return Config{}, delivery.SafeError("the scheme must be smtp or smtps")
 	case u.Opaque != "" || strings.Trim(u.Path, "/") != "" || u.Fragment != "":
-		return Config{}, delivery.SafeText(
+		return Config{}, delivery.SafeError(
 			"must be scheme://user:password@host:port?parameters (write special characters in user " +
 				"and password as %XX)")
 	}
@@ -48,24 +48,24 @@ const maxConns = 1000
 func (c *Config) readParameters(u *url.URL) error {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return delivery.SafeText("malformed parameters")
+		return delivery.SafeError("malformed parameters")
 	}
 	for name, values := range query {
 		switch {
 		case !slices.Contains([]string{"tls", "ca", "hello", "conns", "conns_min"}, name):
-			return delivery.SafeText("unknown parameter (known: tls, ca, hello, conns, conns_min)")
+			return delivery.SafeError("unknown parameter (known: tls, ca, hello, conns, conns_min)")
 		case len(values) > 1:
-			return delivery.SafeText("a parameter is given twice")
+			return delivery.SafeError("a parameter is given twice")
 		}
 	}
 	if u.Port() != "" && !parseCount(&c.Port, u.Port(), 65535) {
-		return delivery.SafeText("the port is not within 1 to 65535")
+		return delivery.SafeError("the port is not within 1 to 65535")
 	}
 	if query.Has("conns") && !parseCount(&c.MaxConns, query.Get("conns"), maxConns) {
-		return delivery.SafeText("conns is not within 1 to 1000")
+		return delivery.SafeError("conns is not within 1 to 1000")
 	}
 	if query.Has("conns_min") && !parseCount(&c.MinConns, query.Get("conns_min"), maxConns) {
-		return delivery.SafeText("conns_min is not within 1 to 1000")
+		return delivery.SafeError("conns_min is not within 1 to 1000")
 	}
 	c.Hello = query.Get("hello")
 	if c.RootCAs, err = delivery.LoadCAPool(query.Get("ca")); err != nil {
@@ -87,11 +87,11 @@ func parseTLSRequirement(scheme string, query url.Values, host string) (tlsRequi
 		"none": TLSNone}[query.Get("tls")]
 	switch given := query.Has("tls"); {
 	case scheme == "smtps" && given:
-		return 0, delivery.SafeText("smtps is always encrypted, tls has no place there")
+		return 0, delivery.SafeError("smtps is always encrypted, tls has no place there")
 	case scheme == "smtps":
 		return TLSImplicit, nil
 	case given && !known:
-		return 0, delivery.SafeText("tls must be required, opportunistic or none")
+		return 0, delivery.SafeError("tls must be required, opportunistic or none")
 	case !given && loopback.IsHost(host):
 		return TLSNone, nil
 	}

@@ -110,8 +110,8 @@ const (
 )
 
 // Sample makes a mail with its own Message-ID.
-func Sample(n int) delivery.Message {
-	return delivery.Message{
+func Sample(n int) delivery.Mail {
+	return delivery.Mail{
 		ID:   fmt.Sprintf("send-%d@codes.example", n),
 		From: "Codes <no-reply@codes.example>", To: Recipient,
 		Subject: "Your code", Language: "en",

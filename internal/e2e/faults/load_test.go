@@ -141,7 +141,7 @@ func (l *load) recovers() {
 			if a.StatusCode != http.StatusAccepted {
 				return false
 			}
-			story, err := s.Replicas[i].DB().Story(s.Context(), uuid.MustParse(a.Send.ID))
+			story, err := s.Replicas[i].DB().SendDetails(s.Context(), uuid.MustParse(a.Send.ID))
 			return err == nil && story.Send.Clock == "redis"
 		})
 	}

@@ -86,7 +86,7 @@ func TestOtherKeysDoNotStart(t *testing.T) {
 		}
 		withKeys(s, newKey+","+oldKey, indexKey)
 		s.Start(1) // k2 is entered, and nothing of k9
-		known, err := s.Replicas[1].DB().KeyChecks(s.Context())
+		known, err := s.Replicas[1].DB().KeyCheckValues(s.Context())
 		apptest.Must(s.T, err)
 		if len(known) != 3 || known["key k2"] == nil {
 			s.Errorf("the database knows %d keys", len(known))

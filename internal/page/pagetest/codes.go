@@ -101,7 +101,7 @@ func (c *Codes) inForce() policy.Set {
 	for name, p := range c.offered.Purposes {
 		p.TTL, p.CodeLength, p.Alphabet = c.life, c.shape.Length, c.shape.Alphabet
 		if name == "confirm" {
-			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewTitles(confirmTitles)
+			p.CodeLength, p.Alphabet, p.Titles = ofLetters.Length, ofLetters.Alphabet, message.NewPurposeTitles(confirmTitles)
 		}
 		set.Purposes[name] = p
 	}
@@ -281,8 +281,8 @@ type (
 	carrier  struct{ *Codes }
 )
 
-// Send implements outbox.Sender.
-func (p provider) Send(context.Context, delivery.Message) (delivery.Result, error) {
+// Send implements outbox.MailSender.
+func (p provider) Send(context.Context, delivery.Mail) (delivery.Result, error) {
 	return p.outcome()
 }
 

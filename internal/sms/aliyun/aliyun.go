@@ -137,7 +137,7 @@ var verdicts = map[string]sms.Verdict{
 	"isp.GATEWAY_ERROR":                 sms.VerdictUnknown,
 }
 
-const codeRecipientLimit = "isv.BUSINESS_LIMIT_CONTROL"
+const recipientLimitErrorCode = "isv.BUSINESS_LIMIT_CONTROL"
 
 // limitDuration returns how long a limit on a number holds. The message tells which limit it is: by
 // default 1 a minute, 5 an hour and 10 in 24 hours, and 40 in 24 hours over all senders. An unknown
@@ -170,7 +170,7 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 	switch err := json.Unmarshal(a.Body, &said); {
 	case err != nil || said.Code == "":
 		return "", "", exchange.ErrorByStatus(a, "")
-	case said.Code == codeRecipientLimit:
+	case said.Code == recipientLimitErrorCode:
 		fail = sms.VerdictLimited(limitDuration(said.Message)).ToError(a, said.Code)
 	case said.Code != "OK" || a.Status >= 300:
 		fail = sms.ErrorByCode(a, said.Code, verdicts)

@@ -13,8 +13,8 @@ import (
 	"sendcode/internal/sms"
 )
 
-// placeholder matches a placeholder in a template: the name of a value, in braces.
-var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
+// placeholderPattern matches a placeholder in a template: the name of a value, in braces.
+var placeholderPattern = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 const secretPlaceholder = "secret"
 
@@ -43,7 +43,7 @@ func dataCoding(text string) string {
 func unknownPlaceholders(template string) []string {
 	known := placeholderValues(sms.Message{}, "")
 	var unknown []string
-	for _, found := range placeholder.FindAllStringSubmatch(template, -1) {
+	for _, found := range placeholderPattern.FindAllStringSubmatch(template, -1) {
 		if _, ok := known[found[1]]; !ok && !slices.Contains(unknown, found[0]) {
 			unknown = append(unknown, found[0])
 		}
@@ -54,7 +54,7 @@ func unknownPlaceholders(template string) []string {
 // fillIn replaces each placeholder in the template by its value, escaped by escape. A placeholder
 // without a value becomes empty.
 func fillIn(template string, values map[string]string, escape func(string) string) string {
-	return placeholder.ReplaceAllStringFunc(template, func(name string) string {
+	return placeholderPattern.ReplaceAllStringFunc(template, func(name string) string {
 		return escape(values[name[1:len(name)-1]])
 	})
 }
@@ -86,16 +86,16 @@ type bodyFormat struct {
 }
 
 var (
-	formatForm = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURL}
-	formatJSON = bodyFormat{"application/json; charset=utf-8", escapeJSON}
+	formBodyFormat = bodyFormat{"application/x-www-form-urlencoded", exchange.EscapeURL}
+	jsonBodyFormat = bodyFormat{"application/json; charset=utf-8", escapeJSON}
 )
 
 // formatOf returns the format of a body: a form begins with a name, JSON with a bracket.
 func formatOf(body string) bodyFormat {
 	if strings.HasPrefix(body, "{") || strings.HasPrefix(body, "[") {
-		return formatJSON
+		return jsonBodyFormat
 	}
-	return formatForm
+	return formBodyFormat
 }
 
 // checkBody fills the template with text that is hard to escape, and returns an error if the result
@@ -108,7 +108,7 @@ func checkBody(template string) error {
 	}, nasty)
 	f := formatOf(template)
 	body := fillIn(template, filled, f.escape)
-	if f.contentType == formatJSON.contentType {
+	if f.contentType == jsonBodyFormat.contentType {
 		if !json.Valid([]byte(body)) {
 			return errors.New("is not JSON; placeholders stand inside of strings, as in {\"to\": \"{to}\"}")
 		}

@@ -33,9 +33,9 @@ type Config struct {
 	// The body of a POST, JSON or a form; without it the request is a GET.
 	Body string `yaml:"body,omitempty"`
 	// How the answer is read.
-	Answer answer `yaml:"answer,omitempty"`
+	Answer answerSettings `yaml:"answer,omitempty"`
 	// How the carrier is asked what became of a message.
-	Poll poll `yaml:"poll,omitempty"`
+	Poll pollSettings `yaml:"poll,omitempty"`
 	// Where a receipt has the status: a parameter, or a path in JSON.
 	Receipt string `yaml:"receipt,omitempty"`
 	// The status's values for delivered, in receipts and in answers to `poll`.
@@ -44,9 +44,9 @@ type Config struct {
 	Undelivered []string `yaml:"undelivered,omitempty"`
 }
 
-// answer says how a carrier's answer is read. The first of these that applies decides: a code of
-// failure, Statuses, an HTTP status other than 2xx, the codes of acceptance.
-type answer struct {
+// answerSettings says how a carrier's answer is read. The first of these that applies decides: a
+// code of failure, Statuses, an HTTP status other than 2xx, the codes of acceptance.
+type answerSettings struct {
 	// The carrier's message ID: a path such as `$.messages.0.id`, or a regular expression with a
 	// group.
 	ID extraction `yaml:"id,omitempty"`
@@ -71,7 +71,7 @@ type codeMeaning string
 const meansAccepted codeMeaning = "accepted"
 
 // acceptsByCode reports whether one of the codes means that the message was accepted.
-func (a answer) acceptsByCode() bool {
+func (a answerSettings) acceptsByCode() bool {
 	return slices.Contains(slices.Collect(maps.Values(a.Codes)), meansAccepted)
 }
 
@@ -153,7 +153,7 @@ func (g Config) usesPlaceholder(name string) bool {
 // checkTemplateURL returns an error if the URL is invalid, or if a placeholder stands before the
 // end of the host, which must not vary.
 func checkTemplateURL(text string) error {
-	fixed := placeholder.ReplaceAllString(text, "x")
+	fixed := placeholderPattern.ReplaceAllString(text, "x")
 	if problem := sms.URLProblem(fixed); problem != "" {
 		return errors.New(problem)
 	}
@@ -166,11 +166,11 @@ func checkTemplateURL(text string) error {
 	return nil
 }
 
-var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var headerNamePattern = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
 
 func checkHeader(name, value string) error {
 	switch {
-	case !headerName.MatchString(name):
+	case !headerNamePattern.MatchString(name):
 		return fmt.Errorf("%q is not the name of a header", name)
 	case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Content-Type"},
 		http.CanonicalHeaderKey(name)):
@@ -198,10 +198,10 @@ func (g Config) Open(s sms.Setup) sms.Carrier {
 // Send implements Carrier.
 func (g *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
 	if m.Minutes == 0 && g.usesPlaceholder("minutes") {
-		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StageMessage,
+		return delivery.Result{}, &delivery.Error{Class: delivery.Temporary, Stage: delivery.StagePrepare,
 			Err: sms.ErrNoMinutes}
 	}
-	return g.Attempt(ctx, g.sendRequest(m), g.parseSendAnswer)
+	return g.Attempt(ctx, g.buildSendRequest(m), g.parseSendAnswer)
 }
 
 // requestHeader returns the configured headers, filled in, and the login.
@@ -216,7 +216,7 @@ func (g *carrier) requestHeader(values map[string]string) http.Header {
 	return header
 }
 
-func (g *carrier) sendRequest(m sms.Message) exchange.Request {
+func (g *carrier) buildSendRequest(m sms.Message) exchange.Request {
 	filled := placeholderValues(m, g.Secret)
 	header := g.requestHeader(filled)
 	r := exchange.Request{Method: http.MethodGet, URL: fillIn(g.URL, filled, exchange.EscapeURL), Header: header}

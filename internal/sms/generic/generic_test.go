@@ -30,7 +30,7 @@ func description(endpoint string) Config {
 		URL: endpoint + "/v1/{country}/messages", User: "shop",
 		Header: map[string]string{"Idempotency-Key": "{id}", "X-Key": "{secret}"},
 		Body:   `{"to": "{to}", "from": "{sender}", "text": "{text}", "left": {minutes}, "cb": "{callback}"}`,
-		Answer: answer{
+		Answer: answerSettings{
 			ID: extract("$.messages.0.id"), Code: extract("$.messages.0.status"),
 			Codes: map[string]codeMeaning{"0": "accepted", "1": "temporary", "6": "rejected", "7": "opted_out",
 				"8": "unknown",
@@ -82,7 +82,7 @@ func kannelDescription(endpoint string) Config {
 		URL: endpoint +
 			"/cgi-bin/sendsms?username=sendcode&password={secret}&from={sender}&to={to}&text={text}&charset=UTF-8&coding={coding}" +
 			"&dlr-mask=19&dlr-url={callback}%26status=%25d",
-		Answer: answer{Code: extract("^(0: Accepted|3: Queued)"),
+		Answer: answerSettings{Code: extract("^(0: Accepted|3: Queued)"),
 			Codes:    map[string]codeMeaning{"0: Accepted": meansAccepted, "3: Queued": meansAccepted},
 			Statuses: map[string]codeMeaning{"404": "temporary"}},
 	}
@@ -125,8 +125,8 @@ func TestFormBodies(t *testing.T) {
 }
 
 func TestFormatOf(t *testing.T) {
-	for body, want := range map[string]bodyFormat{`{"to":"{to}"}`: formatJSON, `[{"to":"{to}"}]`: formatJSON,
-		"to={to}": formatForm} {
+	for body, want := range map[string]bodyFormat{`{"to":"{to}"}`: jsonBodyFormat, `[{"to":"{to}"}]`: jsonBodyFormat,
+		"to={to}": formBodyFormat} {
 		if got := formatOf(body); got.contentType != want.contentType {
 			t.Errorf("%s: %s", body, got.contentType)
 		}
@@ -159,16 +159,16 @@ func TestNothingBreaksOut(t *testing.T) {
 func TestDescriptionsAreChecked(t *testing.T) {
 	good := func() Config {
 		g := description("https://sms.example.com")
-		g.Poll = poll{URL: "https://sms.example.com/{message}", Status: "$.s"}
+		g.Poll = pollSettings{URL: "https://sms.example.com/{message}", Status: "$.s"}
 		g.Receipt, g.Delivered = "s", []string{"1"}
 		return g
 	}
 	for _, change := range []func(*Config){
 		func(*Config) {},
 		func(g *Config) { g.Receipt, g.Delivered, g.Undelivered = "", nil, []string{"2"} },
-		func(g *Config) { g.Poll = poll{} },
+		func(g *Config) { g.Poll = pollSettings{} },
 		func(g *Config) { g.Body = `[{"to": "{to}", "text": "{text}"}]` },
-		func(g *Config) { g.Receipt, g.Poll, g.Delivered = "", poll{}, nil },
+		func(g *Config) { g.Receipt, g.Poll, g.Delivered = "", pollSettings{}, nil },
 	} {
 		g := good()
 		if change(&g); len(g.Check()) > 0 {
@@ -215,7 +215,7 @@ func TestDescriptionsAreChecked(t *testing.T) {
 		"delivered": {
 			func(g *Config) { g.Delivered = nil },
 			func(g *Config) { g.Receipt, g.Delivered = "", nil },
-			func(g *Config) { g.Receipt, g.Poll = "", poll{} },
+			func(g *Config) { g.Receipt, g.Poll = "", pollSettings{} },
 			func(g *Config) { g.Undelivered = []string{"1"} },
 		},
 	} {
@@ -267,7 +267,7 @@ func TestNeedsSecret(t *testing.T) {
 func TestGenericIsAsked(t *testing.T) {
 	generic := smstest.Rig{Name: "generic", Make: func(t *testing.T, endpoint string) sms.Carrier {
 		g := description(endpoint)
-		g.Poll = poll{URL: endpoint + "/messages/{message}?to={to}", Status: "$.message.state"}
+		g.Poll = pollSettings{URL: endpoint + "/messages/{message}?to={to}", Status: "$.message.state"}
 		g.Delivered, g.Undelivered = []string{"DELIVRD"}, []string{"UNDELIV", "EXPIRED"}
 		return open(g)
 	}}
@@ -281,7 +281,7 @@ func TestGenericIsAsked(t *testing.T) {
 		Refusal: smstest.Reply(200, `{"error":"`+smstest.Private+`"}`),
 	})
 	unasked, asked := description("https://sms.example.com"), description("https://sms.example.com")
-	asked.Poll = poll{URL: "https://sms.example.com/{id}", Status: "$.s"}
+	asked.Poll = pollSettings{URL: "https://sms.example.com/{id}", Status: "$.s"}
 	if unasked.CanBePolled() || !asked.CanBePolled() {
 		t.Error("a carrier is asked if its description says how, and only then")
 	}

@@ -126,17 +126,17 @@ func (e extraction) find(body []byte) (string, bool) {
 	return jsonpath.ScalarText(e.path.Find(at))
 }
 
-// poll describes how a carrier is asked what became of a message.
-type poll struct {
+// pollSettings describes how a carrier is asked what became of a message.
+type pollSettings struct {
 	// Fetched by GET; `{message}` is the carrier's message ID.
 	URL string `yaml:"url,omitempty"`
 	// The path of the status in the answer.
 	Status string `yaml:"status,omitempty"`
 }
 
-func (p poll) isSet() bool { return p.URL != "" || p.Status != "" }
+func (p pollSettings) isSet() bool { return p.URL != "" || p.Status != "" }
 
-func (p poll) check(note func(string, error), id extraction) {
+func (p pollSettings) check(note func(string, error), id extraction) {
 	switch {
 	case !p.isSet():
 		return
@@ -160,12 +160,12 @@ func (p poll) check(note func(string, error), id extraction) {
 }
 
 // errNoPoll says that the settings do not say how the carrier is polled.
-const errNoPoll = delivery.SafeText("it is not described how the carrier is asked")
+const errNoPoll = delivery.SafeError("it is not described how the carrier is asked")
 
 // PollStatus implements Poller.
 func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !g.Poll.isSet() {
-		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Err: errNoPoll}
 	}
 	filled := placeholderValues(sms.Message{ID: q.Send, To: q.To, Country: q.Country}, g.Secret)
@@ -184,7 +184,7 @@ func (g *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 	return report, known, nil
 }
 
-func (g *carrier) EndpointURL() string { return placeholder.ReplaceAllString(g.URL, "x") }
+func (g *carrier) EndpointURL() string { return placeholderPattern.ReplaceAllString(g.URL, "x") }
 
 func (g *carrier) Probe(context.Context) (string, error) {
 	return "; nothing harmless can be asked of it", nil

@@ -352,9 +352,9 @@ func Refused(t *testing.T, found map[string]map[string]error) {
 }
 
 // ReporterOf is a carrier as what reports receipts.
-func ReporterOf(t *testing.T, c sms.Carrier) sms.Reporter {
+func ReporterOf(t *testing.T, c sms.Carrier) sms.ReportParser {
 	t.Helper()
-	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.Options{}).Reporter(c.Name())
+	r, ok := sms.NewCarriers([]sms.Route{{Carrier: c}}, sms.Options{}).ReportParser(c.Name())
 	if !ok {
 		t.Fatal("it tells nothing")
 	}

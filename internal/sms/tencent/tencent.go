@@ -80,8 +80,8 @@ func (c *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *de
 }
 
 const (
-	tc3Algorithm  = "TC3-HMAC-SHA256"
-	signedService = "sms"
+	tc3Algorithm = "TC3-HMAC-SHA256"
+	tc3Service   = "sms"
 	// contentType is the type of every body, as it is signed.
 	contentType = "application/json; charset=utf-8"
 )
@@ -96,7 +96,7 @@ func (c *carrier) signedRequest(action string, content map[string]any) exchange.
 	return exchange.Request{
 		Method: http.MethodPost, URL: strings.TrimSuffix(c.Endpoint, "/") + "/", Body: body,
 		Header: http.Header{
-			"Authorization": {signTC3(c.KeyID, c.Secret, signedService, now, http.MethodPost, "", signed, string(body))},
+			"Authorization": {signTC3(c.KeyID, c.Secret, tc3Service, now, http.MethodPost, "", signed, string(body))},
 			"Content-Type":  {contentType}, "X-Tc-Action": {action}, "X-Tc-Version": {"2021-01-11"},
 			"X-Tc-Timestamp": {strconv.FormatInt(now.Unix(), 10)}, "X-Tc-Region": {c.Region},
 		},

@@ -74,11 +74,11 @@ func (t Config) Open(s sms.Setup) sms.Carrier {
 
 // Send implements Carrier. The interface has no idempotency token.
 func (t *carrier) Send(ctx context.Context, m sms.Message) (delivery.Result, *delivery.Error) {
-	return t.Attempt(ctx, t.request(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
+	return t.Attempt(ctx, t.newRequest(http.MethodPost, "/Messages", t.messageForm(m)), parseSendAnswer)
 }
 
 // The bounds of ValidityPeriod, in seconds.
-const minValidity, maxValidity = 1, 36_000
+const minValiditySeconds, maxValiditySeconds = 1, 36_000
 
 func (t *carrier) messageForm(m sms.Message) url.Values {
 	form := url.Values{"To": {m.To}, "Body": {m.Text}}
@@ -88,14 +88,14 @@ func (t *carrier) messageForm(m sms.Message) url.Values {
 			form.Set(name, value)
 		}
 	}
-	if seconds := int(m.Life / time.Second); seconds >= minValidity {
-		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValidity)))
+	if seconds := int(m.Life / time.Second); seconds >= minValiditySeconds {
+		form.Set("ValidityPeriod", strconv.Itoa(min(seconds, maxValiditySeconds)))
 	}
 	return form
 }
 
-// request returns a request for a resource of the account. form is nil with GET.
-func (t *carrier) request(method, resource string, form url.Values) exchange.Request {
+// newRequest returns a request for a resource of the account. form is nil with GET.
+func (t *carrier) newRequest(method, resource string, form url.Values) exchange.Request {
 	r := exchange.Request{
 		Method: method, URL: strings.TrimSuffix(t.Endpoint, "/") + "/2010-04-01/Accounts/" + t.Account +
 			resource + ".json",
@@ -109,10 +109,10 @@ func (t *carrier) request(method, resource string, form url.Values) exchange.Req
 	return r
 }
 
-// fetchRequest returns the request for the state of a message
+// statusRequest returns the request for the state of a message
 // (twilio.com/docs/messaging/api/message-resource#fetch-a-message-resource).
-func (t *carrier) fetchRequest(sid string) exchange.Request {
-	return t.request(http.MethodGet, "/Messages/"+sid, nil)
+func (t *carrier) statusRequest(sid string) exchange.Request {
+	return t.newRequest(http.MethodGet, "/Messages/"+sid, nil)
 }
 
 // verdicts are the codes that say more than their HTTP status (twilio.com/docs/api/errors). Any other
@@ -216,10 +216,10 @@ func webhookSignature(token, address string, form url.Values) string {
 // PollStatus implements Poller: it fetches the message.
 func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	if !sidPattern.MatchString(q.ID) {
-		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StageMessage,
+		return sms.Report{}, false, &delivery.Error{Class: delivery.Rejected, Stage: delivery.StagePrepare,
 			Err: exchange.ErrIncompleteMessage}
 	}
-	a, err := t.Query(ctx, t.fetchRequest(q.ID))
+	a, err := t.Query(ctx, t.statusRequest(q.ID))
 	if err != nil {
 		return sms.Report{}, false, err
 	}
@@ -240,7 +240,7 @@ func (t *carrier) EndpointURL() string { return t.Endpoint }
 // Probe fetches a message that there is not: with the right login that is a 404
 // (twilio.com/docs/usage/requests-to-twilio).
 func (t *carrier) Probe(ctx context.Context) (string, error) {
-	a, fail := t.Do(ctx, t.fetchRequest("SM"+strings.Repeat("0", 32)))
+	a, fail := t.Do(ctx, t.statusRequest("SM"+strings.Repeat("0", 32)))
 	switch {
 	case fail != nil:
 		return "", fail

@@ -18,11 +18,11 @@ const (
 	minBatchSize = 16    // lower bound of the size of batches after slow ones; see Batcher.Slow
 	maxQueued    = 10000 // queued calls; further calls fail with fault.Unavailable
 
-	// While a writer is busy, another one starts only when extraWriterQueue calls are queued, or
-	// when one call has waited for extraWriterWait. An earlier start would only make the batches
+	// While a writer is busy, another one starts only when extraWriterQueueLength calls are queued,
+	// or when one call has waited for extraWriterWait. An earlier start would only make the batches
 	// smaller, and each batch costs round trips and a sync of the disk.
-	extraWriterQueue = 32
-	extraWriterWait  = 10 * time.Millisecond
+	extraWriterQueueLength = 32
+	extraWriterWait        = 10 * time.Millisecond
 )
 
 var (
@@ -121,7 +121,7 @@ func (c *Batcher[In, Answer]) Submit(ctx context.Context, in In, key int64) (non
 }
 
 // enqueue adds the call to the queue. It starts a writer if none runs or if enough calls wait (see
-// extraWriterQueue). It fails if the batcher is closed or the queue is full.
+// extraWriterQueueLength). It fails if the batcher is closed or the queue is full.
 func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +133,7 @@ func (c *Batcher[In, Answer]) enqueue(x *Call[In, Answer]) error {
 	}
 	c.queued, x.queued = append(c.queued, x), true
 	switch {
-	case c.active == 0 || len(c.queued) >= extraWriterQueue:
+	case c.active == 0 || len(c.queued) >= extraWriterQueueLength:
 		c.startWriter()
 	case c.active < c.maxWriters:
 		time.AfterFunc(extraWriterWait, func() {

@@ -66,17 +66,17 @@ func TestBatcherSharesRoundTrips(t *testing.T) {
 	})
 }
 
-// A second writer starts at once if extraWriterQueue calls are queued. A pause lets a writer gather
-// calls, but does not delay a call when no writer is busy.
+// A second writer starts at once if extraWriterQueueLength calls are queued. A pause lets a writer
+// gather calls, but does not delay a call when no writer is busy.
 func TestBatcherGathersCalls(t *testing.T) {
 	servertest.Bubble(t, func(t *testing.T) {
 		start, g := time.Now(), newGatedRuns()
 		g.Pause = time.Second
-		for key := range int64(1 + extraWriterQueue) {
+		for key := range int64(1 + extraWriterQueueLength) {
 			go func() { _, _ = g.Submit(t.Context(), store.Intent{}, key) }()
 			synctest.Wait()
 		}
-		for _, want := range []int{1, extraWriterQueue} {
+		for _, want := range []int{1, extraWriterQueueLength} {
 			storetest.Equal(t, "calls in a batch", len(<-g.begun), want)
 			storetest.Equal(t, "time waited", time.Since(start), 0)
 		}

@@ -42,8 +42,8 @@ var elementTypes = map[elementType]struct {
 // elementAppender appends one row's element in Postgres's binary form. It returns nil for NULL.
 type elementAppender[R any] func(buf []byte, row R) []byte
 
-// Arrays are the array parameters of a statement: each array has one column of all rows.
-type Arrays[R any] struct {
+// ArrayParameters are the array parameters of a statement: each array has one column of all rows.
+type ArrayParameters[R any] struct {
 	rows  []R
 	lists []arrayParameter[R]
 	args  []any
@@ -56,20 +56,20 @@ type arrayParameter[R any] struct {
 	write   elementAppender[R]
 }
 
-// NewArrays returns Arrays for rows, without columns; see Add. It allocates space for capacity
-// columns.
-func NewArrays[R any](rows []R, capacity int) *Arrays[R] {
-	return &Arrays[R]{rows: rows, lists: make([]arrayParameter[R], 0, capacity), args: make([]any, 0, capacity)}
+// NewArrayParameters returns ArrayParameters for rows, without columns; see Add. It allocates space
+// for capacity columns.
+func NewArrayParameters[R any](rows []R, capacity int) *ArrayParameters[R] {
+	return &ArrayParameters[R]{rows: rows, lists: make([]arrayParameter[R], 0, capacity), args: make([]any, 0, capacity)}
 }
 
 // Add adds an array with one element for each row. write appends the elements.
-func (a *Arrays[R]) Add(of elementType, write elementAppender[R]) {
+func (a *ArrayParameters[R]) Add(of elementType, write elementAppender[R]) {
 	a.lists = append(a.lists, arrayParameter[R]{a.rows, of, write})
 	a.args = append(a.args, &a.lists[len(a.lists)-1])
 }
 
 // Args returns the arrays as parameters, followed by more.
-func (a *Arrays[R]) Args(more ...any) []any { return append(a.args, more...) }
+func (a *ArrayParameters[R]) Args(more ...any) []any { return append(a.args, more...) }
 
 // AppendArray appends the array in Postgres's binary form: one dimension, lower bound 1.
 func (l *arrayParameter[R]) AppendArray(buf []byte, element elementType) ([]byte, error) {
@@ -122,8 +122,8 @@ func AppendInstant(buf []byte, t time.Time) []byte {
 	return AppendBigint(buf, t.UnixMicro()-from)
 }
 
-// RegisterArrays lets connections with this type map accept Arrays as parameters.
-func RegisterArrays(m *pgtype.Map) {
+// RegisterArrayCodecs lets connections with this type map accept ArrayParameters as parameters.
+func RegisterArrayCodecs(m *pgtype.Map) {
 	for element, is := range elementTypes {
 		known, ok := m.TypeForOID(is.array)
 		codec, isArray := known.Codec.(*pgtype.ArrayCodec)

@@ -100,7 +100,7 @@ func (t Table[T]) InsertManySQL(by store.ColumnFlags) string {
 
 // InsertManyArgs returns the parameters of InsertManySQL: one array for each column.
 func (t Table[T]) InsertManyArgs(by store.ColumnFlags, rows []*T) []any {
-	args := NewArrays(MapSlice(rows, t.fields), len(t.columns))
+	args := NewArrayParameters(MapSlice(rows, t.fields), len(t.columns))
 	for _, c := range t.columns {
 		if c.Flags&by != 0 {
 			args.Add(c.of, c.write)

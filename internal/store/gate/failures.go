@@ -7,22 +7,22 @@ import (
 	"sendcode/internal/store"
 )
 
-// The bound on failed checks in a day: at most FailureLimit checks of one recipient's codes may
-// fail in any FailureWindow, in one app and channel, and for one class of callers that opened the
-// verifications. The classes are counted separately, so that wrong codes from strangers' browsers
-// lock out neither back ends nor known browsers. A failure counts from the instant of its check,
-// however long its code lives.
+// The bound on failed checks in a day: at most FailedCheckLimit checks of one recipient's codes may
+// fail in any FailedCheckWindow, in one app and channel, and for one class of callers that opened
+// the verifications. The classes are counted separately, so that wrong codes from strangers'
+// browsers lock out neither back ends nor known browsers. A failure counts from the instant of its
+// check, however long its code lives.
 const (
-	FailureLimit  = 20
-	FailureWindow = 24 * time.Hour
+	FailedCheckLimit  = 20
+	FailedCheckWindow = 24 * time.Hour
 )
 
-// The bound on failed checks in a row: at most ConsecutiveFailureLimit checks may fail with no right code between
-// them, in any ConsecutiveFailureWindow, of all classes together (NIST SP 800-63B). This stops an
-// attacker who guesses a few codes each day.
+// The bound on failed checks in a row: at most ConsecutiveFailedCheckLimit checks may fail with no
+// right code between them, in any ConsecutiveFailedCheckWindow, of all classes together (NIST SP
+// 800-63B). This stops an attacker who guesses a few codes each day.
 const (
-	ConsecutiveFailureLimit  = 100
-	ConsecutiveFailureWindow = 30 * 24 * time.Hour
+	ConsecutiveFailedCheckLimit  = 100
+	ConsecutiveFailedCheckWindow = 30 * 24 * time.Hour
 )
 
 // DecideCheck decides a check of v. tried are the recipient's verifications with checks, of all
@@ -31,7 +31,7 @@ const (
 func DecideCheck(c store.CheckRequest, v store.Verification, tried []store.Verification,
 	now time.Time) (d store.CheckAnswer, err error) {
 	d = store.CheckAnswer{Verification: v, Now: now}
-	if Pending(v, now) {
+	if IsPending(v, now) {
 		d.Lockout = LockoutOf(tried, v.Class, now)
 		d.Counted = d.Lockout.Wait <= 0
 	}
@@ -59,27 +59,27 @@ func LockoutOf(all []store.Verification, class store.Class, now time.Time) store
 	}
 	var day, row []time.Time
 	for _, t := range all {
-		for _, at := range failureTimes(t) {
+		for _, at := range failedCheckTimes(t) {
 			age := now.Sub(at)
-			if age < FailureWindow && t.Class == class {
+			if age < FailedCheckWindow && t.Class == class {
 				day = append(day, at)
 			}
-			if age < ConsecutiveFailureWindow && at.After(last) && t.ApprovedAt.IsZero() {
+			if age < ConsecutiveFailedCheckWindow && at.After(last) && t.ApprovedAt.IsZero() {
 				row = append(row, at)
 			}
 		}
 	}
-	inDay := store.Lockout{Class: class, Failures: len(day), Wait: waitUntilBelow(FailureLimit, day, FailureWindow, now)}
-	if wait := waitUntilBelow(ConsecutiveFailureLimit, row, ConsecutiveFailureWindow, now); wait > inDay.Wait {
+	inDay := store.Lockout{Class: class, Failures: len(day), Wait: waitUntilBelow(FailedCheckLimit, day, FailedCheckWindow, now)}
+	if wait := waitUntilBelow(ConsecutiveFailedCheckLimit, row, ConsecutiveFailedCheckWindow, now); wait > inDay.Wait {
 		return store.Lockout{Class: class, Failures: len(row), Wait: wait}
 	}
 	return inDay
 }
 
-// failureTimes returns the times of a verification's failed checks, without the forgiven ones and
-// without the right check that approved it. If an erasure removed the times, the failures count
+// failedCheckTimes returns the times of a verification's failed checks, without the forgiven ones
+// and without the right check that approved it. If an erasure removed the times, the failures count
 // from the expiry.
-func failureTimes(t store.Verification) (failed []time.Time) {
+func failedCheckTimes(t store.Verification) (failed []time.Time) {
 	n := t.Attempts
 	if !t.ApprovedAt.IsZero() {
 		n--

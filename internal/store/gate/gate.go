@@ -51,7 +51,7 @@ func Decide(in store.Intent, now time.Time, has Facts) Decision {
 func joinOrOpen(in store.Intent, now time.Time, candidates []store.Verification) (best store.Verification,
 	joined bool) {
 	for _, v := range candidates {
-		if joinable(v, in, now) && (!joined || newer(v, best)) {
+		if isJoinable(v, in, now) && (!joined || isNewer(v, best)) {
 			best, joined = v, true
 		}
 	}
@@ -134,10 +134,10 @@ func takenAt(in store.Intent, now time.Time) time.Time {
 	return in.Send.TakenAt
 }
 
-// EventsBefore returns the rows younger than within as events, oldest first. An event's instant, on
-// the named clock, is at minus the row's age. now is the database's time; if clock is
+// EventsOnClock returns the rows younger than within as events, oldest first. An event's instant,
+// on the named clock, is at minus the row's age. now is the database's time; if clock is
 // DatabaseClock, it replaces at.
-func EventsBefore(rows []PastSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
+func EventsOnClock(rows []PastSend, within time.Duration, clock string, at, now time.Time) []quota.Event {
 	in := store.Intent{Send: store.Send{Clock: clock, TakenAt: at}}
 	events := eventsWithin(within.Truncate(time.Microsecond), in, now, rows)
 	shift := takenAt(in, now).Sub(decisionTime(in, now))
@@ -170,10 +170,10 @@ func rulesAdmit(in store.Intent, now time.Time, events []quota.Event) bool {
 	return true
 }
 
-// joinable reports whether the intent may resend the code of v: v is pending with at least MinLife
-// left, is no caller's code, has the intent's app, channel, recipient and purpose, and has the ID
-// or the holder that the intent names.
-func joinable(v store.Verification, in store.Intent, now time.Time) bool {
+// isJoinable reports whether the intent may resend the code of v: v is pending with at least
+// MinLife left, is no caller's code, has the intent's app, channel, recipient and purpose, and has
+// the ID or the holder that the intent names.
+func isJoinable(v store.Verification, in store.Intent, now time.Time) bool {
 	s := in.Send
 	if v.CallerChecks || v.App != s.App || v.Channel != s.Channel || v.Recipient != s.Recipient ||
 		v.Purpose != s.Purpose {
@@ -182,11 +182,11 @@ func joinable(v store.Verification, in store.Intent, now time.Time) bool {
 	if in.Join != "" && v.ID != in.Join || in.Join == "" && (v.Holder == "" || v.Holder != in.HolderToJoin()) {
 		return false
 	}
-	return Pending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
+	return IsPending(v, now) && v.ExpiresAt.Sub(now) >= in.MinLife
 }
 
-// Pending reports whether v is open and has tries left.
-func Pending(v store.Verification, now time.Time) bool {
+// IsPending reports whether v is open and has tries left.
+func IsPending(v store.Verification, now time.Time) bool {
 	return isOpen(v, now) && v.Attempts < v.MaxAttempts
 }
 
@@ -195,8 +195,8 @@ func isOpen(v store.Verification, now time.Time) bool {
 	return v.ApprovedAt.IsZero() && v.CanceledAt.IsZero() && now.Before(v.ExpiresAt)
 }
 
-// newer reports whether a was created after b; the ID decides between equal times.
-func newer(a, b store.Verification) bool {
+// isNewer reports whether a was created after b; the ID decides between equal times.
+func isNewer(a, b store.Verification) bool {
 	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID)) > 0
 }
 

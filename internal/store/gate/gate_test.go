@@ -105,9 +105,9 @@ func TestLockout(t *testing.T) {
 	}{
 		"19 in a day":                        {tried(19, 1, time.Hour), 0},
 		"20 in a day":                        {tried(20, 1, time.Hour), 23 * time.Hour},
-		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), 0},
+		"20, and the oldest no longer count": {append(tried(19, 1, time.Hour), tried(1, 1, FailedCheckWindow)...), 0},
 		"to the microsecond": {append(tried(19, 1, time.Hour),
-			tried(1, 1, FailureWindow-time.Microsecond)...), time.Microsecond},
+			tried(1, 1, FailedCheckWindow-time.Microsecond)...), time.Microsecond},
 		"an approved code's last try": {tried(4, 5, time.Hour, approved), 0},
 		"right ones":                  {tried(20, 1, time.Hour, approved), 0},
 		"forgiven ones": {tried(4, 5, time.Hour, func(c *store.Verification) { c.Forgiven = 1 }),
@@ -121,7 +121,7 @@ func TestLockout(t *testing.T) {
 		"until enough of them have ended": {append(tried(5, 4, time.Hour), tried(1, 1, 4*time.Hour)...),
 			23 * time.Hour},
 		"99 in a row":  {month(), 0},
-		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), ConsecutiveFailureWindow - 26*24*time.Hour},
+		"100 in a row": {append(month(), tried(1, 1, time.Hour)...), ConsecutiveFailedCheckWindow - 26*24*time.Hour},
 		"one that ended with the right one": {append(append(month(), tried(1, 1, 26*24*time.Hour)...),
 			tried(1, 1, 26*24*time.Hour-time.Minute, approved)...), 0},
 		"an erased one that was approved": {tried(25, 5, time.Hour, approved, func(c *store.Verification) {
@@ -130,27 +130,27 @@ func TestLockout(t *testing.T) {
 		"a right one between": {append(append(month(), tried(1, 1, 12*time.Hour)...),
 			tried(1, 1, 36*time.Hour, approved)...), 0},
 	} {
-		if out := LockoutOf(c.list, store.SecretKey, now); out.Wait != c.want {
+		if out := LockoutOf(c.list, store.SecretKeyClass, now); out.Wait != c.want {
 			t.Errorf("%s: %v, wanted %v", name, out.Wait, c.want)
 		}
 	}
-	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailureWindow)...), store.SecretKey,
+	if got := LockoutOf(append(tried(19, 1, time.Hour), tried(1, 1, FailedCheckWindow)...), store.SecretKeyClass,
 		now); got.Failures != 19 {
 		t.Errorf("%d failures in a day", got.Failures)
 	}
 	// a code of a day, and its failures an hour apart
-	spread := store.Verification{Attempts: FailureLimit, ExpiresAt: now}
-	for hour := range FailureLimit {
-		spread.Checks = append(spread.Checks, store.Check{At: now.Add(time.Duration(hour-FailureLimit) * time.Hour)})
+	spread := store.Verification{Attempts: FailedCheckLimit, ExpiresAt: now}
+	for hour := range FailedCheckLimit {
+		spread.Checks = append(spread.Checks, store.Check{At: now.Add(time.Duration(hour-FailedCheckLimit) * time.Hour)})
 	}
-	if out := LockoutOf([]store.Verification{spread}, store.SecretKey, now); out.Wait != 4*time.Hour {
+	if out := LockoutOf([]store.Verification{spread}, store.SecretKeyClass, now); out.Wait != 4*time.Hour {
 		t.Errorf("failures count from the expiry: %v", out.Wait)
 	}
 	spread.Checks = nil
-	if out := LockoutOf([]store.Verification{spread}, store.SecretKey, now); out.Wait != FailureWindow {
+	if out := LockoutOf([]store.Verification{spread}, store.SecretKeyClass, now); out.Wait != FailedCheckWindow {
 		t.Errorf("failures whose instants were erased do not count from the expiry: %v", out.Wait)
 	}
-	soon := tried(20, 1, FailureWindow-time.Microsecond)
+	soon := tried(20, 1, FailedCheckWindow-time.Microsecond)
 	if d := Decide(ask(1, time.Minute), now, Facts{Tried: soon}); d.Admitted || d.Lockout.Wait != time.Microsecond {
 		t.Errorf("a microsecond before the end: %+v", d.Lockout)
 	}

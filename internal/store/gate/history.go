@@ -30,21 +30,21 @@ func (h History) AfterDelay(by time.Duration) History {
 }
 
 // Sends returns the counted sends younger than within as events, oldest first, as a Begin would see
-// them; see EventsBefore.
+// them; see EventsOnClock.
 func (h History) Sends(within time.Duration, clock string, at time.Time) []quota.Event {
-	return EventsBefore(h.Past, within, clock, at, h.Now)
+	return EventsOnClock(h.Past, within, clock, at, h.Now)
 }
 
-// SendsOf is Sends, for sends of the given verifications (IDs) alone.
-func (h History) SendsOf(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
+// SendsOfVerifications is Sends, for sends of the given verifications (IDs) alone.
+func (h History) SendsOfVerifications(verifications []string, within time.Duration, clock string, at time.Time) []quota.Event {
 	rows := slices.DeleteFunc(slices.Clone(h.Past),
 		func(p PastSend) bool { return !slices.Contains(verifications, p.Verification) })
-	return EventsBefore(rows, within, clock, at, h.Now)
+	return EventsOnClock(rows, within, clock, at, h.Now)
 }
 
-// AllTakenOn reports whether each of the events, which Sends returned for a clock, has the instant
-// at which that clock's limiter took it.
-func (h History) AllTakenOn(clock string, events []quota.Event) bool {
+// AllTakenOnClock reports whether each of the events, which Sends returned for a clock, has the
+// instant at which that clock's limiter took it.
+func (h History) AllTakenOnClock(clock string, events []quota.Event) bool {
 	taken := map[string]time.Time{}
 	for _, p := range h.Past {
 		if p.Clock == clock {
@@ -57,5 +57,5 @@ func (h History) AllTakenOn(clock string, events []quota.Event) bool {
 // RejectedSends returns the rejected sends that ended less than within ago as events, oldest first. An
 // event's instant is the send's end, on the database's clock.
 func (h History) RejectedSends(within time.Duration) []quota.Event {
-	return EventsBefore(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
+	return EventsOnClock(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

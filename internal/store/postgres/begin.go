@@ -76,7 +76,7 @@ func (p *DB) Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer,
 	if err != nil {
 		return store.BeginAnswer{}, err
 	}
-	return p.begins.Submit(ctx, in, store.LockKey(in.Send))
+	return p.begins.Submit(ctx, in, store.RecipientLockKey(in.Send))
 }
 
 // beginBatch makes the round trip of a batch of Begins within beginTimeout. Every call gets an
@@ -134,7 +134,7 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	notCommitted, err := p.runOnWriter(ctx, transaction)
 	if err == nil || ctx.Err() != nil || !notCommitted && !repeatable ||
 		!isConnectionLost(err) && !isServerReadOnly(err) && !strings.HasPrefix(sqlState(err), "40") {
-		return uncertainUnless(notCommitted, err)
+		return uncertainUnlessNotCommitted(notCommitted, err)
 	}
 	if isConnectionLost(err) {
 		p.writers.Reset()
@@ -143,12 +143,12 @@ func (p *DB) withRetry(ctx context.Context, repeatable bool,
 	if second == nil {
 		return nil
 	}
-	return uncertainUnless(notCommitted && again, errors.Join(err, second))
+	return uncertainUnlessNotCommitted(notCommitted && again, errors.Join(err, second))
 }
 
-// uncertainUnless wraps the error of a write in fault.Unavailable, and also in fault.Uncertain
-// unless the write was certainly not committed.
-func uncertainUnless(notCommitted bool, err error) error {
+// uncertainUnlessNotCommitted wraps the error of a write in fault.Unavailable, and also in
+// fault.Uncertain unless the write was certainly not committed.
+func uncertainUnlessNotCommitted(notCommitted bool, err error) error {
 	if err == nil || notCommitted {
 		return store.WrapUnavailable(withCause(err))
 	}
@@ -158,7 +158,7 @@ func uncertainUnless(notCommitted bool, err error) error {
 // answerRepeated returns the answer to a Begin whose send has a row already; see
 // gate.AnswerRepeated.
 func (p *DB) answerRepeated(ctx context.Context, in store.Intent) (store.BeginAnswer, error) {
-	story, err := p.Story(ctx, in.Send.ID)
+	story, err := p.SendDetails(ctx, in.Send.ID)
 	if err != nil {
 		return store.BeginAnswer{}, store.WrapUncertain(withCause(err))
 	}

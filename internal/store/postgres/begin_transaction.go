@@ -23,17 +23,17 @@ type beginAnswer struct {
 	err      error // error of only this call
 }
 
-// sortedKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the same
-// keys in different orders could deadlock.
-func sortedKeys(batch []*beginCall) []int64 {
+// sortedLockKeys returns the sorted lock keys of a batch. Sorted, since two replicas that lock the
+// same keys in different orders could deadlock.
+func sortedLockKeys(batch []*beginCall) []int64 {
 	list := columns.MapSlice(batch, func(x *beginCall) int64 { return x.Key })
 	slices.Sort(list)
 	return list
 }
 
-// lockParameters returns the parameters of the statement that takes the locks.
-func lockParameters(batch []*beginCall) []any {
-	p := columns.NewArrays(sortedKeys(batch), 1)
+// lockRecipientsParameters returns the parameters of the statement that takes the locks.
+func lockRecipientsParameters(batch []*beginCall) []any {
+	p := columns.NewArrayParameters(sortedLockKeys(batch), 1)
 	p.Add(columns.Bigint, columns.AppendBigint)
 	return p.Args()
 }
@@ -119,7 +119,7 @@ func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 		if v.repeated[i] {
 			continue
 		}
-		if answers[i].err = store.CheckDrift(x.In.Send.ID, v.now); answers[i].err == nil {
+		if answers[i].err = store.CheckIDTimeDrift(x.In.Send.ID, v.now); answers[i].err == nil {
 			answers[i].Decision = gate.Decide(x.In, v.now, v.facts[i])
 		}
 	}
@@ -135,7 +135,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	mixed := len(named) > 0 && slices.ContainsFunc(batch, func(x *beginCall) bool { return x.In.HolderToJoin() != "" })
 	var first, second pgx.Batch
 	first.Queue(p.text[stmtBeginTransaction])
-	first.Queue(p.text[stmtLockRecipients], lockParameters(batch)...)
+	first.Queue(p.text[stmtLockRecipients], lockRecipientsParameters(batch)...)
 	if mixed {
 		first.Queue(p.text[stmtSavepoint])
 		second.Queue(p.text[stmtRollBackToSavepoint])
@@ -169,7 +169,7 @@ func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 
 // readFacts takes a round trip: it runs the queued statements, which return nothing, locks the
 // candidates and reads the gate's facts on the calls.
-func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []candidate,
+func (p *DB) readFacts(ctx context.Context, conn *pgxpool.Conn, queued *pgx.Batch, calls []*beginCall, list []joinCandidate,
 	b idBounds) (v batchFacts, err error) {
 	before := queued.Len()
 	if len(list) > 0 {
@@ -272,7 +272,7 @@ func (p *DB) queueWrites(queued *pgx.Batch, answers []beginAnswer) int {
 
 // updateJoinedParameters returns the parameters of updateJoinedSQL.
 func updateJoinedParameters(joined []*store.Verification) []any {
-	p := columns.NewArrays(joined, 2)
+	p := columns.NewArrayParameters(joined, 2)
 	p.Add(columns.Text, func(buf []byte, v *store.Verification) []byte { return append(buf, v.ID...) })
 	p.Add(columns.Integer, func(buf []byte, v *store.Verification) []byte {
 		return columns.AppendInteger(buf,
@@ -283,7 +283,7 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 
 // insertOutboxParameters returns the parameters of insertOutboxSQL.
 func insertOutboxParameters(admitted []*beginAnswer) []any {
-	p := columns.NewArrays(admitted, 6)
+	p := columns.NewArrayParameters(admitted, 6)
 	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })
 	p.Add(columns.Instant, func(buf []byte, a *beginAnswer) []byte { return columns.AppendInstant(buf, a.Send.DueAt) })
 	p.Add(columns.Text, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.Channel...) })

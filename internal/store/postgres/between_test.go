@@ -26,7 +26,7 @@ func betweenFixture(t *testing.T) (f *storetest.Fixture, db, other *DB) {
 
 func betweenOn(t *testing.T, address string) (f *storetest.Fixture, db, other *DB) {
 	t.Helper()
-	db, other = openTest(t, address, serverClock), openTest(t, address, serverClock)
+	db, other = openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL)
 	return storetest.NewFixture(db).Beside(other), db, other
 }
 
@@ -237,7 +237,7 @@ func TestPostgresTakesOverWhileASnapshotIsHeld(t *testing.T) {
 		next = next.Add(*heldFor / 60)
 		storetest.Equal(t, "due", len(f.MustTakeOver(t, 10)), 0)
 		now := storetest.Must(db.Clock(t.Context()))(t)
-		looks = append(looks, touched(t, db, now, db.searches.searchFrom(store.Queue{Channel: "email"}, now)))
+		looks = append(looks, touched(t, db, now, db.searches.searchStart(store.Queue{Channel: "email"}, now)))
 	}
 	t.Logf("%d sends ended in %v; pages of each look: %v", ended, *heldFor, looks)
 	if first, last := slices.Max(looks[:len(looks)/2]), slices.Max(looks[len(looks)/2:]); last > 2*first+20 {

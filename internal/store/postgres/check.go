@@ -70,7 +70,7 @@ SELECT id FROM counted`
 // Check implements sqldb.PerDatabase. Checks that come while round trips are under way share the
 // next ones.
 func (p *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	if !store.ValidTexts(c.ID, c.Network) {
+	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
 	h := fnv.New64a()
@@ -124,7 +124,7 @@ func (p *DB) checkBatchWithin(ctx context.Context, batch []*checkCall) {
 // has.
 func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*checkCall) (decided, left []*checkCall,
 	err error) {
-	ids := columns.NewArrays(batch, 1)
+	ids := columns.NewArrayParameters(batch, 1)
 	ids.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtBeginTransaction])
@@ -147,7 +147,7 @@ func (p *DB) decideChecks(ctx context.Context, conn *pgxpool.Conn, batch []*chec
 		r := read[x.In.ID]
 		if r == nil {
 			x.Answer, x.Err = store.CheckAnswer{}, fault.NotFound
-		} else if key := store.LockKey(store.Send{App: r.v.App, Channel: r.v.Channel,
+		} else if key := store.RecipientLockKey(store.Send{App: r.v.App, Channel: r.v.Channel,
 			Recipient: r.v.Recipient}); taken[key] {
 			left = append(left, x)
 			continue
@@ -188,8 +188,8 @@ func readCheckedRows(rows pgx.Rows) (map[string]*checkedRow, error) {
 	return read, err
 }
 
-// errNotCounted cannot occur while the row is locked.
-var errNotCounted = errors.New("store: the verification ended during its check")
+// errCheckNotCounted cannot occur while the row is locked.
+var errCheckNotCounted = errors.New("store: the verification ended during its check")
 
 // writeChecks writes the counted checks and commits. notCommitted means, with an error, that
 // nothing was committed. Only what the statement returns was counted.
@@ -197,7 +197,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 	counted := map[string]*checkCall{}
 	for _, x := range decided {
 		if x.Err == nil && x.Answer.Counted {
-			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errNotCounted)
+			counted[x.In.ID], x.Err = x, store.WrapUnavailable(errCheckNotCounted)
 		}
 	}
 	var trip pgx.Batch
@@ -217,7 +217,7 @@ func (p *DB) writeChecks(ctx context.Context, conn *pgxpool.Conn, decided []*che
 
 // countChecksParameters returns the parameters of countChecksSQL.
 func countChecksParameters(counted []*checkCall) []any {
-	p := columns.NewArrays(counted, 8)
+	p := columns.NewArrayParameters(counted, 8)
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte { return append(buf, x.In.ID...) })
 	p.Add(columns.Instant, func(buf []byte, x *checkCall) []byte { return columns.AppendInstant(buf, x.Answer.Now) })
 	p.Add(columns.Text, func(buf []byte, x *checkCall) []byte {

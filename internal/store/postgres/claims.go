@@ -28,20 +28,21 @@ const (
 	stmtDeleteClaims             = "sendcode_unclaim"
 	stmtEndClaimLeases           = "sendcode_end_leases"
 	stmtDeleteOldClaims          = "sendcode_forget_claims"
-	stmtClaim                    = "sendcode_claim"
-	stmtReadClaims               = "sendcode_read_claims"
+	stmtClaimIdempotencyKeys     = "sendcode_claim"
+	stmtReadIdempotencyClaims    = "sendcode_read_claims"
 	stmtReadClaimedSends         = "sendcode_claimed_sends"
 	stmtReadClaimedVerifications = "sendcode_claimed_verifications"
 )
 
-// claimChange claims an Idempotency-Key or releases it; see Claim and Release of sqldb.PerDatabase.
-type claimChange struct {
-	store.Claim // of a release: Key and SendID
-	release     bool
-	forget      bool // with release: the key may be used for another request
+// idempotencyChange claims an Idempotency-Key or releases it; see ClaimIdempotencyKey and
+// ReleaseIdempotencyKey of sqldb.PerDatabase.
+type idempotencyChange struct {
+	store.IdempotencyClaim // of a release: Key and SendID
+	release                bool
+	forget                 bool // with release: the key may be used for another request
 }
 
-type claimCall = batch.Call[claimChange, store.ClaimAnswer]
+type idempotencyCall = batch.Call[idempotencyChange, store.IdempotencyClaimAnswer]
 
 func (p *DB) claimStatements() []statement {
 	const claimed = `
@@ -60,7 +61,7 @@ DELETE FROM idempotency_keys WHERE key = ANY (ARRAY(
     SELECT key FROM idempotency_keys
     WHERE created_at <= (SELECT @now - $1 * interval '1 microsecond') AND key <> ALL ($2::bytea[])
     ORDER BY created_at LIMIT $3 FOR UPDATE SKIP LOCKED))`)},
-		{stmtClaim, p.replaceNow(`
+		{stmtClaimIdempotencyKeys, p.replaceNow(`
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT u.key, u.fingerprint, u.send, clock.now, clock.now + $4 * interval '1 microsecond'
 FROM (SELECT @now AS now) AS clock, unnest($1::bytea[], $2::bytea[], $3::uuid[]) AS u(key, fingerprint, send) ORDER BY u.key
@@ -71,8 +72,9 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE ` + life + ` OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint
 RETURNING k.key, k.send_id, @now`)},
 		// The next three read the claims of keys that were used before. As separate statements,
-		// they also see the commit of another transaction for which stmtClaim waited.
-		{stmtReadClaims,
+		// they also see the commit of another transaction for which stmtClaimIdempotencyKeys
+		// waited.
+		{stmtReadIdempotencyClaims,
 			p.replaceNow(
 				`SELECT k.key, @now, k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = ANY ($1::bytea[])`)},
 		{stmtReadClaimedSends, `SELECT k.key, ` + sqldb.SendColumns + claimed + ` WHERE k.key = ANY ($1::bytea[])`},
@@ -81,14 +83,14 @@ CROSS JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = s.verification_id
 	}
 }
 
-// Claim implements sqldb.PerDatabase.
-func (p *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
-	return p.claims.Submit(ctx, claimChange{Claim: c}, batchKeyOfClaim(c.Key))
+// ClaimIdempotencyKey implements sqldb.PerDatabase.
+func (p *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	return p.claims.Submit(ctx, idempotencyChange{IdempotencyClaim: c}, batchKeyOfClaim(c.Key))
 }
 
-// Release implements sqldb.PerDatabase.
-func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
-	c := claimChange{Claim: store.Claim{Key: key, SendID: id}, release: true, forget: forget}
+// ReleaseIdempotencyKey implements sqldb.PerDatabase.
+func (p *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+	c := idempotencyChange{IdempotencyClaim: store.IdempotencyClaim{Key: key, SendID: id}, release: true, forget: forget}
 	_, err := p.claims.Submit(ctx, c, batchKeyOfClaim(key))
 	return err
 }
@@ -96,21 +98,21 @@ func (p *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget boo
 // batchKeyOfClaim returns the batcher's key for an Idempotency-Key, which is a hash.
 func batchKeyOfClaim(key [32]byte) int64 { return int64(binary.BigEndian.Uint64(key[:])) }
 
-// changeClaims makes the round trip of a batch within beginTimeout. Every call gets an answer or an
-// error.
-func (p *DB) changeClaims(batch []*claimCall) {
+// changeIdempotencyClaims makes the round trip of a batch within beginTimeout. Every call gets an
+// answer or an error.
+func (p *DB) changeIdempotencyClaims(batch []*idempotencyCall) {
 	ctx, cancel := context.WithTimeout(batch[0].RoundTripContext(), beginTimeout())
 	defer cancel()
-	slices.SortFunc(batch, func(x, y *claimCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
+	slices.SortFunc(batch, func(x, y *idempotencyCall) int { return slices.Compare(x.In.Key[:], y.In.Key[:]) })
 	p.changeClaimsWithin(ctx, batch)
 }
 
 // changeClaimsWithin makes the round trip of a batch. If one call made it fail, or if their leases
 // and lives differ, it makes one for each call. A claim can be repeated, also after a commit of
 // which no answer came: its row has the ID of its send then.
-func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
-	var answers map[[32]byte]store.ClaimAnswer
-	var claims, ended, forgotten []*claimCall
+func (p *DB) changeClaimsWithin(ctx context.Context, batch []*idempotencyCall) {
+	var answers map[[32]byte]store.IdempotencyClaimAnswer
+	var claims, ended, forgotten []*idempotencyCall
 	alike := true
 	for _, x := range batch {
 		switch {
@@ -134,7 +136,7 @@ func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
 	}
 	if len(batch) > 1 && (!alike || causedByOneCall(err)) {
 		for _, x := range batch {
-			p.changeClaimsWithin(ctx, []*claimCall{x})
+			p.changeClaimsWithin(ctx, []*idempotencyCall{x})
 		}
 		return
 	}
@@ -146,15 +148,15 @@ func (p *DB) changeClaimsWithin(ctx context.Context, batch []*claimCall) {
 // changeClaimsOnConn sends the changes of a batch in one trip, and in a second one reads the keys
 // that were used before. notCommitted means, with an error, that nothing was committed. again: an
 // earlier run may have been committed.
-func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*claimCall,
+func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims, ended, forgotten []*idempotencyCall,
 	again bool) (
-	answers map[[32]byte]store.ClaimAnswer, notCommitted bool, err error) {
+	answers map[[32]byte]store.IdempotencyClaimAnswer, notCommitted bool, err error) {
 	var trip pgx.Batch
 	trip.Queue(p.text[stmtBeginTransaction])
 	trip.Queue(p.text[stmtAsynchronousCommit])
 	for _, c := range []struct {
 		statement string
-		released  []*claimCall
+		released  []*idempotencyCall
 	}{{stmtDeleteClaims, forgotten}, {stmtEndClaimLeases, ended}} {
 		if len(c.released) > 0 {
 			keys := claimKeys(c.released)
@@ -165,7 +167,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	if len(claims) > 0 {
 		p.queueClaims(&trip, claims)
 	}
-	held := map[[32]byte]store.ClaimAnswer{}
+	held := map[[32]byte]store.IdempotencyClaimAnswer{}
 	changes := trip.Len()
 	notCommitted, err = p.runAndCommit(ctx, conn, &trip, func(results pgx.BatchResults) error {
 		for i := range changes {
@@ -181,7 +183,7 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 	if err != nil {
 		return nil, notCommitted, err
 	}
-	var used []*claimCall
+	var used []*idempotencyCall
 	for _, x := range claims {
 		if held[x.In.Key].SendID != x.In.SendID {
 			used = append(used, x)
@@ -194,52 +196,52 @@ func (p *DB) changeClaimsOnConn(ctx context.Context, conn *pgxpool.Conn, claims,
 }
 
 // queueClaims queues the statements of claims of one lease and one life.
-func (p *DB) queueClaims(trip *pgx.Batch, claims []*claimCall) {
+func (p *DB) queueClaims(trip *pgx.Batch, claims []*idempotencyCall) {
 	one, rows := claims[0].In, claimKeys(claims)
-	rows.Add(columns.Bytes, func(buf []byte, x *claimCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
+	rows.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Fingerprint[:]...) })
 	rows.Add(columns.UUID, appendSendID)
 	life := one.Life.Microseconds()
 	args := rows.Args(one.Lease.Microseconds(), life)
-	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.ClaimsDeletedPerCall*len(claims))
-	trip.Queue(p.text[stmtClaim], args...)
+	trip.Queue(p.text[stmtDeleteOldClaims], life, args[0], store.OldClaimsDeletedPerCall*len(claims))
+	trip.Queue(p.text[stmtClaimIdempotencyKeys], args...)
 }
 
-func claimKeys(calls []*claimCall) *columns.Arrays[*claimCall] {
-	keys := columns.NewArrays(calls, 3)
-	keys.Add(columns.Bytes, func(buf []byte, x *claimCall) []byte { return append(buf, x.In.Key[:]...) })
+func claimKeys(calls []*idempotencyCall) *columns.ArrayParameters[*idempotencyCall] {
+	keys := columns.NewArrayParameters(calls, 3)
+	keys.Add(columns.Bytes, func(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.Key[:]...) })
 	return keys
 }
 
-func appendSendID(buf []byte, x *claimCall) []byte { return append(buf, x.In.SendID[:]...) }
+func appendSendID(buf []byte, x *idempotencyCall) []byte { return append(buf, x.In.SendID[:]...) }
 
-// readHeldClaims reads the result of stmtClaim: the claims that their callers hold now. A claim
-// with the caller's own send ID is new, and nothing else needs to be read.
-func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.ClaimAnswer) error {
+// readHeldClaims reads the result of stmtClaimIdempotencyKeys: the claims that their callers hold
+// now. A claim with the caller's own send ID is new, and nothing else needs to be read.
+func readHeldClaims(results pgx.BatchResults, held map[[32]byte]store.IdempotencyClaimAnswer) error {
 	var key []byte
-	var c store.ClaimAnswer
+	var c store.IdempotencyClaimAnswer
 	rows, _ := results.Query() // the rows have the error
 	_, err := pgx.ForEachRow(rows, []any{&key, &c.SendID, columns.ScannerFor(&c.Now)},
-		func() error { held[[32]byte(key)] = c; c = store.ClaimAnswer{}; return nil })
+		func() error { held[[32]byte(key)] = c; c = store.IdempotencyClaimAnswer{}; return nil })
 	return err
 }
 
 // readEarlierClaims adds the answers to claims of keys that were used before. answers has those
 // that their callers hold now. again is as for changeClaimsOnConn.
-func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*claimCall, answers map[[32]byte]store.ClaimAnswer,
+func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*idempotencyCall, answers map[[32]byte]store.IdempotencyClaimAnswer,
 	again bool) (err error) {
 	var trip pgx.Batch
 	keys := claimKeys(used).Args()
-	for _, statement := range []string{stmtReadClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
+	for _, statement := range []string{stmtReadIdempotencyClaims, stmtReadClaimedSends, stmtReadClaimedVerifications} {
 		trip.Queue(p.text[statement], keys...)
 	}
 	results := conn.SendBatch(ctx, &trip)
 	defer func() { err = errors.Join(err, results.Close()) }()
 	var key []byte
 	var now time.Time
-	var row store.KeyClaimRow
+	var row store.IdempotencyClaimRow
 	var s store.Send
 	var v store.Verification
-	stored := map[[32]byte]store.KeyClaimRow{}
+	stored := map[[32]byte]store.IdempotencyClaimRow{}
 	sends := map[[32]byte]store.Send{}
 	verifications := map[[32]byte]store.Verification{}
 	for _, read := range []struct {
@@ -247,7 +249,7 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 		each   func(key [32]byte)
 	}{
 		{[]any{columns.ScannerFor(&now), &row.Fingerprint, &row.SendID},
-			func(key [32]byte) { stored[key] = row; row = store.KeyClaimRow{} }},
+			func(key [32]byte) { stored[key] = row; row = store.IdempotencyClaimRow{} }},
 		{sqldb.SendTable.Destinations(&s), func(key [32]byte) { sends[key] = s; s = store.Send{} }},
 		{sqldb.VerificationFields(&v), func(key [32]byte) { verifications[key] = v; v = store.Verification{} }},
 	} {
@@ -261,9 +263,9 @@ func (p *DB) readEarlierClaims(ctx context.Context, conn *pgxpool.Conn, used []*
 	for _, x := range used {
 		_, held := answers[x.In.Key]
 		// without a row: another request has just released and deleted the claim
-		answers[x.In.Key] = store.ClaimAnswer{State: store.ClaimBusy}
+		answers[x.In.Key] = store.IdempotencyClaimAnswer{State: store.IdempotencyClaimBusy}
 		if row, found := stored[x.In.Key]; found {
-			answers[x.In.Key] = row.Answer(x.In.Claim, held || again && row.SendID == x.In.SendID,
+			answers[x.In.Key] = row.Answer(x.In.IdempotencyClaim, held || again && row.SendID == x.In.SendID,
 				sends[x.In.Key], verifications[x.In.Key], now)
 		}
 	}

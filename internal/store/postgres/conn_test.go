@@ -55,7 +55,7 @@ func TestAFarConnectionOpensInTime(t *testing.T) {
 }
 
 func prepared(lists ...func(*DB) []statement) []string {
-	p := &DB{now: serverClock, text: map[string]string{}}
+	p := &DB{now: serverClockSQL, text: map[string]string{}}
 	var all []statement
 	for _, list := range lists {
 		all = append(all, list(p)...)
@@ -67,7 +67,7 @@ func prepared(lists ...func(*DB) []statement) []string {
 // begin.
 func TestLeavingClosesNoConnection(t *testing.T) {
 	address := lentDatabase(t) + "&lock_timeout=1min&statement_timeout=1min"
-	db, other, holder := openTest(t, address, serverClock), openTest(t, address, serverClock), connect(t, address)
+	db, other, holder := openTest(t, address, serverClockSQL), openTest(t, address, serverClockSQL), connect(t, address)
 	before := db.pool.Stat().NewConnsCount()
 	for name, call := range map[string]func(context.Context, func(sqldb.Tx) error) error{"Read": db.Read,
 		"Write": db.Write} {
@@ -95,18 +95,18 @@ func TestLeavingClosesNoConnection(t *testing.T) {
 // A claim whose COMMIT had no answer is repeated, and is still held.
 func TestClaimSurvivesALostConnection(t *testing.T) {
 	f, p := faultFixture(t)
-	c := store.Claim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
+	c := store.IdempotencyClaim{Key: [32]byte{1}, Fingerprint: [32]byte{2}, SendID: f.Intent(1).Send.ID, Lease: day, Life: day}
 	p.arm(cuts{mode: cutReply, times: 1})
-	got, err := f.Claim(t.Context(), c)
+	got, err := f.ClaimIdempotencyKey(t.Context(), c)
 	storetest.OK(t, err)
-	storetest.Equal(t, "claim", got.State, store.ClaimGranted)
+	storetest.Equal(t, "claim", got.State, store.IdempotencyClaimGranted)
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 2)
 	p.arm(cuts{mode: cutReply, times: 1})
-	storetest.OK(t, f.Release(t.Context(), c.Key, c.SendID, true))
+	storetest.OK(t, f.ReleaseIdempotencyKey(t.Context(), c.Key, c.SendID, true))
 	p.arm(cuts{})
 	c.Fingerprint[0]++
-	storetest.Equal(t, "after the release", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimGranted)
+	storetest.Equal(t, "after the release", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 }
 
 // A claim does not wait for the disk, and the commit of its send does: then both are there. The
@@ -115,7 +115,7 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	server := servertest.Postgres(t, "wal_writer_delay=10s", "autovacuum=off")
 	storetest.OK(t, Migrate(t.Context(), server.URL(), ""))
-	f := storetest.NewFixture(openTest(t, server.URL(), serverClock))
+	f := storetest.NewFixture(openTest(t, server.URL(), serverClockSQL))
 	f.Now = time.Now()
 	conn := connect(t, server.AdminURL())
 	const rounds = 20
@@ -125,8 +125,8 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 	claims, sends := 0, 0
 	for i := range rounds {
 		in := f.Intent(i)
-		c := store.Claim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
-		storetest.Equal(t, "claim", storetest.Must(f.Claim(t.Context(), c))(t).State, store.ClaimGranted)
+		c := store.IdempotencyClaim{Key: [32]byte{byte(i + 1)}, SendID: in.Send.ID, Lease: day, Life: day}
+		storetest.Equal(t, "claim", storetest.Must(f.ClaimIdempotencyKey(t.Context(), c))(t).State, store.IdempotencyClaimGranted)
 		claims += waiting()
 		f.Admit(t, in)
 		sends += waiting()
@@ -140,42 +140,42 @@ func TestClaimDoesNotWaitForTheDisk(t *testing.T) {
 func TestClaimsShareATrip(t *testing.T) {
 	f, p := faultFixture(t)
 	db := f.Engine.(*DB)
-	claimOf := func(n byte) store.Claim {
-		return store.Claim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID,
+	claimOf := func(n byte) store.IdempotencyClaim {
+		return store.IdempotencyClaim{Key: [32]byte{n}, Fingerprint: [32]byte{n}, SendID: f.Intent(1).Send.ID,
 			Lease: day, Life: day}
 	}
 	first, second := claimOf(1), claimOf(2)
-	storetest.Must(f.Claim(t.Context(), first))(t)
-	storetest.Must(f.Claim(t.Context(), second))(t)
-	run := func(changes ...claimChange) (calls []*claimCall) {
+	storetest.Must(f.ClaimIdempotencyKey(t.Context(), first))(t)
+	storetest.Must(f.ClaimIdempotencyKey(t.Context(), second))(t)
+	run := func(changes ...idempotencyChange) (calls []*idempotencyCall) {
 		for _, c := range changes {
-			calls = append(calls, batch.NewCall[claimChange, store.ClaimAnswer](c, batchKeyOfClaim(c.Key)))
+			calls = append(calls, batch.NewCall[idempotencyChange, store.IdempotencyClaimAnswer](c, batchKeyOfClaim(c.Key)))
 		}
 		p.arm(cuts{})
-		db.changeClaims(slices.Clone(calls))
+		db.changeIdempotencyClaims(slices.Clone(calls))
 		return calls
 	}
 	other := claimOf(2)
 	other.Fingerprint[5]++
-	calls := run(claimChange{Claim: claimOf(4)}, claimChange{Claim: first, release: true, forget: true},
-		claimChange{Claim: other}, claimChange{Claim: claimOf(3)})
+	calls := run(idempotencyChange{IdempotencyClaim: claimOf(4)}, idempotencyChange{IdempotencyClaim: first, release: true, forget: true},
+		idempotencyChange{IdempotencyClaim: other}, idempotencyChange{IdempotencyClaim: claimOf(3)})
 	trips, _ := p.seen()
 	storetest.Equal(t, "round trips", trips, 1)
-	for i, want := range []store.ClaimState{store.ClaimGranted, 0, store.ClaimMismatched, store.ClaimGranted} {
+	for i, want := range []store.IdempotencyClaimState{store.IdempotencyClaimGranted, 0, store.IdempotencyClaimMismatched, store.IdempotencyClaimGranted} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state", calls[i].Answer.State, want)
 	}
 	brief := claimOf(5)
 	brief.Lease = 0
 	third := claimOf(3)
-	calls = run(claimChange{Claim: claimOf(1)}, claimChange{Claim: brief}, claimChange{Claim: second, release: true},
-		claimChange{Claim: third})
-	for i, want := range []store.ClaimState{store.ClaimGranted, store.ClaimGranted, 0, store.ClaimBusy} {
+	calls = run(idempotencyChange{IdempotencyClaim: claimOf(1)}, idempotencyChange{IdempotencyClaim: brief}, idempotencyChange{IdempotencyClaim: second, release: true},
+		idempotencyChange{IdempotencyClaim: third})
+	for i, want := range []store.IdempotencyClaimState{store.IdempotencyClaimGranted, store.IdempotencyClaimGranted, 0, store.IdempotencyClaimBusy} {
 		storetest.OK(t, calls[i].Err)
 		storetest.Equal(t, "state with leases of their own", calls[i].Answer.State, want)
 	}
 	again := claimOf(5)
-	storetest.Equal(t, "after a lease of 0", storetest.Must(f.Claim(t.Context(), again))(t).SendID, brief.SendID)
+	storetest.Equal(t, "after a lease of 0", storetest.Must(f.ClaimIdempotencyKey(t.Context(), again))(t).SendID, brief.SendID)
 	again = claimOf(2)
-	storetest.Equal(t, "after a release", storetest.Must(f.Claim(t.Context(), again))(t).SendID, second.SendID)
+	storetest.Equal(t, "after a release", storetest.Must(f.ClaimIdempotencyKey(t.Context(), again))(t).SendID, second.SendID)
 }

@@ -119,9 +119,9 @@ func statsEqualRows(t *testing.T, f *storetest.Fixture, when string, asked []sto
 		what := fmt.Sprintf("%s, %+v", when, q)
 		storetest.Equal(t, what, storetest.Must(f.Stats(t.Context(), q))(t),
 			storetest.Must(rows.Stats(t.Context(), q))(t))
-		storetest.Equal(t, what+": domains", storetest.Must(f.Domains(t.Context(), q))(t),
-			storetest.Must(rows.Domains(t.Context(), q))(t))
-		for by := range sqldb.Dimensions {
+		storetest.Equal(t, what+": domains", storetest.Must(f.DomainTallies(t.Context(), q))(t),
+			storetest.Must(rows.DomainTallies(t.Context(), q))(t))
+		for by := range sqldb.DimensionColumns {
 			storetest.Equal(t, what+": codes by "+string(by), storetest.Must(f.ApprovalsBy(t.Context(), q, by))(t),
 				storetest.Must(rows.ApprovalsBy(t.Context(), q, by))(t))
 		}
@@ -203,7 +203,7 @@ func TestPostgresCountsForItself(t *testing.T) {
 	}
 	storetest.OK(t, f.Erase(t.Context(), alone.Send.Recipient, time.Hour,
 		store.AuditEntry{ID: alone.Send.ID, Who: "ann", Role: "owner", What: "erase", Outcome: store.AuditDone}))
-	domains := storetest.Must(f.Domains(t.Context(), q))(t)
+	domains := storetest.Must(f.DomainTallies(t.Context(), q))(t)
 	for _, d := range domains {
 		if d.Domain == "quentin.example" {
 			t.Error("an erased recipient's domain is left")

@@ -94,7 +94,7 @@ func TestEveryColumnIsNamed(t *testing.T) {
 		lite = append(lite, name)
 	}
 	storetest.OK(t, rows.Err())
-	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClock).Store(),
+	full := storetest.Must(sqldb.ReadAll(t.Context(), openTest(t, newDatabase(t), serverClockSQL).Store(),
 		sqldb.OneColumn[string],
 		`SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = current_schema()
 AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> 'sendcode_partitions'`, nil))(t)
@@ -118,7 +118,7 @@ AND table_name NOT IN (SELECT name FROM sendcode_partitions) AND table_name <> '
 // What WriteTraces writes of a recipient into each column that is erased is there before and not
 // after Erase; the keyed hash goes with Forget.
 func TestEveryColumnIsErased(t *testing.T) {
-	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClock))
+	f := storetest.NewFixture(openTest(t, newDatabase(t), serverClockSQL))
 	db := f.Engine.(*DB)
 	of := recipient.Hash{15: 77}
 	rows := func(table, condition string) (found int) {
@@ -159,7 +159,7 @@ func TestEveryColumnIsErased(t *testing.T) {
 	storetest.OK(t, f.Erase(t.Context(), of, time.Millisecond, f.Act()))
 	want("columns once the recipient was erased", func(is kinds) string { return is.hash })
 	servertest.Await(t, "the grant to be forgotten",
-		func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+		func() bool { n, err := f.ForgetErased(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "grants", rows("erasures", `recipient = $1`), 0)
 	want("columns once the recipient was forgotten", func(kinds) string { return "" })
 }
@@ -174,7 +174,7 @@ func qualified(table, columns string) (names []string) {
 func TestPostgresKeepsNoTrace(t *testing.T) {
 	server := shared.Server(t)
 	url := newDatabase(t)
-	f := storetest.NewFixture(openTest(t, url, serverClock))
+	f := storetest.NewFixture(openTest(t, url, serverClockSQL))
 	storetest.WriteTraces(t, f, 77)
 	// the search finds
 	storetest.Equal(t, "before", len(storetest.FoundIn([]byte(server.Dump(t, url)))), len(storetest.Traces))
@@ -184,7 +184,7 @@ func TestPostgresKeepsNoTrace(t *testing.T) {
 	hash := `\\x0000000000000000000000000000004d`
 	storetest.Equal(t, "the hash counts on", strings.Contains(dump, hash), true)
 	servertest.Await(t, "the grant to be forgotten",
-		func() bool { n, err := f.Forget(t.Context()); storetest.OK(t, err); return n == 1 })
+		func() bool { n, err := f.ForgetErased(t.Context()); storetest.OK(t, err); return n == 1 })
 	storetest.Equal(t, "the hash", strings.Contains(server.Dump(t, url), hash), false)
 }
 

@@ -27,7 +27,7 @@ func faultFixture(t *testing.T, lockTimeout ...string) (*storetest.Fixture, *pro
 	direct := lentDatabase(t) + "&idle_in_transaction_session_timeout=1min&lock_timeout=" +
 		append(lockTimeout, "1min")[0]
 	p, through := newProxy(t, direct)
-	f := storetest.NewFixture(openTest(t, through, serverClock)).Beside(openTest(t, direct, serverClock))
+	f := storetest.NewFixture(openTest(t, through, serverClockSQL)).Beside(openTest(t, direct, serverClockSQL))
 	f.Admit(t, f.Intent(0)) // connected and prepared
 	return f, p
 }
@@ -112,7 +112,7 @@ func TestPostgresLostReadsAndWrites(t *testing.T) {
 		for range 5 { // the pool opens connections by itself, and one of those may be the one that is cut
 			// A connection of each pool is there, so it is not opening one that fails.
 			storetest.OK(t, f.Ping(t.Context()))
-			storetest.OK(t, f.Renew(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
+			storetest.OK(t, f.RenewLeases(t.Context(), time.Second, []store.AttemptID{{ID: uuid.New(), Attempt: 1}}))
 			// it asks for the time first, which is repeated
 			p.arm(cuts{mode: cutAny, times: 1, spared: strings.Count(name, "then")})
 			err = call()
@@ -163,7 +163,7 @@ func oneFailed[In, Answer any](t *testing.T, batch []*batch.Call[In, Answer], on
 
 func TestPostgresRestart(t *testing.T) {
 	server := servertest.Postgres(t)
-	f := storetest.NewFixture(openTest(t, newDatabaseOn(t, server), serverClock))
+	f := storetest.NewFixture(openTest(t, newDatabaseOn(t, server), serverClockSQL))
 	f.Beside(f.DB)
 	for round := range 3 {
 		begun := f.Admit(t, f.Intent(round))
@@ -195,7 +195,7 @@ func TestPostgresRestart(t *testing.T) {
 func TestPostgresReadOnly(t *testing.T) {
 	server := shared.Server(t)
 	address := newDatabase(t)
-	f := storetest.NewFixture(openTest(t, address, serverClock))
+	f := storetest.NewFixture(openTest(t, address, serverClockSQL))
 	f.Beside(f.DB)
 	f.Admit(t, f.Intent(1))
 	u := storetest.Must(url.Parse(address))(t)
@@ -231,7 +231,7 @@ func TestPostgresIsDurable(t *testing.T) {
 	for setting, want := range map[string]string{"off": "on", "local": "local"} {
 		storetest.Must(admin.Exec(t.Context(),
 			fmt.Sprintf(`ALTER DATABASE %s SET synchronous_commit = %s`, u.Path[1:], setting)))(t)
-		db := openTest(t, address, serverClock)
+		db := openTest(t, address, serverClockSQL)
 		for _, pool := range []*pgxpool.Pool{db.writers, db.finishers, db.pool} {
 			got := one[string](t, pool, `SHOW synchronous_commit`)
 			storetest.Equal(t, "synchronous_commit with a default of "+setting, got, want)

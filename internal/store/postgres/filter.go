@@ -49,8 +49,8 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 // One index begins with these columns; appChannelPurposeQuery uses it. Its combinations are those
 // of app, channel and purpose that have rows.
 const (
-	appChannelPurpose              = "s.app, s.channel, s.purpose"
-	appChannelPurposeOfCombination = "kind.app, kind.channel, kind.purpose"
+	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
+	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
 // appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. It first lists the few
@@ -60,18 +60,18 @@ const (
 // order begin with these columns, which only one index has, so the planner can choose no other.
 func (f postgresFilter) appChannelPurposeQuery(from sqldb.RowSource, args sqldb.Args) (string, sqldb.Args) {
 	c := f.Conditions(sqldb.Postgres, args)
-	f.addBounds(&c, from, appChannelPurpose, appChannelPurposeOfCombination)
+	f.addBounds(&c, from, appChannelPurposeColumns, combinationColumns)
 	inner := "SELECT " + from.Columns + " FROM " + from.Table + " s" + c.Where() + f.PageSQL("s.app", "s.channel",
 		"s.purpose")
 	fits := sqldb.Conditions{Args: c.Args}
 	fits.AddAppChannelPurpose("kind.%s = ?", f.App, f.Channel, f.Purpose)
 	return `
 WITH RECURSIVE kind AS (
-    (SELECT ` + appChannelPurpose + ` FROM ` + from.Table + ` s ORDER BY ` + appChannelPurpose + ` LIMIT 1)
+    (SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1)
     UNION ALL
     SELECT next.* FROM kind CROSS JOIN LATERAL (
-        SELECT ` + appChannelPurpose + ` FROM ` + from.Table + ` s WHERE (` + appChannelPurpose + `) > (` + appChannelPurposeOfCombination + `)
-        ORDER BY ` + appChannelPurpose + ` LIMIT 1
+        SELECT ` + appChannelPurposeColumns + ` FROM ` + from.Table + ` s WHERE (` + appChannelPurposeColumns + `) > (` + combinationColumns + `)
+        ORDER BY ` + appChannelPurposeColumns + ` LIMIT 1
     ) next
 )
 SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.PageSQL(), fits.Args
@@ -167,5 +167,5 @@ func (f postgresFilter) minuteIndexQuery(field, value string) (string, sqldb.Arg
 	f.addConditionsWithoutIndex(&c) // so that the planner uses the index by time
 	return "SELECT s.* FROM (SELECT m.minute FROM minute_index m" + minutes.Where() + " ORDER BY m.minute" + order +
 		") m CROSS JOIN LATERAL (SELECT " +
-		sqldb.RowColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
+		sqldb.SendOrRefusalColumns + " FROM sends s" + c.Where() + f.PageSQL() + ") s" + f.PageSQL("m.minute"), c.Args
 }

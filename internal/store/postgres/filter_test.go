@@ -19,7 +19,7 @@ import (
 // rows have another one: also by the plan that is made once for all values.
 func TestPostgresRareFilters(t *testing.T) {
 	url := newDatabase(t)
-	db, writer := openTest(t, url, serverClock), connect(t, url) // no statement_timeout bounds the writer
+	db, writer := openTest(t, url, serverClockSQL), connect(t, url) // no statement_timeout bounds the writer
 	f := storetest.NewFixture(db)
 	for n := range 3 {
 		send := f.Admit(t, f.Intent(n, func(in *store.Intent) {
@@ -65,7 +65,7 @@ func TestPostgresRareFilters(t *testing.T) {
 // its filters: it reads the rows since an instant.
 func TestPostgresRowsSinceAnInstant(t *testing.T) {
 	url := newDatabase(t)
-	db, writer := openTest(t, url, serverClock), connect(t, url)
+	db, writer := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1, func(in *store.Intent) { in.Send.To = "a•••@example.com" }))
 	storetest.OK(t, f.RecordRefusals(t.Context(),
@@ -164,8 +164,8 @@ func askOfRecipient(t *testing.T, f *storetest.Fixture, begun store.BeginAnswer,
 			store.HolderQuery{App: s.App, Channel: s.Channel, Recipient: s.Recipient, Purpose: s.Purpose,
 				Holder: "s:1"}))(t)
 		storetest.Must3(f.Verification(t.Context(), begun.Verification.ID))(t)
-		storetest.Must(f.Story(t.Context(), s.ID))(t)
-		storetest.Must(f.LatestRows(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
+		storetest.Must(f.SendDetails(t.Context(), s.ID))(t)
+		storetest.Must(f.LatestRowPerRecipient(t.Context(), []recipient.Hash{s.Recipient}, time.Hour))(t)
 	}
 }
 

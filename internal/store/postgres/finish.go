@@ -181,13 +181,13 @@ func (p *DB) changedRows(ctx context.Context, statement string, parameters []any
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { changed[id.Bytes] = true; return nil })
 		return err
 	})
-	return changed, writeError(err)
+	return changed, wrapWriteError(err)
 }
 
-// heldParameters returns the first two parameters of all of these statements, the IDs and the
+// attemptIDParameters returns the first two parameters of all of these statements, the IDs and the
 // attempts, with room for `most` parameters.
-func heldParameters[In rowChange](calls []*batch.Call[In, bool], most int) *columns.Arrays[*batch.Call[In, bool]] {
-	p := columns.NewArrays(calls, most)
+func attemptIDParameters[In rowChange](calls []*batch.Call[In, bool], most int) *columns.ArrayParameters[*batch.Call[In, bool]] {
+	p := columns.NewArrayParameters(calls, most)
 	p.Add(columns.UUID, func(buf []byte, x *batch.Call[In, bool]) []byte {
 		id := x.In.GetAttemptID().ID
 		return append(buf, id[:]...)
@@ -202,7 +202,7 @@ func heldParameters[In rowChange](calls []*batch.Call[In, bool], most int) *colu
 // finishSentParameters returns the parameters of finishSentSQL, the first of finishSQL, for a batch
 // in the order of the IDs.
 func finishSentParameters(batch []*finishCall) []any {
-	p := heldParameters(batch, 18)
+	p := attemptIDParameters(batch, 18)
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Status...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *finishCall) []byte { return append(buf, x.In.Provider...) })
@@ -216,7 +216,7 @@ func finishSentParameters(batch []*finishCall) []any {
 
 // finishParameters returns the parameters of finishSQL.
 func finishParameters(batch []*finishCall) []any {
-	p := columns.NewArrays(batch, 9)
+	p := columns.NewArrayParameters(batch, 9)
 	p.Add(columns.Boolean, func(buf []byte, x *finishCall) []byte { return columns.AppendBoolean(buf, x.In.Refund) })
 	p.Add(columns.UUID, func(buf []byte, x *finishCall) []byte {
 		id := store.SuppressionID(x.In.ID, x.In.Suppress.Cause)
@@ -237,7 +237,7 @@ func finishParameters(batch []*finishCall) []any {
 
 // postponeParameters returns the parameters of postponeSQL.
 func postponeParameters(batch []*postponeCall) []any {
-	p := heldParameters(batch, 8)
+	p := attemptIDParameters(batch, 8)
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Reason...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.Provider...) })
 	p.Add(columns.Text, func(buf []byte, x *postponeCall) []byte { return append(buf, x.In.ProviderCode...) })
@@ -259,9 +259,9 @@ FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::bigint[]) AS o(id
 WHERE e.id = ANY ($1::uuid[]) AND e.id = o.id AND e.attempt = o.attempt AND e.state = 'pending'
 RETURNING e.id`
 
-// AppEventEnded implements sqldb.PerDatabase. Ends that come while a round trip is under way share
-// the next one.
-func (p *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// RecordAppEventEnd implements sqldb.PerDatabase. Ends that come while a round trip is under way
+// share the next one.
+func (p *DB) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	return p.eventEnds.Submit(ctx, end.Sanitized(), batchKeyOfRow(end.ID))
 }
 
@@ -271,7 +271,7 @@ func (p *DB) endEventBatch(batch []*eventEndCall) {
 
 // endEventParameters returns the parameters of endEventsSQL.
 func endEventParameters(batch []*eventEndCall) []any {
-	p := heldParameters(batch, 5)
+	p := attemptIDParameters(batch, 5)
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.State...) })
 	p.Add(columns.Text, func(buf []byte, x *eventEndCall) []byte { return append(buf, x.In.Answer...) })
 	p.Add(columns.Bigint, func(buf []byte, x *eventEndCall) []byte {

@@ -38,7 +38,7 @@ func TestPostgresOneStuckOutcome(t *testing.T) {
 func hold(t *testing.T, db *DB, in store.Intent) (release func()) {
 	t.Helper()
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
-	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.LockKey(in.Send)))(t)
+	storetest.Must(tx.Exec(t.Context(), `SELECT pg_advisory_xact_lock($1)`, store.RecipientLockKey(in.Send)))(t)
 	return func() { _ = tx.Rollback(context.Background()) }
 }
 
@@ -119,11 +119,11 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	f, db, other := betweenOn(t, lentDatabase(t)+unhurried)
 	held := func(in *store.Intent) { in.Verification.Holder = "s:1" }
 	var last store.BeginAnswer
-	for n := range gate.FailureLimit {
+	for n := range gate.FailedCheckLimit {
 		if n%5 == 0 {
 			last = f.Admit(t, f.Intent(1, held))
 		}
-		if n < gate.FailureLimit-1 {
+		if n < gate.FailedCheckLimit-1 {
 			storetest.Must(db.Check(t.Context(), storetest.Wrong(last.Verification.ID)))(t)
 		}
 	}
@@ -140,7 +140,7 @@ func TestPostgresLockedOutWhileJoining(t *testing.T) {
 	storetest.OK(t, <-check)
 	storetest.OK(t, <-result)
 	storetest.Equal(t, "admitted, failures", []any{begun.Admitted, begun.Lockout.Failures},
-		[]any{false, gate.FailureLimit})
+		[]any{false, gate.FailedCheckLimit})
 }
 
 // One recipient whose lock is held for too long fails alone; those who share its round trip are let
@@ -169,7 +169,7 @@ const shortWait = "100ms"
 // the round trip and alone, and that what stands still between two trips is ended before.
 func waitsInTime(t *testing.T) {
 	t.Helper()
-	db := openTest(t, lentDatabase(t), serverClock)
+	db := openTest(t, lentDatabase(t), serverClockSQL)
 	setting := func(q querier, name string) time.Duration {
 		return storetest.Must(time.ParseDuration(one[string](t, q, `SELECT current_setting($1)`, name)))(t)
 	}

@@ -243,7 +243,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func called(t *testing.T, in store.Intent) *beginCall {
 	t.Helper()
 	in = storetest.Must(store.ValidatedIntent(in))(t)
-	return batch.NewCall[store.Intent, store.BeginAnswer](in, store.LockKey(in.Send))
+	return batch.NewCall[store.Intent, store.BeginAnswer](in, store.RecipientLockKey(in.Send))
 }
 
 // lentDatabase returns a migrated and empty database of the shared server.
@@ -284,7 +284,7 @@ func TestMain(m *testing.M) {
 	_ = flag.Set("rapid.checks", "40") // unless the command says how many
 	_ = flag.Set("test.parallel", "4") // those that are parallel mostly wait for a PgBouncer to connect
 	store.CallTimeout *= longer
-	OpenAhead = false
+	OpenConnsAhead = false
 	code := m.Run()
 	if err := shared.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -12,7 +12,7 @@ import (
 
 // An error that the server reports of the COMMIT says that it was undone.
 func TestPostgresCommitOnAFullDisk(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	db := openTest(t, newDatabase(t), serverClockSQL)
 	f := storetest.NewFixture(db)
 	_, err := db.pool.Exec(t.Context(), `
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$;
@@ -27,7 +27,7 @@ CREATE CONSTRAINT TRIGGER full_disk AFTER INSERT ON verifications DEFERRABLE INI
 // A Ping waits for no reader of its table, and for another Ping only until that commits. What it
 // writes takes the place of what was there.
 func TestPostgresPingBesideABackup(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	db := openTest(t, newDatabase(t), serverClockSQL)
 	f := storetest.NewFixture(db)
 	tx := storetest.Must(db.pool.Begin(t.Context()))(t)
 	// as pg_dump does, for as long as it takes
@@ -96,7 +96,7 @@ func TestPostgresLooksForRoom(t *testing.T) {
 // over.
 func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 	url := newDatabase(t)
-	here, there, conn := openTest(t, url, serverClock), openTest(t, url, serverClock), connect(t, url)
+	here, there, conn := openTest(t, url, serverClockSQL), openTest(t, url, serverClockSQL), connect(t, url)
 	storetest.OK(t, here.Ping(t.Context()))
 	storetest.OK(t, there.Ping(t.Context()))
 	exec(t, conn,
@@ -114,7 +114,7 @@ func TestPostgresTellsThatThereIsNoRoom(t *testing.T) {
 
 // A committed send is remembered until one fails, whatever a Ping finds.
 func TestPostgresLastCommit(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	db := openTest(t, newDatabase(t), serverClockSQL)
 	f := storetest.NewFixture(db)
 	began := time.Now()
 	if c := db.LastCommit(); c != nil {

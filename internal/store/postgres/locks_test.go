@@ -14,15 +14,15 @@ func TestLocksAreTakenInOrder(t *testing.T) {
 	for _, key := range []int64{5, -3, 9, 0, -7} {
 		batch = append(batch, &beginCall{Key: key})
 	}
-	storetest.Equal(t, "keys", sortedKeys(batch), []int64{-7, -3, 0, 5, 9})
+	storetest.Equal(t, "keys", sortedLockKeys(batch), []int64{-7, -3, 0, 5, 9})
 
 	a := store.Send{App: "a", Channel: "b"}
 	for _, other := range []store.Send{{App: "ab", Channel: ""}, {App: "", Channel: "ab"},
 		{App: "a", Channel: "b", Recipient: recipient.Hash{1}}} {
-		if store.LockKey(a) == store.LockKey(other) {
+		if store.RecipientLockKey(a) == store.RecipientLockKey(other) {
 			t.Errorf("one key for %+v and %+v", a, other)
 		}
 	}
-	storetest.Equal(t, "key of another purpose", store.LockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}),
-		store.LockKey(a))
+	storetest.Equal(t, "key of another purpose", store.RecipientLockKey(store.Send{App: "a", Channel: "b", Purpose: "c"}),
+		store.RecipientLockKey(a))
 }

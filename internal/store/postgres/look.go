@@ -25,12 +25,12 @@ const (
 	maxReaders            = 2 // as maxWriters; reads have connections of their own, so that they and Begins do not delay each other
 )
 
-// historyCall is a call of ReadHistory, verificationCall one of Verification, readCall one of
+// historyCall is a call of ReadHistory, verificationCall one of Verification, sharedReadCall one of
 // ReadShared.
 type (
 	historyCall      = batch.Call[gate.HistoryQuery, gate.History]
 	verificationCall = batch.Call[string, storedVerification]
-	readCall         = batch.Call[*sqldb.Statement, struct{}]
+	sharedReadCall   = batch.Call[*sqldb.Statement, struct{}]
 )
 
 // storedVerification is a verification with its newest send.
@@ -72,7 +72,7 @@ var verificationsSQL = `
 SELECT @now, ` + sqldb.SendColumns + `, ` + sqldb.VerificationColumns + ` FROM verifications v CROSS JOIN LATERAL (
     SELECT * FROM sends s
     WHERE s.recipient <= v.recipient
-      AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.IntervalSQL(store.MaxDrift) + `)
+      AND (s.recipient, s.logged_at) > (v.recipient, v.created_at - ` + sqldb.IntervalSQL(store.MaxIDTimeDrift) + `)
       AND (s.verification_id = v.id) IS TRUE
       AND ` + sqldb.LoggedSinceSQL("v.created_at") + `
     ORDER BY s.number DESC LIMIT 1
@@ -90,7 +90,7 @@ func (p *DB) ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History
 
 // Verification implements sqldb.Engine. It shares round trips as ReadHistory does.
 func (p *DB) Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	if !store.ValidTexts(id) {
+	if !store.AreValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
 	f, err := submitRead(ctx, p, p.verifications, id)
@@ -117,12 +117,12 @@ func submitRead[In, Answer any](ctx context.Context, p *DB, reads *batch.Batcher
 }
 
 // answerHistories answers a batch of ReadHistory, answerVerifications one of Verification, and
-// answerSteps one of ReadShared.
+// answerSharedReads one of ReadShared.
 func (p *DB) answerHistories(looks []*historyCall) { answerReads(p, looks, p.readHistories) }
 func (p *DB) answerVerifications(finds []*verificationCall) {
 	answerReads(p, finds, p.readVerifications)
 }
-func (p *DB) answerSteps(steps []*readCall) { answerReads(p, steps, p.runSteps) }
+func (p *DB) answerSharedReads(steps []*sharedReadCall) { answerReads(p, steps, p.runSharedReads) }
 
 // answerReads answers a batch by one trip, which returns an answer for each call. If one of them
 // made the whole batch fail, it repeats each alone.
@@ -151,7 +151,7 @@ func answerReads[In, Answer any](p *DB, calls []*batch.Call[In, Answer],
 
 // readVerifications reads the verifications of a batch of calls.
 func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (all []storedVerification, err error) {
-	ids := columns.NewArrays(finds, 1)
+	ids := columns.NewArrayParameters(finds, 1)
 	ids.Add(columns.Text, func(buf []byte, x *verificationCall) []byte { return append(buf, x.In...) })
 	byID := map[string]storedVerification{}
 	err = withConn(ctx, p.readers, func(ctx context.Context, conn *pgxpool.Conn) error {
@@ -170,8 +170,8 @@ func (p *DB) readVerifications(ctx context.Context, finds []*verificationCall) (
 	return all, err
 }
 
-// runSteps runs the statements of a batch.
-func (p *DB) runSteps(ctx context.Context, steps []*readCall) ([]struct{}, error) {
+// runSharedReads runs the statements of a batch.
+func (p *DB) runSharedReads(ctx context.Context, steps []*sharedReadCall) ([]struct{}, error) {
 	var trip pgx.Batch
 	for _, x := range steps {
 		trip.Queue(replaceNow(x.In.SQL, p.now, x.In.Args), toNamedArgs(x.In.Args))
@@ -218,7 +218,7 @@ func (p *DB) readHistories(ctx context.Context, looks []*historyCall) (seen []ga
 
 // historyParameters returns the parameters of historySQL.
 func historyParameters(looks []*historyCall, b idBounds) []any {
-	p := columns.NewArrays(looks, 8)
+	p := columns.NewArrayParameters(looks, 8)
 	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.App...) })
 	p.Add(columns.Text, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Channel...) })
 	p.Add(columns.Bytes, func(buf []byte, x *historyCall) []byte { return append(buf, x.In.Recipient[:]...) })

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	migrationLock = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
+	migrationLockKey = 0x73656e64636f6465 // "sendcode", key of the advisory lock; must never change, since old and new versions use it
 	// how often a migration tries to lock a table, each time for lock_timeout: a minute in all
-	lockRetries = 12
+	maxLockTries = 12
 )
 
 // Migrate brings the schema of the database at url up to date. If several replicas call it at once,
@@ -67,10 +67,10 @@ func Migrate(ctx context.Context, url, role string) (err error) {
 	})
 }
 
-// retryWhileLocked repeats migrate, up to lockRetries times, while it fails because a table's lock
+// retryWhileLocked repeats migrate, up to maxLockTries times, while it fails because a table's lock
 // was not free within lock_timeout.
 func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
-	for range lockRetries {
+	for range maxLockTries {
 		if err = migrate(); sqlState(err) != lockNotAvailable || ctx.Err() != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func retryWhileLocked(ctx context.Context, migrate func() error) (err error) {
 // returns a function that releases it. The locker polls: a wait inside the database would hold a
 // snapshot, and CREATE INDEX CONCURRENTLY waits for snapshots.
 func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock),
+	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLockKey),
 		lock.WithLockTimeout(1, math.MaxUint32))
 	if err != nil {
 		return nil, err

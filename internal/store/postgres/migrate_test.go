@@ -53,7 +53,7 @@ func TestMigrateThreeReplicasAtOnce(t *testing.T) {
 // A schema that was made from another file is used neither at start nor later.
 func TestSchemaOfAnotherBuild(t *testing.T) {
 	url := newDatabase(t)
-	db := openTest(t, url, serverClock)
+	db := openTest(t, url, serverClockSQL)
 	storetest.OK(t, db.Ping(t.Context()))
 	exec := func(statement string) { storetest.Must(db.pool.Exec(t.Context(), statement))(t) }
 	exec(`UPDATE schema_fingerprints SET sha256 = reverse(sha256)`)
@@ -276,6 +276,6 @@ func TestServerWithoutLocks(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(probeLock)))(t)
+	storetest.Must(conn.Exec(t.Context(), `SELECT pg_advisory_lock($1)`, int64(probeLockKey)))(t)
 	storetest.OK(t, checkSessions(t.Context(), storetest.Must(pgx.ParseConfig(direct))(t)))
 }

@@ -15,8 +15,8 @@ import (
 
 func (m *model) read(*rapid.T) {
 	send := m.held().ID
-	m.same("Story", func(f *storetest.Fixture) []any {
-		story, err := f.Story(m.ctx, send)
+	m.same("SendDetails", func(f *storetest.Fixture) []any {
+		story, err := f.SendDetails(m.ctx, send)
 		v := story.Verification
 		story.Verification = nil
 		return answers(story, fmt.Sprintf("%+v", v), err)
@@ -35,11 +35,11 @@ func (m *model) read(*rapid.T) {
 	rejected := max(0, m.span("rejected"))
 	m.same("ReadHistory", func(f *storetest.Fixture) []any {
 		h, err := f.ReadHistory(m.ctx, gate.HistoryQuery{Bucket: bucket, Counting: within, Rejected: rejected})
-		return answers(h.Sends(within, clock, at), h.SendsOf([]string{id}, within, clock, at), h.RejectedSends(rejected),
+		return answers(h.Sends(within, clock, at), h.SendsOfVerifications([]string{id}, within, clock, at), h.RejectedSends(rejected),
 			h.Now, err)
 	})
-	m.same("LatestRows", func(f *storetest.Fixture) []any {
-		return answers(f.LatestRows(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
+	m.same("LatestRowPerRecipient", func(f *storetest.Fixture) []any {
+		return answers(f.LatestRowPerRecipient(m.ctx, []recipient.Hash{{15: 1}, {15: 2}, {15: 3}}, within))
 	})
 	m.same("SendsByID", func(f *storetest.Fixture) []any { return answers(f.SendsByID(m.ctx, []uuid.UUID{send})) })
 	m.same("CountedSends", func(f *storetest.Fixture) []any {

@@ -219,7 +219,7 @@ func (m *model) postpone(*rapid.T) {
 
 func (m *model) renew(*rapid.T) {
 	held := []store.AttemptID{m.held(), m.held()}
-	m.same("Renew", func(f *storetest.Fixture) []any { return answers(f.Renew(m.ctx, 30*time.Second, held)) })
+	m.same("RenewLeases", func(f *storetest.Fixture) []any { return answers(f.RenewLeases(m.ctx, 30*time.Second, held)) })
 }
 
 func (m *model) takeOver(*rapid.T) {
@@ -280,15 +280,15 @@ func (m *model) lift(*rapid.T) {
 // the send.
 func (m *model) claim(*rapid.T) {
 	in := m.real.Intent(m.number("recipient", 1, 2))
-	c := store.Claim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
+	c := store.IdempotencyClaim{Key: [32]byte{byte(m.number("key", 1, 3))}, Fingerprint: [32]byte{byte(m.number("asked", 1, 2))},
 		SendID: in.Send.ID, Lease: 8 * time.Second, Life: 24 * time.Hour}
 	if m.number("release", 0, 2) == 0 {
 		id, forget := pick(m, "released", m.claimed[c.Key], m.claimed[c.Key], m.held().ID),
 			rapid.Bool().Draw(m.T, "forget")
-		m.same("Release", func(f *storetest.Fixture) []any { return answers(f.Release(m.ctx, c.Key, id, forget)) })
+		m.same("ReleaseIdempotencyKey", func(f *storetest.Fixture) []any { return answers(f.ReleaseIdempotencyKey(m.ctx, c.Key, id, forget)) })
 	}
-	got := m.same("Claim", func(f *storetest.Fixture) []any { return answers(f.Claim(m.ctx, c)) }).(store.ClaimAnswer)
-	if got.State != store.ClaimGranted {
+	got := m.same("ClaimIdempotencyKey", func(f *storetest.Fixture) []any { return answers(f.ClaimIdempotencyKey(m.ctx, c)) }).(store.IdempotencyClaimAnswer)
+	if got.State != store.IdempotencyClaimGranted {
 		return
 	}
 	m.claimed[c.Key], in.Send.ID = got.SendID, got.SendID
@@ -310,7 +310,7 @@ func (m *model) events(*rapid.T) {
 			Attempt: pick(m, "attempt", 1, 1, 2, 3)}, Answer: "503",
 			State: pick(m, "state", store.EventPending, store.EventDelivered, store.EventGivenUp),
 			After: max(0, m.span("after"))}
-		m.same("AppEventEnded", func(f *storetest.Fixture) []any { return answers(f.AppEventEnded(m.ctx, end)) })
+		m.same("RecordAppEventEnd", func(f *storetest.Fixture) []any { return answers(f.RecordAppEventEnd(m.ctx, end)) })
 	}
 	if m.number("forget", 0, 3) == 0 {
 		keep, limit := max(0, m.span("keep")), m.number("limit", 1, 3)
@@ -365,7 +365,7 @@ func (m *model) erase(*rapid.T) {
 }
 
 func (m *model) forget(*rapid.T) {
-	m.same("Forget", func(f *storetest.Fixture) []any { return answers(f.Forget(m.ctx)) })
+	m.same("ForgetErased", func(f *storetest.Fixture) []any { return answers(f.ForgetErased(m.ctx)) })
 }
 
 func (m *model) refused(*rapid.T) {

@@ -14,8 +14,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements sqldb.PerDatabase.
-func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+// RenewLeases implements sqldb.PerDatabase.
+func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	if len(held) == 0 {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (p *DB) Renew(ctx context.Context, lease time.Duration, held []store.Attemp
 	for i, h := range held {
 		ids[i], attempts[i] = h.ID, int32(h.Attempt)
 	}
-	return writeError(withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
+	return wrapWriteError(withConn(ctx, p.finishers, func(ctx context.Context, conn *pgxpool.Conn) error {
 		_, err := conn.Exec(ctx, p.text[stmtRenew], lease.Microseconds(), ids, attempts)
 		return err
 	}))
@@ -69,7 +69,7 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	if err != nil {
 		return nil, err
 	}
-	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.searches.searchFrom(q, now))
+	work, err := p.takeOver(ctx, stmtTakeOver, q, lease, limit, now, p.searches.searchStart(q, now))
 	if err == nil {
 		p.searches.recordSearch(q, now, len(work) < limit)
 	}
@@ -93,7 +93,7 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 		store.Work
 	}
 	rows, err := changeRows(ctx, p.finishers, func(d *due) []any {
-		return append([]any{columns.ScannerFor(&d.at)}, sqldb.FlightFields(&d.Work)...)
+		return append([]any{columns.ScannerFor(&d.at)}, sqldb.WorkAndCodeFields(&d.Work)...)
 	}, p.text[statement], limit, lease.Microseconds(), string(q.Channel), now, since, q.Strangers)
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
@@ -120,10 +120,10 @@ const (
 	wholeSearchInterval = 10 * time.Minute
 )
 
-// searchFrom returns the due time after which TakeOver must search at now. It is zero (search from
+// searchStart returns the due time after which TakeOver must search at now. It is zero (search from
 // the oldest) if the last search left rows over, if the clock went back, or every
 // wholeSearchInterval.
-func (o *takeOverSearches) searchFrom(q store.Queue, now time.Time) time.Time {
+func (o *takeOverSearches) searchStart(q store.Queue, now time.Time) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.marks[q]
@@ -178,7 +178,7 @@ func changeRows[T any](ctx context.Context, pool *pgxpool.Pool, fields func(*T) 
 		return err
 	})
 	if err != nil {
-		return nil, writeError(err)
+		return nil, wrapWriteError(err)
 	}
 	return list, nil
 }

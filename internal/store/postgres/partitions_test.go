@@ -24,8 +24,8 @@ func owned(t *testing.T) (*storetest.Fixture, *DB, *pgx.Conn) {
 	address := server.NewDatabase(t)
 	storetest.OK(t, Migrate(t.Context(), address, appRole))
 	owner := connect(t, address)
-	db := openTest(t, as(t, address, appRole), serverClock, appRole)
-	return storetest.NewFixture(db).Beside(openTest(t, as(t, address, appRole), serverClock, appRole)), db, owner
+	db := openTest(t, as(t, address, appRole), serverClockSQL, appRole)
+	return storetest.NewFixture(db).Beside(openTest(t, as(t, address, appRole), serverClockSQL, appRole)), db, owner
 }
 
 func exec(t *testing.T, conn *pgx.Conn, statements ...string) {
@@ -120,7 +120,7 @@ func TestPartitionIsMissing(t *testing.T) {
 	}
 	storetest.Is(t, f.Ping(t.Context()), store.ErrNoPartition)
 	storetest.Must(f.EnsurePartitions(t.Context()))(t)
-	f.Admit(t, f.Intent(2, storetest.WithID(&storetest.Fixture{Now: time.Now()}, time.Minute-store.MaxDrift)))
+	f.Admit(t, f.Intent(2, storetest.WithID(&storetest.Fixture{Now: time.Now()}, time.Minute-store.MaxIDTimeDrift)))
 }
 
 const day = 24 * time.Hour
@@ -163,7 +163,7 @@ func TestPartitionsExpire(t *testing.T) {
 
 	expire := func(want store.ExpiredRows) {
 		t.Helper()
-		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), keep, 10))(t), want)
+		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), keep, 10))(t), want)
 	}
 	left := func(want ...string) {
 		t.Helper()
@@ -207,7 +207,7 @@ func TestPartitionWithAYoungRowStays(t *testing.T) {
 	exec(t, owner,
 		`UPDATE sends SET status = 'sent', finished_at = now(), logged_at = now() - interval '40 days' WHERE id = '`+
 			id.String()+`'`, `DELETE FROM outbox`)
-	storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 45*day, 10))(t), store.ExpiredRows{})
+	storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 45*day, 10))(t), store.ExpiredRows{})
 	storetest.Equal(t, "partitions", len(names(t, db)), 2)
 }
 
@@ -220,7 +220,7 @@ func TestVerificationsWithoutSendsAreDue(t *testing.T) {
 		`UPDATE sends SET logged_at = now() - interval '60 days' WHERE id = '`+waiting.Send.ID.String()+`'`)
 	due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }
 	storetest.Equal(t, "due", due(), 1)
-	storetest.Must(f.Expire(t.Context(), 50*day, 10))(t)
+	storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t)
 	storetest.Equal(t, "due", due(), 0)
 	storetest.Equal(t, "of the send in flight", one[int](t, owner, `SELECT count(*) FROM verifications`), 1)
 }
@@ -241,7 +241,7 @@ func TestRowsOfEachTableAreDue(t *testing.T) {
 		exec(t, owner, fmt.Sprintf(`INSERT INTO %s FROM generate_series(1, %d) n`, insert, i+3))
 		due := func() int { return storetest.Must(f.StorageStatus(t.Context(), 50*day))(t).Due }
 		storetest.Equal(t, "due", due(), i+3)
-		storetest.Equal(t, "more", storetest.Must(f.Expire(t.Context(), 50*day, i+3))(t).More, true)
+		storetest.Equal(t, "more", storetest.Must(f.DeleteAged(t.Context(), 50*day, i+3))(t).More, true)
 		storetest.Equal(t, "due", due(), 0)
 	}
 }

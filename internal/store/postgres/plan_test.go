@@ -21,7 +21,7 @@ import (
 // partitions of their window alone, whatever the statistics say: of tables that are new, empty,
 // small with one recipient, large, and out of date in both directions.
 func TestPostgresHotPlans(t *testing.T) {
-	db := openTest(t, newDatabase(t), serverClock)
+	db := openTest(t, newDatabase(t), serverClockSQL)
 	f := storetest.NewFixture(db)
 	direct := connect(t, db.pool.Config().ConnString())
 	now := time.Now()
@@ -75,7 +75,7 @@ jsonb_populate_record(NULL::%[1]s, to_jsonb(x) || jsonb_build_object(%[2]s)) y`,
 func TestPostgresRetentionReadsWhatIsDue(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
-	db, conn := openTest(t, url, serverClock), connect(t, url)
+	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Ended(t, f.Intent(1), store.Outcome{Status: store.Failed, Reason: store.ReasonRejected, BadAddress: true})
 	storetest.OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{f.Refusal(1, nil)}))
@@ -99,7 +99,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 		multiply(t, conn, table, fields)
 	}
 	readsFew(t, db, conn, admin, func() {
-		storetest.Equal(t, "expired", storetest.Must(f.Expire(t.Context(), 50*day, 10))(t),
+		storetest.Equal(t, "expired", storetest.Must(f.DeleteAged(t.Context(), 50*day, 10))(t),
 			store.ExpiredRows{Rows: 20, More: true})
 	})
 }
@@ -108,7 +108,7 @@ SELECT id, '', 'email', recipient, recipient, '', 'manual', '', 'mei', now(), no
 func TestPostgresKeysAreFoundInFewRows(t *testing.T) {
 	url := newDatabase(t)
 	admin := connect(t, as(t, url, "postgres"))
-	db, conn := openTest(t, url, serverClock), connect(t, url)
+	db, conn := openTest(t, url, serverClockSQL), connect(t, url)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	multiply(t, conn, "verifications", "'id', md5(n::text), 'expires_at', now() + (n - 10000) * interval '1 s'")
@@ -133,7 +133,7 @@ func TestPostgresReadsARecipientOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url := newDatabase(t)
 			admin := connect(t, as(t, url, "postgres"))
-			db := openTest(t, url, serverClock)
+			db := openTest(t, url, serverClockSQL)
 			f := storetest.NewFixture(db)
 			rules := storetest.WithRules(storetest.Rule(2, day))
 			f.Admit(t, f.Intent(1, rules, held("s:2")))
@@ -209,7 +209,7 @@ func hotPlans(t *testing.T, db *DB, now time.Time) {
 		{stmtDeleteClaims, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
 		{stmtEndClaimLeases, ", NULL, NULL", []string{"idempotency_keys_pkey"}},
 		{stmtDeleteOldClaims, ", NULL, NULL, NULL", []string{"idempotency_keys_created", "idempotency_keys_pkey"}},
-		{stmtReadClaims, ", NULL", []string{"idempotency_keys_pkey"}},
+		{stmtReadIdempotencyClaims, ", NULL", []string{"idempotency_keys_pkey"}},
 		{stmtReadClaimedSends, ", NULL", []string{"idempotency_keys_pkey", "outbox_pkey", "refunds_pkey", "sends_0_pkey",
 			"sends_1_pkey", "sends_2_pkey", key, "sends_4_pkey"}},
 		{stmtReadClaimedVerifications, ", NULL",
@@ -287,7 +287,7 @@ func planOf(t *testing.T, db *DB, statement, parameters string) string {
 // concurrency.
 func TestPostgresOnItsOwnClock(t *testing.T) {
 	address := newDatabase(t)
-	f := storetest.NewFixture(openTest(t, address, serverClock)).Beside(openTest(t, address, serverClock))
+	f := storetest.NewFixture(openTest(t, address, serverClockSQL)).Beside(openTest(t, address, serverClockSQL))
 	storetest.MixedRecipients(t, f)
 	sixty := storetest.NewFixture(f.DB).Beside(f.Replica).Numbered(1 << 20)
 	seven := func(int) store.Intent { return sixty.Intent(1000, storetest.WithRules(storetest.Rule(7, time.Hour))) }
@@ -318,7 +318,7 @@ func TestPostgresOnItsOwnClock(t *testing.T) {
 // twice.
 func TestPostgresCountsPageByPage(t *testing.T) {
 	url := newDatabase(t)
-	db := openTest(t, url, serverClock)
+	db := openTest(t, url, serverClockSQL)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	const more = 2*sqldb.CountedSendsPageSize + 500

@@ -32,11 +32,11 @@ import (
 type DB struct {
 	sqldb.DB
 
-	writers   *pgxpool.Pool // only for Claim, Release, Begin and Check, so that no slow reader delays them
-	finishers *pgxpool.Pool // for Finish, Postpone, Renew, TakeOver and AppEventEnded; see finisherSettings
+	writers   *pgxpool.Pool // only for ClaimIdempotencyKey, ReleaseIdempotencyKey, Begin and Check, so that no slow reader delays them
+	finishers *pgxpool.Pool // for Finish, Postpone, RenewLeases, TakeOver and RecordAppEventEnd; see finisherSettings
 	pool      *pgxpool.Pool // for everything else
 	readers   *pgxpool.Pool // for ReadHistory, Verification and ReadShared
-	claims    *batch.Batcher[claimChange, store.ClaimAnswer]
+	claims    *batch.Batcher[idempotencyChange, store.IdempotencyClaimAnswer]
 	begins    *batch.Batcher[store.Intent, store.BeginAnswer]
 	checks    *batch.Batcher[store.CheckRequest, store.CheckAnswer]
 	outcomes  *batch.Batcher[store.Outcome, bool]
@@ -61,19 +61,19 @@ type DB struct {
 }
 
 const (
-	serverClock = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
+	serverClockSQL = "clock_timestamp()" // not now(), which is the start of the transaction, before the lock
 
 	otherConns = 4 // unless the URL says pool_max_conns
-	// Finish, Postpone and the ends of events make one round trip at a time; Renew and TakeOver
-	// take turns with them
+	// Finish, Postpone and the ends of events make one round trip at a time; RenewLeases and
+	// TakeOver take turns with them
 	finisherConns   = 3
 	maxConnIdleTime = 5 * time.Minute
 	maxConnLifetime = time.Hour
 )
 
-// ConnsPerReplica is how many connections one process opens at most. Claim, Begin and Check have
-// maxWriters each; the shared reads have twice maxReaders. With pool_max_conns in the URL that
-// replaces otherConns.
+// ConnsPerReplica is how many connections one process opens at most. ClaimIdempotencyKey, Begin and
+// Check have maxWriters each; the shared reads have twice maxReaders. With pool_max_conns in the
+// URL that replaces otherConns.
 const ConnsPerReplica = writerConns + finisherConns + readerConns + otherConns
 
 const (
@@ -127,7 +127,7 @@ const maxIdleInTransaction = "800ms"
 // the opening. The tracer, if one is given, is told of what each connection does. Errors do not
 // contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
-	return openWithClock(ctx, url, serverClock, role, tracer...)
+	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
 
 // openWithClock is Open with now, an SQL expression, as the database's clock; tests set another
@@ -142,10 +142,10 @@ func openWithClock(ctx context.Context, url, now, role string, tracer ...pgx.Que
 		return nil, err
 	}
 	p.seen.Store(told.UnixMicro())
-	p.claims = batch.New(maxWriters, p.changeClaims)
+	p.claims = batch.New(maxWriters, p.changeIdempotencyClaims)
 	p.begins, p.checks = batch.New(maxWriters, p.beginBatch), batch.New(maxWriters, p.checkBatch)
 	p.histories, p.verifications, p.steps = batch.New(maxReaders, p.answerHistories), batch.New(maxReaders, p.answerVerifications),
-		batch.New(maxReaders, p.answerSteps)
+		batch.New(maxReaders, p.answerSharedReads)
 	p.steps.Waits = true // a step writes to its caller's variables
 	p.outcomes, p.postponements, p.eventEnds = batch.New(1, p.finishBatch), batch.New(1, p.postponeBatch),
 		batch.New(1, p.endEventBatch)
@@ -212,9 +212,9 @@ func parseURL(url string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// OpenAhead is whether pools open their connections before they are used. Tests set it to false:
-// most use two or three of eleven, and each has its statements prepared.
-var OpenAhead = true
+// OpenConnsAhead is whether pools open their connections before they are used. Tests set it to
+// false: most use two or three of eleven, and each has its statements prepared.
+var OpenConnsAhead = true
 
 // poolOptions are the differences between the pools.
 type poolOptions struct {
@@ -237,7 +237,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	if o.conns > 0 {
 		config.MaxConns = o.conns
 	}
-	if OpenAhead {
+	if OpenConnsAhead {
 		config.MinConns = o.open
 	}
 	// A connection that died while it was idle must not make a write uncertain. So pools without
@@ -271,7 +271,7 @@ func newPool(ctx context.Context, url, role string, o poolOptions) (*pgxpool.Poo
 	}
 	apply := deferSettings(config.ConnConfig)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		columns.RegisterArrays(conn.TypeMap())
+		columns.RegisterArrayCodecs(conn.TypeMap())
 		if err := apply(ctx, conn); err != nil {
 			return err
 		}
@@ -342,13 +342,13 @@ func (p *DB) readOnPool(ctx context.Context, f func(context.Context, *pgxpool.Co
 
 // changeOnPool runs f, which may write, on a pooled connection, and never repeats it.
 func (p *DB) changeOnPool(ctx context.Context, f func(context.Context, *pgxpool.Conn) error) error {
-	return writeError(withConn(ctx, p.pool, f))
+	return wrapWriteError(withConn(ctx, p.pool, f))
 }
 
-// writeError wraps the error of a statement that writes in fault.Unavailable, and also in
+// wrapWriteError wraps the error of a statement that writes in fault.Unavailable, and also in
 // fault.Uncertain if the write may have been committed.
-func writeError(err error) error {
-	return uncertainUnless(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
+func wrapWriteError(err error) error {
+	return uncertainUnlessNotCommitted(store.IsStoreError(err) || pgconn.SafeToRetry(err) || isRolledBack(err), err)
 }
 
 // withConn runs f on a pooled connection. If no connection can be had, the error wraps
@@ -405,9 +405,9 @@ func isConnectionLost(err error) bool {
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 
-// Unreachable reports whether an error of Migrate or Open means that no server accepts connections
-// now.
-func Unreachable(err error) bool {
+// IsUnreachable reports whether an error of Migrate or Open means that no server accepts
+// connections now.
+func IsUnreachable(err error) bool {
 	if code := sqlState(err); code != "" { // starting up or shutting down, or too many connections
 		return strings.HasPrefix(code, "57P") || code == "53300"
 	}
@@ -419,8 +419,8 @@ func Unreachable(err error) bool {
 // isUndefinedTable reports whether err says that a table does not exist.
 func isUndefinedTable(err error) bool { return sqlState(err) == "42P01" }
 
-// PermissionDenied reports whether err says that the login lacks a right, for example on a table.
-func PermissionDenied(err error) bool { return sqlState(err) == "42501" }
+// IsPermissionDenied reports whether err says that the login lacks a right, for example on a table.
+func IsPermissionDenied(err error) bool { return sqlState(err) == "42501" }
 
 func sqlState(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

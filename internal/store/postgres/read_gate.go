@@ -45,8 +45,8 @@ const (
 	suppressionRow
 	countedSendRow
 	rejectedSendRow
-	withChecksRow
-	ofHolderRow
+	verificationWithChecksRow
+	verificationOfHolderRow
 )
 
 // verificationsWithChecksSQL returns the query for the verifications with checks of the recipient
@@ -56,7 +56,7 @@ func verificationsWithChecksSQL(of, now string) string {
 	return `
     SELECT o.approved_at, o.expires_at, o.attempts, o.forgiven, o.class, o.checks FROM verifications o
     WHERE o.attempts > 0 AND o.recipient = ` + of + `.recipient AND o.app = ` + of + `.app AND o.channel = ` + of + `.channel
-      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.ConsecutiveFailureWindow) + `)
+      AND (o.recipient, o.app, o.channel, o.expires_at) > (` + key + `, ` + now + ` - ` + sqldb.IntervalSQL(gate.ConsecutiveFailedCheckWindow) + `)
     OFFSET 0`
 }
 
@@ -232,7 +232,7 @@ func (v *batchFacts) addRow(r gateRow) {
 			LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
 	case rejectedSendRow:
 		has.Rejections = append(has.Rejections, gate.PastSend{ID: r.id.Bytes, LoggedAt: store.TruncateToMicroseconds(r.at.Time)})
-	case withChecksRow:
+	case verificationWithChecksRow:
 		has.Tried = append(has.Tried, r.verificationWithChecks())
 	}
 }
@@ -250,8 +250,8 @@ func readBatchFacts(rows pgx.Rows, n int) (v batchFacts, err error) {
 	return v, err
 }
 
-// candidate is a verification that a call may join.
-type candidate struct {
+// joinCandidate is a verification that a call may join.
+type joinCandidate struct {
 	*beginCall
 	i  int // of the call in its batch
 	id string
@@ -259,13 +259,13 @@ type candidate struct {
 
 // listCandidates lists what the calls of a batch may join: what they name, and what was found of
 // their holders.
-func listCandidates(batch []*beginCall, held [][]string) (list []candidate) {
+func listCandidates(batch []*beginCall, held [][]string) (list []joinCandidate) {
 	for i, x := range batch {
 		if x.In.Join != "" {
-			list = append(list, candidate{x, i, x.In.Join})
+			list = append(list, joinCandidate{x, i, x.In.Join})
 		} else if held != nil {
 			for _, id := range held[i] {
-				list = append(list, candidate{x, i, id})
+				list = append(list, joinCandidate{x, i, id})
 			}
 		}
 	}
@@ -273,15 +273,15 @@ func listCandidates(batch []*beginCall, held [][]string) (list []candidate) {
 }
 
 // candidateParameters returns the parameters of lockCandidatesSQL.
-func candidateParameters(list []candidate) []any {
-	p := columns.NewArrays(list, 7)
-	p.Add(columns.Integer, func(buf []byte, c candidate) []byte { return columns.AppendInteger(buf, c.i) })
-	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.id...) })
-	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.HolderToJoin()...) })
-	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.App...) })
-	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Channel...) })
-	p.Add(columns.Text, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Purpose...) })
-	p.Add(columns.Bytes, func(buf []byte, c candidate) []byte { return append(buf, c.In.Send.Recipient[:]...) })
+func candidateParameters(list []joinCandidate) []any {
+	p := columns.NewArrayParameters(list, 7)
+	p.Add(columns.Integer, func(buf []byte, c joinCandidate) []byte { return columns.AppendInteger(buf, c.i) })
+	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.id...) })
+	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.HolderToJoin()...) })
+	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.Send.App...) })
+	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.Send.Channel...) })
+	p.Add(columns.Text, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.Send.Purpose...) })
+	p.Add(columns.Bytes, func(buf []byte, c joinCandidate) []byte { return append(buf, c.In.Send.Recipient[:]...) })
 	return p.Args()
 }
 
@@ -299,7 +299,7 @@ func readCandidates(rows pgx.Rows, locked [][]store.Verification) error {
 
 // gateParameters returns the parameters of gateSQL.
 func gateParameters(batch []*beginCall, b idBounds) []any {
-	p := columns.NewArrays(batch, 15)
+	p := columns.NewArrayParameters(batch, 15)
 	p.Add(columns.UUID, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.ID[:]...) })
 	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.App...) })
 	p.Add(columns.Text, func(buf []byte, x *beginCall) []byte { return append(buf, x.In.Send.Channel...) })
@@ -359,8 +359,8 @@ func idBoundsOfBatch(batch []*beginCall, near time.Time) idBounds {
 // idBoundsAround is idBoundsOfBatch for rows that are at most reach old.
 func idBoundsAround(near time.Time, reach time.Duration) idBounds {
 	b := idBounds{from: near.Add(-sqldb.MaxClockStep), to: near.Add(24 * time.Hour)}
-	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxDrift)),
-		store.LowestID(b.to.Add(maxClockSetBack+store.MaxDrift))
+	b.first, b.last = store.LowestID(b.from.Add(-reach-store.MaxIDTimeDrift)),
+		store.LowestID(b.to.Add(maxClockSetBack+store.MaxIDTimeDrift))
 	return b
 }
 

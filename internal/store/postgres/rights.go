@@ -20,12 +20,12 @@ import (
 
 // tableRights has the role's rights on some tables; on all others it has defaultRights.
 var tableRights = map[string]string{
-	"audit_entries":        "SELECT, INSERT",
-	"audit_recipients":     "SELECT, INSERT, UPDATE (recipient, masked)",
-	"key_checks":           "SELECT, INSERT",
-	migrations.SchemaTable: "SELECT",
-	"schema_fingerprints":  "SELECT",
-	"write_probe":          "INSERT, DELETE",
+	"audit_entries":            "SELECT, INSERT",
+	"audit_recipients":         "SELECT, INSERT, UPDATE (recipient, masked)",
+	"key_checks":               "SELECT, INSERT",
+	migrations.MigrationsTable: "SELECT",
+	"schema_fingerprints":      "SELECT",
+	"write_probe":              "INSERT, DELETE",
 }
 
 // ownerFunctions are the functions that the role may call and that run with the owner's rights

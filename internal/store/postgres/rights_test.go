@@ -63,7 +63,7 @@ func TestPostgresActsAreOnlyAdded(t *testing.T) {
 		"the owner's login": {address, appRole, slices.Concat(theirs, beyondTheRole), false},
 		"one login":         {newDatabase(t), "", theirs, false},
 	} {
-		db := openTest(t, c.url, serverClock, c.role)
+		db := openTest(t, c.url, serverClockSQL, c.role)
 		f := storetest.NewFixture(db).Clocked(storetest.Epoch, nil).Numbered(uint64(len(name)) * 100)
 		storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))
 		before := storetest.Show(f.ListActs(t, store.AuditFilter{}))
@@ -120,7 +120,7 @@ func TestMigrateWithoutTheRole(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "there is no role missing_role") {
 		t.Fatalf("%v", err)
 	}
-	db := openTest(t, address, serverClock)
+	db := openTest(t, address, serverClockSQL)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	storetest.Is(t, storetest.Err(Open(t.Context(), address, "missing_role")), fault.Unavailable)
@@ -137,7 +137,7 @@ func TestMigrateMakesTheRole(t *testing.T) {
 	u.Path = "/" + maker
 	role := maker + "_app"
 	storetest.OK(t, Migrate(t.Context(), u.String(), role))
-	db := openTest(t, u.String(), serverClock, role)
+	db := openTest(t, u.String(), serverClockSQL, role)
 	f := storetest.NewFixture(db)
 	f.Admit(t, f.Intent(1))
 	storetest.OK(t, f.AddAuditEntry(t.Context(), f.Act()))

@@ -18,8 +18,8 @@ const (
 	// maxCountedAge is the age of the oldest hour whose sends are still counted into its row: twice
 	// the longest time range of the console's statistics.
 	maxCountedAge = 2 * 31 * 24 * time.Hour
-	// countHoursLock is the key of the advisory lock under which one replica counts.
-	countHoursLock = 0x73656e64636f6475
+	// countHoursLockKey is the key of the advisory lock under which one replica counts.
+	countHoursLockKey = 0x73656e64636f6475
 )
 
 // nextHourToCountSQL selects the newest hour that ended @delay ago, is at most @age old, and has no
@@ -97,7 +97,7 @@ func (p *DB) CountHours(ctx context.Context, life, keep time.Duration, limit int
 // none is due, or if another replica is counting.
 func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 	mine, err := sqldb.QueryAll(q, sqldb.OneColumn[bool], `SELECT pg_try_advisory_xact_lock(@lock)`,
-		sqldb.Args{"lock": int64(countHoursLock)})
+		sqldb.Args{"lock": int64(countHoursLockKey)})
 	if err != nil || !mine[0] {
 		return false, err
 	}
@@ -116,7 +116,7 @@ func countNextHour(q sqldb.Tx, delay, age time.Duration) (bool, error) {
 // BeforeErase implements sqldb.Engine. The lock keeps CountHours from counting an hour during the
 // erasure.
 func (p *DB) BeforeErase(q sqldb.Tx, h recipient.Hash) error {
-	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLock)}, sqldb.LongTimeoutSQL.Postgres,
+	return q.ExecAll(sqldb.Args{"recipient": h, "key": int64(countHoursLockKey)}, sqldb.LongTimeoutSQL.Postgres,
 		`SELECT pg_advisory_xact_lock(@key)`,
 		subtractDomainsSQL, subtractCodesSQL)
 }

@@ -90,8 +90,8 @@ func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	return checkLocks(ctx, conn, second)
 }
 
-// probeLock is the key of the advisory lock that checkLocks takes; nothing else takes it.
-const probeLock = migrationLock + 1
+// probeLockKey is the key of the advisory lock that checkLocks takes; nothing else takes it.
+const probeLockKey = migrationLockKey + 1
 
 // checkLocks returns errSharedLocks if both sessions get the same advisory lock. If another process
 // holds it, the lock works, and the result is nil.
@@ -105,7 +105,7 @@ func checkLocks(ctx context.Context, first, second *pgx.Conn) error {
 	for _, conn := range []*pgx.Conn{first, second} {
 		var locked bool
 		err := conn.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol,
-			int64(probeLock)).Scan(&locked)
+			int64(probeLockKey)).Scan(&locked)
 		if err != nil || !locked {
 			return err
 		}

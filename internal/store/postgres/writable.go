@@ -32,12 +32,12 @@ func withCause(err error) error {
 	return err
 }
 
-// roomCheckInterval is the time after which one of the replicas looks for room again.
-const roomCheckInterval = time.Minute
+// diskSpaceCheckInterval is the time after which one of the replicas looks for room again.
+const diskSpaceCheckInterval = time.Minute
 
 // pingSQL locks one row, which is a small write. If no replica looked for room within
-// roomCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk may
-// still have room for the small write. It returns whether there is a partition for the present
+// diskSpaceCheckInterval, or @anyway, it also writes as many pages as a few sends need: a full disk
+// may still have room for the small write. It returns whether there is a partition for the present
 // time, and the fingerprints of the migrations. Concurrent Pings wait for each other's commit at
 // most.
 const pingSQL = `
@@ -50,16 +50,16 @@ WITH turn AS (
 SELECT EXISTS (SELECT FROM sendcode_partitions p WHERE coalesce(p.begins, '-infinity') <= @now AND coalesce(p.ends, 'infinity') > @now),
        (SELECT jsonb_object_agg(version, sha256) FROM schema_fingerprints)`
 
-// emptyProbeSQL runs in the transaction of pingSQL. So no row of write_probe lives, each VACUUM
-// gives all its pages back, and the next look for room needs new ones.
-const emptyProbeSQL = `DELETE FROM write_probe`
+// deleteProbeRowsSQL runs in the transaction of pingSQL. So no row of write_probe lives, each
+// VACUUM gives all its pages back, and the next look for room needs new ones.
+const deleteProbeRowsSQL = `DELETE FROM write_probe`
 
-// recheckRoomSQL makes the next Ping of a replica look for room.
-const recheckRoomSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
+// recheckDiskSpaceSQL makes the next Ping of a replica look for room.
+const recheckDiskSpaceSQL = `UPDATE leases SET until = @now WHERE name = 'room'`
 
 // Ping implements sqldb.PerDatabase, by one round trip, which it repeats once after a lost
-// connection. It looks for room once in roomCheckInterval for all replicas, and also as long as the
-// last send or Ping of this process failed.
+// connection. It looks for room once in diskSpaceCheckInterval for all replicas, and also as long
+// as the last send or Ping of this process failed.
 func (p *DB) Ping(ctx context.Context) error {
 	own, err := ownFingerprints()
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *DB) Ping(ctx context.Context) error {
 	var applied map[int64]string
 	err = p.readOnPool(ctx, func(ctx context.Context, conn *pgxpool.Conn) error {
 		var b pgx.Batch
-		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": roomCheckInterval})
-		b.Queue(emptyProbeSQL)
+		b.Queue(p.replaceNow(pingSQL), pgx.NamedArgs{"anyway": anyway, "lasts": diskSpaceCheckInterval})
+		b.Queue(deleteProbeRowsSQL)
 		results := conn.SendBatch(ctx, &b)
 		defer results.Close()
 		if err := results.QueryRow().Scan(&partition, &applied); err != nil {
@@ -83,7 +83,7 @@ func (p *DB) Ping(ctx context.Context) error {
 		p.roomy.Store(false)
 	}
 	if errors.Is(err, store.ErrNoSpace) {
-		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckRoomSQL}) // else the others look within roomCheckInterval
+		_ = p.Run(ctx, &sqldb.Statement{SQL: recheckDiskSpaceSQL}) // else the others look within diskSpaceCheckInterval
 	}
 	if isUndefinedTable(err) { // without these tables, nothing is applied
 		err = migrations.CheckFingerprints(own, nil)

@@ -85,7 +85,7 @@ func (db *DB) AccountByIdentity(ctx context.Context, identity string) (store.Acc
 }
 
 func (db *DB) account(ctx context.Context, where, value string) (store.Account, error) {
-	if !store.ValidTexts(value) {
+	if !store.AreValidTexts(value) {
 		return store.Account{}, fault.NotFound
 	}
 	return readFirst(ctx, db, accountTable.Destinations, accountSQL+where, Args{"value": value})
@@ -129,7 +129,7 @@ func (db *DB) Session(ctx context.Context, id [32]byte) (s store.Session, now ti
 
 // SessionsOf returns the account's sessions, the last used first. Some may have expired.
 func (db *DB) SessionsOf(ctx context.Context, account string) ([]store.Session, error) {
-	if !store.ValidTexts(account) {
+	if !store.AreValidTexts(account) {
 		return nil, nil
 	}
 	return ReadAll(ctx, db, sessionTable.Destinations,

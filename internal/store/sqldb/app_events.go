@@ -118,7 +118,7 @@ func (db *DB) ForgetAppEvents(ctx context.Context, keep time.Duration, limit int
 
 // AppEvents returns events, newest first, by ID.
 func (db *DB) AppEvents(ctx context.Context, f store.AppEventFilter) ([]store.AppEvent, error) {
-	if !store.ValidTexts(f.App, string(f.State)) {
+	if !store.AreValidTexts(f.App, string(f.State)) {
 		return nil, nil
 	}
 	var c Conditions

@@ -79,7 +79,7 @@ func (db *DB) AddAuditEntry(ctx context.Context, act store.AuditEntry) error {
 
 // AuditEntries returns entries, newest first, by At and then ID.
 func (db *DB) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error) {
-	if !store.ValidTexts(f.Who, f.What) {
+	if !store.AreValidTexts(f.Who, f.What) {
 		return nil, nil
 	}
 	var c Conditions

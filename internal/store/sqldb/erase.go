@@ -9,13 +9,13 @@ import (
 	"sendcode/internal/store/columns"
 )
 
-// personalTable has the statements that Erase and Forget run on a table with data about recipients;
-// "": none.
+// personalTable has the statements that Erase and ForgetErased run on a table with data about
+// recipients; "": none.
 type personalTable struct{ Erase, Forget string }
 
 // personalTables are the tables with data about recipients. Erase removes the data about @recipient
-// except the hash; Forget removes the hash. If a new table is missing here, TestEveryColumnIsErased
-// fails.
+// except the hash; ForgetErased removes the hash. If a new table is missing here,
+// TestEveryColumnIsErased fails.
 func (d dialect) personalTables() []personalTable {
 	return []personalTable{
 		{
@@ -119,10 +119,11 @@ func (q Tx) ExecAll(args Args, statements ...string) error {
 	return nil
 }
 
-// Erase removes all data about the recipient from every row, except the keyed hash, which Forget
-// deletes after keep. It cancels the recipient's codes. It ends the sends that wait for their next
-// attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its outcome. The
-// audit entry is written in the same transaction; it has the hash, and Forget deletes it there too.
+// Erase removes all data about the recipient from every row, except the keyed hash, which
+// ForgetErased deletes after keep. It cancels the recipient's codes. It ends the sends that wait
+// for their next attempt: Failed, ReasonErased, not refunded. An attempt under way goes on to its
+// outcome. The audit entry is written in the same transaction; it has the hash, and ForgetErased
+// deletes it there too.
 func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, act store.AuditEntry) error {
 	if h == store.NoRecipient {
 		return store.BadRequestf("no recipient to erase")
@@ -150,10 +151,10 @@ func (db *DB) Erase(ctx context.Context, h recipient.Hash, keep time.Duration, a
 	return db.PurgeDeleted(ctx)
 }
 
-// Forget deletes the hashes of erased recipients whose keep has passed. If a suppression of the
-// recipient is in force, the hash stays in the suppression until that ends. It returns the number
-// of recipients that were due, at most 100 in one call.
-func (db *DB) Forget(ctx context.Context) (int, error) {
+// ForgetErased deletes the hashes of erased recipients whose keep has passed. If a suppression of
+// the recipient is in force, the hash stays in the suppression until that ends. It returns the
+// number of recipients that were due, at most 100 in one call.
+func (db *DB) ForgetErased(ctx context.Context) (int, error) {
 	n, err := WriteWithResult(ctx, db, func(q Tx) (int, error) {
 		if err := q.ExecAll(nil, q.Dialect.pick(LongTimeoutSQL)); err != nil {
 			return 0, err

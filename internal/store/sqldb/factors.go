@@ -88,7 +88,7 @@ func (db *DB) changeAndAudit(ctx context.Context, act store.AuditEntry, statemen
 
 // SecondFactor returns the account's second factor, or fault.NotFound.
 func (db *DB) SecondFactor(ctx context.Context, account string) (store.SecondFactor, error) {
-	if !store.ValidTexts(account) {
+	if !store.AreValidTexts(account) {
 		return store.SecondFactor{}, fault.NotFound
 	}
 	return readFirst(ctx, db, factorFields, factorSQL, Args{"account": account})

@@ -10,10 +10,10 @@ var (
 	SendTable = columns.New("sends", "s", (*store.Send).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL})
-	rowTable = columns.New("sends", "s", (*store.SendOrRefusal).Columns,
+	sendOrRefusalTable = columns.New("sends", "s", (*store.SendOrRefusal).Columns,
 		map[string]string{"refund_due": refundDueSQL, "due_at": dueAtSQL,
 			"status": statusSQL, "requests": "1", "recipients": "0", "retry_after": "0", "blocked_by": "''"})
-	RefusalTable      = rowTable.AsRefusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
+	RefusalTable      = sendOrRefusalTable.AsRefusals(map[string]string{"status": "'refused'", "finished_at": "s.logged_at"})
 	VerificationTable = columns.New("verifications", "v", (*store.Verification).Columns, nil)
 
 	suppressionTable   = columns.New("suppressions", "suppressions", (*store.Suppression).Columns, nil)
@@ -47,17 +47,17 @@ const statusSQL = `CASE WHEN s.receipt <> '' AND s.status IN ('sent', 'unknown')
 // SELECT lists of the columns of sends s, of sends s and refusals s as rows, and of verifications
 // v.
 var (
-	SendColumns         = SendTable.SelectList()
-	RowColumns          = rowTable.SelectList()
-	refusalColumns      = RefusalTable.SelectList()
-	VerificationColumns = VerificationTable.SelectList()
+	SendColumns          = SendTable.SelectList()
+	SendOrRefusalColumns = sendOrRefusalTable.SelectList()
+	refusalColumns       = RefusalTable.SelectList()
+	VerificationColumns  = VerificationTable.SelectList()
 )
 
 // sendFields returns the destinations to scan SendColumns into.
 func sendFields(s *store.Send) []any { return SendTable.Destinations(s) }
 
-// rowFields returns the destinations to scan the columns of a row into.
-func rowFields(r *store.SendOrRefusal) []any { return rowTable.Destinations(r) }
+// sendOrRefusalFields returns the destinations to scan the columns of a row into.
+func sendOrRefusalFields(r *store.SendOrRefusal) []any { return sendOrRefusalTable.Destinations(r) }
 
 // VerificationFields returns the destinations to scan VerificationColumns into.
 func VerificationFields(v *store.Verification) []any { return VerificationTable.Destinations(v) }
@@ -67,9 +67,9 @@ func WorkFields(w *store.Work) []any {
 	return append(sendFields(&w.Send), VerificationFields(&w.Verification)...)
 }
 
-// FlightFields returns the destinations to scan outbox.sealed, SendColumns and VerificationColumns
-// into.
-func FlightFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
+// WorkAndCodeFields returns the destinations to scan outbox.sealed, SendColumns and
+// VerificationColumns into.
+func WorkAndCodeFields(w *store.Work) []any { return append([]any{&w.Code}, WorkFields(w)...) }
 
 // RefundFields returns the variables into which a row of RefundsDue is scanned.
 func RefundFields(r *store.Refund) []any {

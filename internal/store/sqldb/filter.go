@@ -168,7 +168,7 @@ type RowSource struct{ Table, Columns string }
 
 // The two tables of a list.
 var (
-	SendRows    = RowSource{"sends", RowColumns}
+	SendRows    = RowSource{"sends", SendOrRefusalColumns}
 	RefusalRows = RowSource{"refusals", refusalColumns}
 )
 
@@ -193,9 +193,9 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 // page returns the statement for one of them, and its arguments added to args.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
-	case !f.MayBeRefusal():
+	case !f.MayMatchRefusals():
 		return page(SendRows, nil)
-	case !f.MayBeSend():
+	case !f.MayMatchSends():
 		return page(RefusalRows, nil)
 	}
 	sends, args := page(SendRows, nil)
@@ -237,7 +237,7 @@ func (f SendFilter) failureQuery(d dialect, c Conditions) (string, Args) {
 		c.Add("(f.logged_at, f.id) > (?, ?)", f.After.At, f.After.ID)
 	}
 	return fmt.Sprintf("SELECT %s FROM %s%s ORDER BY f.status%[4]s, f.logged_at%[4]s, f.id%[4]s LIMIT %[5]d",
-		RowColumns,
+		SendOrRefusalColumns,
 		d.pick(failuresFromSQL), c.Where(), order, f.Limit), c.Args
 }
 
@@ -260,7 +260,7 @@ func supportReferenceSubquery(source RowSource, r store.SupportRange, c *Conditi
 // whole condition. No index can be used for an OR, so the planner does not read all rows of the
 // time range instead of one recipient's.
 func LoggedSinceSQL(at string) string {
-	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxDrift) + ")"
+	at = "sendcode_lowest_id(CAST(" + at + " AS timestamptz) - " + IntervalSQL(store.MaxIDTimeDrift) + ")"
 	return "(s.id >= " + at + " OR s.id > " + at + ")"
 }
 
@@ -271,11 +271,11 @@ const MaxClockStep = time.Hour
 // zero time means no bound at that end. Without partitions it adds nothing.
 func (c *Conditions) addIDRange(partitioned bool, from, to time.Time) {
 	if partitioned && !from.IsZero() {
-		lowest := store.LowestID(from.Add(-store.MaxDrift))
+		lowest := store.LowestID(from.Add(-store.MaxIDTimeDrift))
 		c.Add("(s.id >= ? OR s.id > ?)", lowest, lowest)
 	}
 	if partitioned && !to.IsZero() {
-		highest := store.LowestID(to.Add(store.MaxDrift + time.Millisecond))
+		highest := store.LowestID(to.Add(store.MaxIDTimeDrift + time.Millisecond))
 		c.Add("(s.id < ? OR s.id <= ?)", highest, highest)
 	}
 }

@@ -34,7 +34,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 	}
 	// all callers take the locks in one order, to avoid deadlocks
 	buckets = slices.SortedFunc(slices.Values(buckets), func(a, b store.Bucket) int {
-		return cmp.Compare(store.LockKey(a.AsSend()), store.LockKey(b.AsSend()))
+		return cmp.Compare(store.RecipientLockKey(a.AsSend()), store.RecipientLockKey(b.AsSend()))
 	})
 	return db.Write(ctx, func(q Tx) error {
 		// First take the locks of all buckets, then change the rows.
@@ -42,7 +42,7 @@ func (db *DB) ResetCounters(ctx context.Context, buckets []store.Bucket, act sto
 		for _, statements := range [][]string{locks, q.Dialect.resetCountersSQL()} {
 			for _, b := range buckets {
 				args := bucketArgs(b)
-				args["key"], args["window"] = store.LockKey(b.AsSend()), gate.ConsecutiveFailureWindow
+				args["key"], args["window"] = store.RecipientLockKey(b.AsSend()), gate.ConsecutiveFailedCheckWindow
 				if err := q.ExecAll(args, statements...); err != nil {
 					return err
 				}

@@ -76,7 +76,7 @@ func (db *DB) ReadHistoryUnshared(ctx context.Context, l gate.HistoryQuery) (see
 }
 
 // FailedSends returns the sends that q selects, oldest first, and the time on the database's clock.
-func (db *DB) FailedSends(ctx context.Context, q store.FailedQuery) (failed []store.FailedSend, now time.Time,
+func (db *DB) FailedSends(ctx context.Context, q store.FailedSendsQuery) (failed []store.FailedSend, now time.Time,
 	err error) {
 	now, err = db.readWithClock(ctx, func(tx Tx, now time.Time) error {
 		failed, err = QueryAll(tx, func(f *store.FailedSend) []any {
@@ -107,7 +107,7 @@ SELECT `+SendColumns+` FROM `+db.Dialect.pick(failuresFromSQL)+` WHERE f.counts 
 		return err
 	}
 	for _, s := range rows {
-		c := countedSendOn(s, store.DatabaseClock)
+		c := countedSendOnClock(s, store.DatabaseClock)
 		c.Event.At, c.Clock = s.FinishedAt, store.DatabaseClock
 		if err := yield(c); err != nil {
 			return err

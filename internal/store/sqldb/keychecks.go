@@ -8,32 +8,32 @@ import (
 	"sendcode/internal/store"
 )
 
-type keyCheck struct {
+type keyCheckValue struct {
 	name  string
 	value []byte
 }
 
-func (k *keyCheck) fields() []any { return []any{&k.name, &k.value} }
+func (k *keyCheckValue) fields() []any { return []any{&k.name, &k.value} }
 
-func readKeyChecks(q Tx) (store.KeyChecks, error) {
-	rows, err := QueryAll(q, (*keyCheck).fields, `SELECT name, value FROM key_checks`, nil)
-	all := store.KeyChecks{}
+func readKeyCheckValues(q Tx) (store.KeyCheckValues, error) {
+	rows, err := QueryAll(q, (*keyCheckValue).fields, `SELECT name, value FROM key_checks`, nil)
+	all := store.KeyCheckValues{}
 	for _, r := range rows {
 		all[r.name] = r.value
 	}
 	return all, err
 }
 
-// KeyChecks returns the check values of all keys that the database was written with.
-func (db *DB) KeyChecks(ctx context.Context) (store.KeyChecks, error) {
-	return ReadWithResult(ctx, db, readKeyChecks)
+// KeyCheckValues returns the check values of all keys that the database was written with.
+func (db *DB) KeyCheckValues(ctx context.Context) (store.KeyCheckValues, error) {
+	return ReadWithResult(ctx, db, readKeyCheckValues)
 }
 
-// EnterKeyChecks adds the check values of own that the database lacks, and returns all that it then
-// has. Of processes that enter different values of one name at once, one succeeds. The others, and
-// all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
-func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.KeyChecks, error) {
-	all, err := db.KeyChecks(ctx)
+// AddKeyCheckValues adds the check values of own that the database lacks, and returns all that it
+// then has. Of processes that enter different values of one name at once, one succeeds. The others,
+// and all later ones, get *store.OtherKeysError, and nothing of theirs is entered.
+func (db *DB) AddKeyCheckValues(ctx context.Context, own store.KeyCheckValues) (store.KeyCheckValues, error) {
+	all, err := db.KeyCheckValues(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 	if len(names) == 0 {
 		return all, nil
 	}
-	return WriteWithResult(ctx, db, func(q Tx) (store.KeyChecks, error) {
+	return WriteWithResult(ctx, db, func(q Tx) (store.KeyCheckValues, error) {
 		for _, name := range names { // sorted: two processes wait for each other in one order
 			if err := q.exec(
 				`INSERT INTO key_checks (name, value) VALUES (@name, @value) ON CONFLICT (name) DO NOTHING`,
@@ -52,7 +52,7 @@ func (db *DB) EnterKeyChecks(ctx context.Context, own store.KeyChecks) (store.Ke
 				return nil, err
 			}
 		}
-		all, err := readKeyChecks(q)
+		all, err := readKeyCheckValues(q)
 		if differ := own.Differing(all); err == nil && len(differ) > 0 {
 			err = &store.OtherKeysError{Names: differ}
 		}

@@ -124,18 +124,18 @@ func (n observedPerDatabase) Begin(ctx context.Context, intent store.Intent) (st
 	return n.PerDatabase.Begin(ctx, intent)
 }
 
-// Claim implements PerDatabase.
-func (n observedPerDatabase) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
+// ClaimIdempotencyKey implements PerDatabase.
+func (n observedPerDatabase) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
 	ctx, began := n.begin(ctx, "claim")
 	defer n.end(ctx, began, "claim")
-	return n.PerDatabase.Claim(ctx, c)
+	return n.PerDatabase.ClaimIdempotencyKey(ctx, c)
 }
 
-// Release implements PerDatabase.
-func (n observedPerDatabase) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+// ReleaseIdempotencyKey implements PerDatabase.
+func (n observedPerDatabase) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	ctx, began := n.begin(ctx, "release")
 	defer n.end(ctx, began, "release")
-	return n.PerDatabase.Release(ctx, key, id, forget)
+	return n.PerDatabase.ReleaseIdempotencyKey(ctx, key, id, forget)
 }
 
 // RecordRefusals implements PerDatabase.
@@ -152,11 +152,11 @@ func (n observedPerDatabase) Check(ctx context.Context, c store.CheckRequest) (s
 	return n.PerDatabase.Check(ctx, c)
 }
 
-// Renew implements PerDatabase.
-func (n observedPerDatabase) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+// RenewLeases implements PerDatabase.
+func (n observedPerDatabase) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	ctx, began := n.begin(ctx, "renew")
 	defer n.end(ctx, began, "renew")
-	return n.PerDatabase.Renew(ctx, lease, held)
+	return n.PerDatabase.RenewLeases(ctx, lease, held)
 }
 
 // Finish implements PerDatabase.
@@ -196,11 +196,11 @@ func (n observedPerDatabase) RefundsDue(ctx context.Context, lease time.Duration
 	return n.PerDatabase.RefundsDue(ctx, lease, limit)
 }
 
-// AppEventEnded implements PerDatabase.
-func (n observedPerDatabase) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// RecordAppEventEnd implements PerDatabase.
+func (n observedPerDatabase) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	ctx, began := n.begin(ctx, "app_event_ended")
 	defer n.end(ctx, began, "app_event_ended")
-	return n.PerDatabase.AppEventEnded(ctx, end)
+	return n.PerDatabase.RecordAppEventEnd(ctx, end)
 }
 
 // CountHours implements PerDatabase.

@@ -43,36 +43,36 @@ SELECT count(*) FROM prefix_pauses p WHERE p.app = @app AND p.prefix = @prefix A
 	currentPauseSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.class = @class AND p.lifted_at IS NULL AND p.until > (SELECT @now)
   ORDER BY p.since DESC LIMIT 1`
 
-	// pauseAtEndSQL selects the newest pause of a verification's class that was in force at @at,
-	// the end of its send.
-	pauseAtEndSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
+	// pauseAtSendEndSQL selects the newest pause of a verification's class that was in force at
+	// @at, the end of its send.
+	pauseAtSendEndSQL = ` WHERE p.app = @app AND p.prefix = @prefix AND p.since <= @at AND coalesce(p.lifted_at, p.until) >= @at
   AND p.class = (SELECT v.class FROM verifications v WHERE v.id = @verification)
   ORDER BY p.since DESC LIMIT 1`
 
 	liftPrefixPauseSQL = `UPDATE prefix_pauses SET lifted_at = @now, lifted_by = @by, lifted_why = @why WHERE id = @id AND lifted_at IS NULL
   AND until > @now`
 
-	acquireLeaseSQL = `
+	acquireJobLeaseSQL = `
 INSERT INTO leases AS t (name, until) SELECT @name, clock.now + CAST(@lasts AS interval) FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (name) DO UPDATE SET until = excluded.until WHERE t.until <= @now`
 )
 
 // Bounds of a watch.
 const (
-	maxPause          = 24 * time.Hour
+	maxPrefixPause    = 24 * time.Hour
 	usualPercentSpan  = 7 * 24 * time.Hour // how far back the usual percentage and earlier pauses are read
 	usualPercentSends = 10_000             // newest sends that count for the usual percentage, at most
 	maxNewPauses      = 100                // new pauses in one run
 )
 
-// conversion is the number of sends, and of those whose codes were approved.
-type conversion struct {
+// prefixConversion is the number of sends, and of those whose codes were approved.
+type prefixConversion struct {
 	app, country, prefix string
 	class                store.Class
 	sends, approved      int
 }
 
-func conversionFields(c *conversion) []any {
+func prefixConversionFields(c *prefixConversion) []any {
 	return []any{&c.app, &c.country, &c.prefix, (*string)(&c.class), &c.sends, &c.approved}
 }
 
@@ -81,7 +81,7 @@ func conversionFields(c *conversion) []any {
 func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err error) {
 	to := q.Now.Add(-w.TTL.Truncate(time.Microsecond))
 	from := to.Add(-w.Within.Truncate(time.Microsecond))
-	found, err := QueryAll(q, conversionFields, lowConversionPrefixesSQL,
+	found, err := QueryAll(q, prefixConversionFields, lowConversionPrefixesSQL,
 		Args{"from": from, "to": to, "sends": w.Sends, "percent": w.Approved, "most": maxNewPauses})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 		if err != nil {
 			return nil, err
 		}
-		if usual != store.UsualUnknown && usual < 2*w.Approved {
+		if usual != store.UnknownUsualPercent && usual < 2*w.Approved {
 			continue // few codes of the app are approved anywhere, so this prefix is not unusual
 		}
 		p, err := q.startPause(w, c, usual)
@@ -109,10 +109,10 @@ func (q Tx) pausePrefixes(w store.PrefixWatch) (started []store.PrefixPause, err
 // usualPercent returns the percentage of the class's codes that were approved outside the prefix.
 // It is the higher one of the prefix's country and of all countries; UsualUnknown if there were too
 // few sends. It counts the week before, so that an attack on a whole country does not lower it.
-func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (int, error) {
-	most := store.UsualUnknown
+func (q Tx) usualPercent(w store.PrefixWatch, c prefixConversion, before time.Time) (int, error) {
+	most := store.UnknownUsualPercent
 	for _, country := range []string{c.country, ""} {
-		s, err := queryFirst(q, conversionFields, conversionElsewhereSQL,
+		s, err := queryFirst(q, prefixConversionFields, conversionElsewhereSQL,
 			Args{"app": c.app, "prefix": c.prefix, "class": c.class, "country": country,
 				"from": before.Add(-usualPercentSpan), "to": before, "most": usualPercentSends})
 		if err != nil {
@@ -126,22 +126,22 @@ func (q Tx) usualPercent(w store.PrefixWatch, c conversion, before time.Time) (i
 }
 
 // startPause pauses a prefix for a class and returns the pause. Each earlier pause of the last week
-// that was not lifted makes the new one twice as long, up to maxPause.
-func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.PrefixPause, error) {
+// that was not lifted makes the new one twice as long, up to maxPrefixPause.
+func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (store.PrefixPause, error) {
 	earlier, err := queryFirst(q, OneColumn[int], countEarlierPausesSQL, Args{"app": c.app, "prefix": c.prefix, "class": c.class,
 		"after": q.Now.Add(-usualPercentSpan)})
 	if err != nil {
 		return store.PrefixPause{}, err
 	}
 	lasts := w.Pause.Truncate(time.Microsecond)
-	for ; earlier > 0 && lasts < maxPause; earlier-- {
+	for ; earlier > 0 && lasts < maxPrefixPause; earlier-- {
 		lasts *= 2
 	}
 	p := store.PrefixPause{
 		ID: uuid.NewSHA1(pauseIDNamespace,
 			[]byte(c.app+"\x00"+c.prefix+"\x00"+string(c.class)+"\x00"+q.Now.Format(time.RFC3339Nano))),
 		App: c.app, Country: c.country, Prefix: c.prefix, Class: c.class, Since: q.Now,
-		Until: q.Now.Add(min(lasts, maxPause)),
+		Until: q.Now.Add(min(lasts, maxPrefixPause)),
 		Sends: c.sends, Approved: c.approved, Usual: usual,
 	}
 	return p, q.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
@@ -150,8 +150,8 @@ func (q Tx) startPause(w store.PrefixWatch, c conversion, usual int) (store.Pref
 // pauseIDNamespace is the namespace of the IDs of pauses.
 var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
-// prefixWatchLock is the key of the lock that lets one replica at a time pause prefixes.
-const prefixWatchLock = 0x7761746368
+// prefixWatchLockKey is the key of the lock that lets one replica at a time pause prefixes.
+const prefixWatchLockKey = 0x7761746368
 
 // PausePrefixes pauses the prefixes with too few approved codes, each for one class of callers,
 // unless few codes of the class are approved at other prefixes either. It returns the new pauses.
@@ -161,7 +161,7 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	return WriteWithResult(ctx, db, func(q Tx) ([]store.PrefixPause, error) {
 		// The lock is a separate statement, so that the next statement sees what the last holder of
 		// the lock committed.
-		if err := q.ExecAll(Args{"key": prefixWatchLock}, db.Dialect.pick(advisoryLockSQL)); err != nil {
+		if err := q.ExecAll(Args{"key": prefixWatchLockKey}, db.Dialect.pick(advisoryLockSQL)); err != nil {
 			return nil, err
 		}
 		return q.pausePrefixes(w)
@@ -197,9 +197,9 @@ func (db *DB) PrefixPauses(ctx context.Context, f store.PrefixPauseFilter) (list
 	return list, now, err
 }
 
-// LiftPrefix ends a pause, writes the audit entry (nil: none), and returns the pause. False: the
-// pause had ended before; nothing was written. Error: fault.NotFound.
-func (db *DB) LiftPrefix(ctx context.Context, l store.LiftPauseRequest,
+// LiftPrefixPause ends a pause, writes the audit entry (nil: none), and returns the pause. False:
+// the pause had ended before; nothing was written. Error: fault.NotFound.
+func (db *DB) LiftPrefixPause(ctx context.Context, l store.LiftPauseRequest,
 	act *store.AuditEntry) (lifted store.PrefixPause, done bool, err error) {
 	if l, act, err = l.Validated(act); err != nil {
 		return store.PrefixPause{}, false, err
@@ -217,8 +217,8 @@ func (db *DB) LiftPrefix(ctx context.Context, l store.LiftPauseRequest,
 	return lifted, done && err == nil, err
 }
 
-// AcquireLease takes the named lease, for work that one replica does for all. False: the lease of
-// an earlier call, of any replica, has not ended. Nothing releases it early.
-func (db *DB) AcquireLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
-	return db.runOne(ctx, acquireLeaseSQL, Args{"name": name, "lasts": lasts})
+// AcquireJobLease takes the named lease, for work that one replica does for all. False: the lease
+// of an earlier call, of any replica, has not ended. Nothing releases it early.
+func (db *DB) AcquireJobLease(ctx context.Context, name string, lasts time.Duration) (bool, error) {
+	return db.runOne(ctx, acquireJobLeaseSQL, Args{"name": name, "lasts": lasts})
 }

@@ -21,7 +21,7 @@ INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_tr
 func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer,
 	bool, error) {
 	in, err := store.ValidatedIntent(intent)
-	if err == nil && !store.ValidTexts(issuer) {
+	if err == nil && !store.AreValidTexts(issuer) {
 		err = store.BadRequestf("the issuer is not plain text")
 	}
 	if err != nil {
@@ -30,7 +30,7 @@ func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tel
 	var fresh bool
 	begun, err := WriteWithResult(ctx, db, func(q Tx) (b store.BeginAnswer, err error) {
 		b = provenAnswer(in, issuer, q)
-		if err := store.CheckDrift(b.Send.ID, q.Now); err != nil {
+		if err := store.CheckIDTimeDrift(b.Send.ID, q.Now); err != nil {
 			return b, err
 		}
 		insert, args := VerificationTable.InsertSQL(store.InsertedByBegin|store.InsertedByProve, &b.Verification)

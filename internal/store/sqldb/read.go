@@ -38,7 +38,7 @@ func withClockColumn[T any](now *time.Time, fields func(*T) []any) func(*T) []an
 
 // VerificationUnshared is Verification by a statement of its own, which shares no round trip.
 func (db *DB) VerificationUnshared(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error) {
-	if !store.ValidTexts(id) {
+	if !store.AreValidTexts(id) {
 		return store.Verification{}, store.Send{}, time.Time{}, fault.NotFound
 	}
 	var now time.Time
@@ -48,17 +48,17 @@ WHERE v.id = @id AND s.verification_id = @id AND s.recipient <= (SELECT o.recipi
   AND (s.recipient, s.logged_at) > ((SELECT o.recipient FROM verifications o WHERE o.id = @id),
     (SELECT o.created_at FROM verifications o WHERE o.id = @id) - CAST(@drift AS interval))
   AND `+db.Dialect.loggedSince("(SELECT o.created_at FROM verifications o WHERE o.id = @id)")+` ORDER BY s.number DESC LIMIT 1`,
-		Args{"id": id, "drift": store.MaxDrift})
+		Args{"id": id, "drift": store.MaxIDTimeDrift})
 	return w.Verification, w.Send, now, err
 }
 
 // Sends returns rows, newest first, by LoggedAt and then ID.
 func (db *DB) Sends(ctx context.Context, filter store.Filter) ([]store.SendOrRefusal, error) {
-	if !filter.Matchable() {
+	if !filter.MayMatchAny() {
 		return nil, nil
 	}
 	query, args := db.SendsQuery(SendFilter{filter})
-	rows, err := ReadAll(ctx, db, rowFields, query, args)
+	rows, err := ReadAll(ctx, db, sendOrRefusalFields, query, args)
 	if filter.After != nil { // such a query reads the oldest rows first
 		slices.Reverse(rows)
 	}
@@ -70,14 +70,14 @@ func (db *DB) SendsByID(ctx context.Context, ids []uuid.UUID) ([]store.SendOrRef
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return ReadAll(ctx, db, rowFields, sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`),
+	return ReadAll(ctx, db, sendOrRefusalFields, sendsAndRefusalsSQL(`s.id `+db.Dialect.inList("ids")+` AND s.id BETWEEN @first AND @last`),
 		Args{"ids": ids, "first": slices.MinFunc(ids, compareIDs), "last": slices.MaxFunc(ids, compareIDs)})
 }
 
 // VerificationsByID reads up to 1,000 verifications by their IDs, in no order. Unknown IDs are left
 // out. The time is on the database's clock; zero if no verification was found.
 func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.Verification, now time.Time, err error) {
-	if len(ids) == 0 || !store.ValidTexts(ids...) {
+	if len(ids) == 0 || !store.AreValidTexts(ids...) {
 		return nil, now, nil
 	}
 	all, err = readAllShared(ctx, db, withClockColumn(&now, VerificationFields),
@@ -101,13 +101,13 @@ SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN
 const newestOfRecipientSQL = `s.recipient <= h.recipient AND (s.recipient, s.logged_at) > (h.recipient, @now - CAST(@within AS interval))
 ORDER BY s.recipient DESC, s.logged_at DESC, s.id DESC LIMIT 1`
 
-// LatestRows returns the newest row of each recipient that was logged less than within ago, newest
-// first. Recipients without such a row are left out. It takes up to 5,000 hashes.
-func (db *DB) LatestRows(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error) {
+// LatestRowPerRecipient returns the newest row of each recipient that was logged less than within
+// ago, newest first. Recipients without such a row are left out. It takes up to 5,000 hashes.
+func (db *DB) LatestRowPerRecipient(ctx context.Context, hs []recipient.Hash, within time.Duration) ([]store.SendOrRefusal, error) {
 	if len(hs) == 0 {
 		return nil, nil
 	}
-	rows, err := ReadAll(ctx, db, rowFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
+	rows, err := ReadAll(ctx, db, sendOrRefusalFields, db.Dialect.pick(latestRowsSQL), Args{"recipients": hs, "within": within})
 	return store.LatestPerRecipient(rows), err
 }
 
@@ -119,19 +119,19 @@ func (db *DB) SendsBySupportReference(ctx context.Context, support string) ([]st
 		return nil, nil
 	}
 	from, to := r.IDRange()
-	rows, err := ReadAll(ctx, db, rowFields,
+	rows, err := ReadAll(ctx, db, sendOrRefusalFields,
 		`SELECT s.* FROM (`+sendsAndRefusalsSQL(`s.id >= @from AND s.id < @to`)+`) s ORDER BY s.id LIMIT @most`,
 		Args{"from": from, "to": to, "most": store.MaxSupportSearchRows})
 	return r.Filter(rows), err
 }
 
-// Story returns one row with everything that belongs to it. Error: fault.NotFound.
-func (db *DB) Story(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
-	return ReadWithResult(ctx, db, func(q Tx) (store.SendDetails, error) { return q.story(id) })
+// SendDetails returns one row with everything that belongs to it. Error: fault.NotFound.
+func (db *DB) SendDetails(ctx context.Context, id uuid.UUID) (store.SendDetails, error) {
+	return ReadWithResult(ctx, db, func(q Tx) (store.SendDetails, error) { return q.sendDetails(id) })
 }
 
-func (q Tx) story(id uuid.UUID) (story store.SendDetails, err error) {
-	story.Send, err = queryFirst(q, withClockColumn(&story.Now, rowFields),
+func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
+	story.Send, err = queryFirst(q, withClockColumn(&story.Now, sendOrRefusalFields),
 		`SELECT @now, s.* FROM (`+sendsAndRefusalsSQL(`s.id = @id`)+`) s`, Args{"id": id})
 	if err != nil {
 		return story, err
@@ -140,7 +140,7 @@ func (q Tx) story(id uuid.UUID) (story store.SendDetails, err error) {
 		return story, err
 	}
 	if story.Send.StoppedByPause() {
-		pauses, err := QueryAll(q, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtEndSQL,
+		pauses, err := QueryAll(q, prefixPauseTable.Destinations, prefixPauseSQL+pauseAtSendEndSQL,
 			Args{"app": story.Send.App, "prefix": story.Send.Prefix, "at": story.Send.FinishedAt,
 				"verification": story.Send.VerificationID})
 		if err != nil {
@@ -162,7 +162,7 @@ func (q Tx) story(id uuid.UUID) (story store.SendDetails, err error) {
 		return story, err
 	}
 	story.Verification = &v
-	story.Related, err = q.related(v)
+	story.Related, err = q.relatedRows(v)
 	return story, err
 }
 
@@ -171,20 +171,20 @@ func (q Tx) story(id uuid.UUID) (story store.SendDetails, err error) {
 // index, and no other one (see CountedInBucketSQL).
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
-// related returns Story.Related of a verification.
-func (q Tx) related(v store.Verification) ([]store.SendOrRefusal, error) {
-	return QueryAll(q, rowFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.loggedSince("@created_at"))+`
+// relatedRows returns SendDetails.Related of a verification.
+func (q Tx) relatedRows(v store.Verification) ([]store.SendOrRefusal, error) {
+	return QueryAll(q, sendOrRefusalFields, SendRows.selectWhere(SendsOfVerificationSQL+` AND `+q.Dialect.loggedSince("@created_at"))+`
 UNION ALL `+RefusalRows.selectWhere(`s.recipient = @recipient AND s.app = @app AND s.channel = @channel AND s.logged_at >= @created_at
   AND s.logged_at < @expires_at`)+fmt.Sprintf(`
 ORDER BY logged_at, id LIMIT %d`, store.MaxRelatedRows),
-		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxDrift),
-			"recipient": refusalHash(v.Recipient),
+		Args{"id": v.ID, "its_recipient": v.Recipient, "since": v.CreatedAt.Add(-store.MaxIDTimeDrift),
+			"recipient": refusalSearchHash(v.Recipient),
 			"app":       v.App, "channel": v.Channel, "created_at": v.CreatedAt, "expires_at": v.ExpiresAt})
 }
 
-// refusalHash returns the hash for a search of refusals. For the zero hash, which all forgotten
-// recipients have, it returns an empty value, which matches no row.
-func refusalHash(h recipient.Hash) []byte {
+// refusalSearchHash returns the hash for a search of refusals. For the zero hash, which all
+// forgotten recipients have, it returns an empty value, which matches no row.
+func refusalSearchHash(h recipient.Hash) []byte {
 	if h == store.NoRecipient {
 		return []byte{}
 	}
@@ -212,7 +212,7 @@ func (db *DB) CountedSends(ctx context.Context, clock string, within time.Durati
 WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.loggedSince("@at")+` ORDER BY s.logged_at, s.id LIMIT @page`,
 			Args{"at": mark.At, "id": mark.ID, "page": CountedSendsPageSize})
 		for _, s := range page {
-			if err := yield(countedSendOn(s, clock)); err != nil {
+			if err := yield(countedSendOnClock(s, clock)); err != nil {
 				return err
 			}
 			mark = store.Cursor{At: s.LoggedAt, ID: s.ID}
@@ -224,9 +224,9 @@ WHERE (s.logged_at, s.id) > (@at, @id) AND s.counts = true AND `+db.Dialect.logg
 	return err
 }
 
-// countedSendOn converts a row to a CountedSend. Its instant is TakenAt if the row has the named
-// clock, else LoggedAt.
-func countedSendOn(s store.Send, clock string) store.CountedSend {
+// countedSendOnClock converts a row to a CountedSend. Its instant is TakenAt if the row has the
+// named clock, else LoggedAt.
+func countedSendOnClock(s store.Send, clock string) store.CountedSend {
 	c := store.CountedSend{App: s.App, Channel: s.Channel, Purpose: s.Purpose, Recipient: s.Recipient,
 		Clock: store.DatabaseClock}
 	c.Event = quota.Event{ID: string(s.ID[:]), At: s.LoggedAt}

@@ -29,11 +29,11 @@ WHERE (carrier, message_id) IN (
 RETURNING ` + pendingReceiptTable.SelectList()
 }
 
-// AwaitReceipt adds a message that a carrier has just taken. It is due for its first poll after
+// ExpectReceipt adds a message that a carrier has just taken. It is due for its first poll after
 // ask; 0: it is never polled, and only SendByMessageID finds it. If the message was added before,
 // nothing is changed.
-func (db *DB) AwaitReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
-	if !store.ValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
+func (db *DB) ExpectReceipt(ctx context.Context, a store.PendingReceipt, ask time.Duration) error {
+	if !store.AreValidTexts(a.Carrier, a.ID) { // the ID is text from a carrier
 		return store.BadRequestf("a text is not plain UTF-8 of at most %d bytes", store.MaxTextBytes)
 	}
 	// NULL: never polled
@@ -61,7 +61,7 @@ func (db *DB) DuePolls(ctx context.Context, limit int) (list []store.PendingRece
 		&Statement{SQL: `DELETE FROM pending_receipts WHERE at <= (SELECT @now - CAST(@await AS interval))`,
 			Args: Args{"await": store.AwaitReceiptFor}},
 		&Statement{SQL: db.Dialect.duePollsSQL(), Each: AppendTo(&list, pendingReceiptTable.Destinations), Args: Args{
-			"first": store.FirstPollPause, "last": store.LastPollPause, "doublings": store.PollDoublings,
+			"first": store.FirstPollPause, "last": store.LongestPollPause, "doublings": store.PollDoublings,
 			"limit": limit,
 		}})
 	if err != nil {

@@ -109,25 +109,25 @@ func (e storageStatus) combined() store.StorageStatus {
 	return e.StorageStatus
 }
 
-// Expire deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
+// DeleteAged deletes rows that were logged longer than age ago: up to limit rows of sends, oldest
 // first, and of each of agedTables. A send in flight or with a refund due stays until it has its
 // outcome or its refund, and so does its verification. With partitions, it first drops the oldest
 // partition if no row in it has to stay. Several replicas may call it at once.
-func (db *DB) Expire(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
+func (db *DB) DeleteAged(ctx context.Context, age time.Duration, limit int) (gone store.ExpiredRows, err error) {
 	dropped, err := db.DropPartition(ctx, age)
 	if err != nil {
 		return gone, err
 	}
 	gone, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiredRows,
 		error) {
-		return q.expire(store.RetentionCutoff(q.Now, age), limit)
+		return q.deleteAged(store.RetentionCutoff(q.Now, age), limit)
 	})
 	gone.Partition, gone.More = dropped, gone.More || dropped != ""
 	return gone, err
 }
 
-func (q Tx) expire(before time.Time, limit int) (gone store.ExpiredRows, err error) {
-	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxDrift))}
+func (q Tx) deleteAged(before time.Time, limit int) (gone store.ExpiredRows, err error) {
+	args := Args{"before": before, "limit": limit, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))}
 	ids, err := QueryAll(q, OneColumn[uuid.UUID], q.Dialect.lockRows(expiredSendsSQL), args)
 	if err != nil {
 		return gone, err
@@ -155,13 +155,13 @@ func (q Tx) expire(before time.Time, limit int) (gone store.ExpiredRows, err err
 		`DELETE FROM sends WHERE id `+among)...)
 }
 
-// StorageStatus returns the age of the oldest row, the size of the database, and how much Expire
-// and Forget still have to do.
+// StorageStatus returns the age of the oldest row, the size of the database, and how much
+// DeleteAged and ForgetErased still have to do.
 func (db *DB) StorageStatus(ctx context.Context, age time.Duration) (e store.StorageStatus, err error) {
 	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		before := store.RetentionCutoff(now, age)
 		row, err := queryFirst(q, (*storageStatus).fields, q.Dialect.storageStatusSQL(),
-			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxDrift))})
+			Args{"before": before, "now": now, "lowest": store.LowestID(before.Add(-store.MaxIDTimeDrift))})
 		if err != nil {
 			return err
 		}

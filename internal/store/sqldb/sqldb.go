@@ -79,14 +79,15 @@ type PerDatabase interface {
 	// fault.Uncertain. Repeated with the same Send.ID it returns the row as the first call wrote
 	// it, and writes no second one.
 	Begin(ctx context.Context, intent store.Intent) (store.BeginAnswer, error)
-	// Claim claims an idempotency key for a request; see the type Claim. While another request
-	// holds the claim, the answer is ClaimBusy. If its lease has ended and there is no send, the
-	// next request with the same fingerprint gets the claim.
-	Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error)
-	// Release ends the lease of a claim that led to no send, so that the next request can get the
-	// claim at once. With forget it deletes the claim, so that the key can also be used for a
-	// different request. It changes nothing if the claim has another SendID than id.
-	Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
+	// ClaimIdempotencyKey claims an idempotency key for a request; see the type
+	// store.IdempotencyClaim. While another request holds the claim, the answer is ClaimBusy. If
+	// its lease has ended and there is no send, the next request with the same fingerprint gets the
+	// claim.
+	ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error)
+	// ReleaseIdempotencyKey ends the lease of a claim that led to no send, so that the next request
+	// can get the claim at once. With forget it deletes the claim, so that the key can also be used
+	// for a different request. It changes nothing if the claim has another SendID than id.
+	ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error
 	// RecordRefusals records refusals. If a refusal with the same ID has a row, it is added to that
 	// row: Count is added, RetryAfter replaced, and the larger Recipients kept.
 	RecordRefusals(ctx context.Context, refusals []store.SendOrRefusal) error
@@ -95,9 +96,9 @@ type PerDatabase interface {
 	// exactly one approves. Errors: fault.NotFound and those of Judge, with which nothing was
 	// written.
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
-	// Renew makes the leases of rows end lease after now. It skips rows that are not Sending, and
-	// those with another current attempt.
-	Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error
+	// RenewLeases makes the leases of rows end lease after now. It skips rows that are not Sending,
+	// and those with another current attempt.
+	RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error
 	// Finish writes the outcome of a send. False: another attempt holds the send, or it has ended;
 	// nothing was changed.
 	Finish(ctx context.Context, outcome store.Outcome) (bool, error)
@@ -114,9 +115,9 @@ type PerDatabase interface {
 	// other call returns them for that time. A refund is due one lease after Finish and after each
 	// time that it was leased.
 	RefundsDue(ctx context.Context, lease time.Duration, limit int) ([]store.Refund, error)
-	// AppEventEnded ends an attempt. False: another attempt holds the event, or the event has
+	// RecordAppEventEnd ends an attempt. False: another attempt holds the event, or the event has
 	// ended; nothing was changed.
-	AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error)
+	RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error)
 	// CountHours stores the counts of up to limit past hours, newest first: those without counts
 	// and without a send in flight, whose codes have ended; each code lives at most life. It
 	// returns the number of these hours. It deletes the counts of hours that began longer than

@@ -95,7 +95,7 @@ func (tx Tx) stats(q store.StatsQuery) (s store.Stats, err error) {
 	}
 	for _, at := range slices.SortedFunc(maps.Keys(by), time.Time.Compare) {
 		if by[at] != (store.Measures{}) {
-			s.Intervals = append(s.Intervals, store.Interval{At: at, Measures: by[at]})
+			s.Intervals = append(s.Intervals, store.StatsInterval{At: at, Measures: by[at]})
 		}
 	}
 	// Text messages that went out and that their carrier later reported as lost.
@@ -124,7 +124,7 @@ UNION ALL
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+`, 'refused', '', s.blocked_by, count(*), sum(s.requests), 0, 0
 FROM refusals s%[1]s GROUP BY 1, 4`)
 	rows, err := QueryAll(tx, func(r *row) []any {
-		return []any{intervalStart{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
+		return []any{intervalStartScanner{&r.At, q}, &r.Status, &r.Reason, &r.BlockedBy, &r.Rows, &r.Requests, &r.opened,
 			&r.approved}
 	}, `SELECT interval_no, status, reason, blocked_by, `+sumColumns("n", "requests", "opened", "approved")+` FROM `+subquery+`
 GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`, args)
@@ -157,7 +157,7 @@ func (tx Tx) deliveryTimes(q store.StatsQuery, parts []statsPart, by map[time.Ti
 	subquery, args := tx.unionOfParts(parts, `SELECT `+tx.Dialect.intervalSQL("s.hour", q)+` AS interval_no, s.bucket AS took, s.n FROM hour_times s%s`, `
 SELECT `+tx.Dialect.intervalSQL("s.logged_at", q)+` AS interval_no, `+tx.Dialect.pick(deliveryTimeSQL)+` AS took, count(*) AS n
 FROM sends s%s AND s.status IN ('sent', 'delivered', 'undelivered') AND s.finished_at IS NOT NULL GROUP BY 1, 2`)
-	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStart{&d.at, q}, &d.took, &d.n} },
+	all, err := QueryAll(tx, func(d *deliveryTimeCount) []any { return []any{intervalStartScanner{&d.at, q}, &d.took, &d.n} },
 		`SELECT interval_no, took, `+sumColumns("n")+` FROM `+subquery+` GROUP BY 1, 2 ORDER BY 2, 1`, args)
 	intervals := map[time.Time][]deliveryTimeCount{}
 	for _, d := range all {
@@ -187,14 +187,14 @@ func (tx Tx) percentile(list []deliveryTimeCount, percent int) time.Duration {
 	return 0
 }
 
-// intervalStart scans the number of an interval and stores the interval's start.
-type intervalStart struct {
+// intervalStartScanner scans the number of an interval and stores the interval's start.
+type intervalStartScanner struct {
 	to *time.Time
 	of store.StatsQuery
 }
 
 // Scan implements sql.Scanner.
-func (f intervalStart) Scan(src any) error {
+func (f intervalStartScanner) Scan(src any) error {
 	n, _ := src.(int64)
 	*f.to = f.of.NthIntervalStart(n)
 	return nil
@@ -253,15 +253,15 @@ func (d dialect) toDeliveryTime(took int64) time.Duration {
 	return time.Duration(math.Pow(deliveryTimeBucketBase, float64(took)+0.5)) * time.Microsecond
 }
 
-// Domains returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.
+// DomainTallies returns at most maxDomains domains, and ApprovalsBy at most maxApprovals values.
 const (
 	maxDomains   = 10
 	maxApprovals = 20
 )
 
-// Domains returns the mail domains with the most failed sends in that time, at most maxDomains,
-// most failed sends first.
-func (db *DB) Domains(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
+// DomainTallies returns the mail domains with the most failed sends in that time, at most
+// maxDomains, most failed sends first.
+func (db *DB) DomainTallies(ctx context.Context, q store.StatsQuery) ([]store.DomainTally, error) {
 	q, err := q.Validated()
 	if err != nil {
 		return nil, err
@@ -303,8 +303,8 @@ SELECT f.domain, (SELECT count(*) FROM sends s` + c.Where() + ` AND s.domain = f
 FROM failed f ORDER BY f.failed DESC, f.domain`, c.Args
 }
 
-// Dimensions are the columns of sends s by which codes can be grouped.
-var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app",
+// DimensionColumns are the columns of sends s by which codes can be grouped.
+var DimensionColumns = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.ByApp: "s.app",
 	store.ByCountry: "s.country",
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
@@ -312,7 +312,7 @@ var Dimensions = map[store.Dimension]string{store.ByPurpose: "s.purpose", store.
 // 20 values, the one with the most codes first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
-	column, known := Dimensions[by]
+	column, known := DimensionColumns[by]
 	if err != nil || !known {
 		return nil, cmp.Or(err, store.BadRequestf("there is no dimension %q", by))
 	}

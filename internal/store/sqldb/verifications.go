@@ -16,7 +16,7 @@ WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > 
 // Cancel cancels a verification unless it is approved, canceled or expired, and then writes the
 // event tell in the same transaction. False: nothing was changed, or there is none.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
-	if !store.ValidTexts(id) {
+	if !store.AreValidTexts(id) {
 		return false, nil
 	}
 	return WriteWithResult(ctx, db, func(q Tx) (bool, error) { return q.cancel(id, tell) })
@@ -38,17 +38,17 @@ WHERE id = @id AND approved_at IS NOT NULL AND redeemed_at IS NULL`
 // request's Idempotency-Key, or nil. False: nothing was changed, since the proof was redeemed
 // before or there is no such approved verification.
 func (db *DB) Redeem(ctx context.Context, id string, by []byte) (bool, error) {
-	if !store.ValidTexts(id) {
+	if !store.AreValidTexts(id) {
 		return false, nil
 	}
 	return db.runOne(ctx, redeemSQL, Args{"id": id, "by": by})
 }
 
-// CancelBy is Cancel by an administrator: it also writes the audit entry, with AuditFailed if it
-// returns false.
-func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
+// CancelByAdministrator is Cancel by an administrator: it also writes the audit entry, with
+// AuditFailed if it returns false.
+func (db *DB) CancelByAdministrator(ctx context.Context, id string, act store.AuditEntry, tell ...store.NewEvent) (bool, error) {
 	act, err := act.Validated()
-	if err != nil || !store.ValidTexts(id) {
+	if err != nil || !store.AreValidTexts(id) {
 		return false, err
 	}
 	return WriteWithResult(ctx, db, func(q Tx) (bool, error) {
@@ -57,7 +57,7 @@ func (db *DB) CancelBy(ctx context.Context, id string, act store.AuditEntry, tel
 			return false, err
 		}
 		if !ok {
-			act = act.WithFailedAsEnded()
+			act = act.AsFailedBecauseEnded()
 		}
 		return ok, q.addAuditEntry(act)
 	})
@@ -97,12 +97,12 @@ func (db *DB) NewestPending(ctx context.Context, h store.HolderQuery) (store.Ver
 
 // VerificationsWithChecks returns the verifications of v's recipient, app and channel that have
 // checks, of all classes of callers. It leaves out those that expired longer than
-// gate.ConsecutiveFailureWindow before now.
+// gate.ConsecutiveFailedCheckWindow before now.
 func (q Tx) VerificationsWithChecks(v store.Verification, now time.Time) ([]store.Verification, error) {
 	return QueryAll(q, VerificationFields, `
 SELECT `+VerificationColumns+` FROM verifications v
 WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.attempts > 0 AND v.expires_at > @after`,
-		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.ConsecutiveFailureWindow)})
+		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.ConsecutiveFailedCheckWindow)})
 }
 
 // Lockout returns the state of the bounds on failed checks for v's recipient and the class of

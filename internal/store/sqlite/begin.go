@@ -35,7 +35,7 @@ func begin(q sqldb.Tx, in store.Intent) (store.BeginAnswer, error) {
 	if !errors.Is(err, fault.NotFound) {
 		return store.BeginAnswer{}, err
 	}
-	if err := store.CheckDrift(in.Send.ID, q.Now); err != nil {
+	if err := store.CheckIDTimeDrift(in.Send.ID, q.Now); err != nil {
 		return store.BeginAnswer{}, err
 	}
 	has, err := readFacts(q, in)
@@ -59,7 +59,7 @@ func readFacts(q sqldb.Tx, in store.Intent) (has gate.Facts, err error) {
 	if has.Rejections, err = q.RejectedSends(bucket, in.Rejections.Window); err != nil {
 		return has, err
 	}
-	if has.Candidates, err = candidates(q, in); err != nil {
+	if has.Candidates, err = joinCandidates(q, in); err != nil {
 		return has, err
 	}
 	if has.Tried, err = q.VerificationsWithChecks(in.Verification, q.Now); err != nil {
@@ -75,10 +75,10 @@ ORDER BY until DESC, id DESC LIMIT 1`, sqldb.Args{"address": in.Address, "channe
 	return has, err
 }
 
-// candidates returns the verifications among which the gate chooses one to join: the one that
+// joinCandidates returns the verifications among which the gate chooses one to join: the one that
 // Intent.Join names or, if there is a HolderToJoin, those of the recipient's recent sends, of all
 // holders.
-func candidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
+func joinCandidates(q sqldb.Tx, in store.Intent) ([]store.Verification, error) {
 	switch s := in.Send; {
 	case in.Join != "":
 		v, err := q.Verification(in.Join)

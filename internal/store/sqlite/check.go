@@ -19,7 +19,7 @@ WHERE id = @id`
 
 // Check implements sqldb.PerDatabase.
 func (s *DB) Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error) {
-	if !store.ValidTexts(c.ID, c.Network) {
+	if !store.AreValidTexts(c.ID, c.Network) {
 		return store.CheckAnswer{}, fault.NotFound
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (d store.CheckAnswer, err error) {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	deleteOldClaimsSQL = `
+	deleteOldIdempotencyClaimsSQL = `
 DELETE FROM idempotency_keys WHERE key IN (
     SELECT key FROM idempotency_keys WHERE created_at <= @now - @life AND key <> @key ORDER BY created_at LIMIT @forgotten)`
 
-	claimSQL = `
+	claimIdempotencyKeySQL = `
 INSERT INTO idempotency_keys AS k (key, fingerprint, send_id, created_at, held_until)
 SELECT @key, @fingerprint, @send, clock.now, clock.now + @lease FROM (SELECT @now AS now) AS clock WHERE true
 ON CONFLICT (key) DO UPDATE SET
@@ -26,25 +26,25 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE k.created_at <= excluded.created_at - @life
    OR k.held_until <= excluded.created_at AND k.fingerprint = excluded.fingerprint`
 
-	readClaimSQL = `SELECT k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
+	readIdempotencyClaimSQL = `SELECT k.fingerprint, k.send_id FROM idempotency_keys k WHERE k.key = @key`
 )
 
-// Claim implements sqldb.PerDatabase.
-func (s *DB) Claim(ctx context.Context, c store.Claim) (store.ClaimAnswer, error) {
-	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.ClaimAnswer, err error) {
+// ClaimIdempotencyKey implements sqldb.PerDatabase.
+func (s *DB) ClaimIdempotencyKey(ctx context.Context, c store.IdempotencyClaim) (store.IdempotencyClaimAnswer, error) {
+	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (out store.IdempotencyClaimAnswer, err error) {
 		args := sqldb.Args{
 			"key": c.Key, "fingerprint": c.Fingerprint, "send": c.SendID, "lease": c.Lease, "life": c.Life,
-			"forgotten": store.ClaimsDeletedPerCall,
+			"forgotten": store.OldClaimsDeletedPerCall,
 		}
-		if _, err = q.Change(deleteOldClaimsSQL, args); err != nil {
+		if _, err = q.Change(deleteOldIdempotencyClaimsSQL, args); err != nil {
 			return out, err
 		}
-		held, err := q.Change(claimSQL, args)
+		held, err := q.Change(claimIdempotencyKeySQL, args)
 		if err != nil {
 			return out, err
 		}
-		var row store.KeyClaimRow
-		_, err = q.Run(readClaimSQL, args, func(read sqldb.Scan) error { return read(&row.Fingerprint, &row.SendID) })
+		var row store.IdempotencyClaimRow
+		_, err = q.Run(readIdempotencyClaimSQL, args, func(read sqldb.Scan) error { return read(&row.Fingerprint, &row.SendID) })
 		if err != nil {
 			return out, err
 		}
@@ -67,8 +67,8 @@ func sendAndVerification(q sqldb.Tx, id uuid.UUID) (send store.Send, v store.Ver
 	return send, v, err
 }
 
-// Release implements sqldb.PerDatabase.
-func (s *DB) Release(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
+// ReleaseIdempotencyKey implements sqldb.PerDatabase.
+func (s *DB) ReleaseIdempotencyKey(ctx context.Context, key [32]byte, id uuid.UUID, forget bool) error {
 	statement := `UPDATE idempotency_keys SET held_until = @now WHERE key = @key AND send_id = @id`
 	if forget {
 		statement = `DELETE FROM idempotency_keys WHERE key = @key AND send_id = @id`

@@ -8,8 +8,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// Renew implements sqldb.PerDatabase.
-func (s *DB) Renew(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
+// RenewLeases implements sqldb.PerDatabase.
+func (s *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.AttemptID) error {
 	return s.Engine.Write(ctx, func(q sqldb.Tx) error {
 		for _, h := range held {
 			if _, err := q.Change(
@@ -117,7 +117,7 @@ func (s *DB) takeOver(ctx context.Context, queue store.Queue, lease time.Duratio
 		return nil, err
 	}
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) ([]store.Work, error) {
-		work, err := sqldb.QueryAll(q, sqldb.FlightFields, `
+		work, err := sqldb.QueryAll(q, sqldb.WorkAndCodeFields, `
 SELECT f.sealed, `+sqldb.SendColumns+`, `+sqldb.VerificationColumns+` FROM outbox f
   CROSS JOIN sends s ON s.id = f.id JOIN verifications v ON v.id = s.verification_id
 WHERE `+which+` ORDER BY f.expires_at, f.id LIMIT @limit`, args)
@@ -159,8 +159,8 @@ WHERE r.since <= @now - @lease ORDER BY r.since, r.id LIMIT @limit`, sqldb.Args{
 	})
 }
 
-// AppEventEnded implements sqldb.PerDatabase.
-func (s *DB) AppEventEnded(ctx context.Context, end store.AppEventEnd) (bool, error) {
+// RecordAppEventEnd implements sqldb.PerDatabase.
+func (s *DB) RecordAppEventEnd(ctx context.Context, end store.AppEventEnd) (bool, error) {
 	e := end.Sanitized()
 	return sqldb.WriteWithResult(ctx, &s.DB, func(q sqldb.Tx) (bool, error) {
 		return q.Change(`

@@ -209,11 +209,11 @@ func actsOnce(t *testing.T, f *Fixture) {
 func cancelsBy(t *testing.T, f *Fixture) {
 	v := f.Admit(t, f.Intent(1)).Verification
 	f.Pass(time.Second)
-	Is(t, Err(f.CancelBy(t.Context(), v.ID, f.Act(func(a *store.AuditEntry) { a.Who = "" }))), store.ErrBadRequest)
+	Is(t, Err(f.CancelByAdministrator(t.Context(), v.ID, f.Act(func(a *store.AuditEntry) { a.Who = "" }))), store.ErrBadRequest)
 	var acts []store.AuditEntry
 	for n, id := range []string{v.ID, v.ID, "no such id"} {
 		act := f.Act()
-		Equal(t, "canceled", Must(f.CancelBy(t.Context(), id, act))(t), n == 0)
+		Equal(t, "canceled", Must(f.CancelByAdministrator(t.Context(), id, act))(t), n == 0)
 		if act.At = f.Now; n > 0 {
 			act.Outcome, act.Detail = store.AuditFailed, "ended"
 		}

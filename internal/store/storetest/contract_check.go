@@ -132,7 +132,7 @@ func newestOfHolder(t *testing.T, f *Fixture) {
 func tryOnce(t *testing.T, f *Fixture, id string) bool {
 	t.Helper()
 	got := Must(f.Check(t.Context(), Wrong(id)))(t)
-	if !got.Counted && (!gate.Pending(got.Verification, got.Now) || got.Lockout.Wait <= 0) {
+	if !got.Counted && (!gate.IsPending(got.Verification, got.Now) || got.Lockout.Wait <= 0) {
 		t.Fatalf("not counted, and not because of the bound: %s", Show(got))
 	}
 	return got.Counted
@@ -182,26 +182,26 @@ func failuresOfARecipient(t *testing.T, f *Fixture) {
 	Equal(t, "the twentieth", tryOnce(t, f, last.ID), true)
 	Equal(t, "another code gives a new try", tryOnce(t, f, fresh.ID), false)
 	Equal(t, "tries of the other code", f.Code(t, fresh.ID).Attempts, 0)
-	end := spent[0].CreatedAt.Add(gate.FailureWindow)
+	end := spent[0].CreatedAt.Add(gate.FailedCheckWindow)
 	f.checkLockedOut(t, fresh, end.Sub(f.Now))
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
 	// the rules refuse first, and how often codes were guessed is not told
 	byRule := f.Refuse(t, f.Intent(1, WithRules(Rule(1, time.Hour))))
 	Equal(t, "lockout, history", []any{byRule.Lockout, len(byRule.History) > 1}, []any{store.Lockout{}, true})
 	resend := f.Intent(1)
 	resend.Join = fresh.ID
-	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, resend, store.Lockout{Wait: end.Sub(f.Now), Failures: gate.FailedCheckLimit})
 	others := f.Admit(t, f.Intent(2)).Verification
 	Equal(t, "another recipient", tryOnce(t, f, others.ID), true)
 
 	f.Pass(end.Sub(f.Now) - time.Microsecond)
 	f.checkLockedOut(t, fresh, time.Microsecond)
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: time.Microsecond, Failures: gate.FailedCheckLimit})
 	f.Pass(time.Microsecond)
 	f.checkLockedOut(t, fresh, 0)
 	late := f.Admit(t, f.Intent(1)).Verification
 	useTries(t, f, late.ID, 5) // as many as the first one had
-	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[1].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 }
 
 // What callers of one class fail at locks out their own codes alone, whichever caller enters or
@@ -211,9 +211,9 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	known := f.Admit(t, f.Intent(1, byKnown)).Verification
 	Equal(t, "opened by", []store.Class{theirs.Class, known.Class, own.Class},
 		[]store.Class{store.UnknownBrowser, store.KnownBrowser,
-			store.SecretKey})
+			store.SecretKeyClass})
 	spent := f.spendAllTries(t, 1, 4, byBrowser)
-	wait := spent[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now)
+	wait := spent[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now)
 	f.checkLockedOut(t, theirs, wait)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, known, 0)
@@ -221,23 +221,23 @@ func failuresByClass(t *testing.T, f *Fixture) {
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
 	Equal(t, "a back end's code", tryOnce(t, f, own.ID), true)
 	f.refuseLockedOut(t, f.Intent(1, byBrowser),
-		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
+		store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
 	f.Admit(t, f.Intent(1))
 	again := f.Intent(1, byBrowser)
 	again.Join = own.ID // the code that it would carry can be tried
 	Equal(t, "joined", f.Admit(t, again).Verification.ID, own.ID)
 	again = f.Intent(1)
 	again.Join = theirs.ID
-	f.refuseLockedOut(t, again, store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailureLimit})
+	f.refuseLockedOut(t, again, store.Lockout{Class: store.UnknownBrowser, Wait: wait, Failures: gate.FailedCheckLimit})
 	again = f.Intent(1)
 	again.Join = spent[0].ID // it can't be joined: a new one is opened, by a back end
-	Equal(t, "opened", f.Admit(t, again).Verification.Class, store.SecretKey)
+	Equal(t, "opened", f.Admit(t, again).Verification.Class, store.SecretKeyClass)
 
 	useTries(t, f, own.ID, 4)
 	f.spendAllTries(t, 1, 3)
 	Equal(t, "a known browser's code", tryOnce(t, f, known.ID), true)
-	f.checkLockedOut(t, own, own.CreatedAt.Add(4*time.Second).Add(gate.FailureWindow).Sub(f.Now))
-	f.checkLockedOut(t, theirs, theirs.CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, own, own.CreatedAt.Add(4*time.Second).Add(gate.FailedCheckWindow).Sub(f.Now))
+	f.checkLockedOut(t, theirs, theirs.CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	f.forgive(t, ana)
 	f.checkLockedOut(t, own, 0)
 	f.checkLockedOut(t, theirs, 0)
@@ -274,21 +274,21 @@ func failuresInARow(t *testing.T, f *Fixture) {
 	var first []store.Verification
 	for _, by := range []func(*store.Intent){byBrowser, byKnown, byBrowser, func(*store.Intent) {}} {
 		first = append(first, f.spendAllTries(t, 1, 4, by)...)
-		f.Pass(gate.FailureWindow + 11*time.Minute)
+		f.Pass(gate.FailedCheckWindow + 11*time.Minute)
 	}
 	last := f.spendAllTries(t, 1, 3)
 	almost, theirs := f.Admit(t, f.Intent(1)).Verification, f.Admit(t, f.Intent(1, byBrowser)).Verification
 	useTries(t, f, almost.ID, 4)
 	Equal(t, "the hundredth", tryOnce(t, f, almost.ID), true)
 	Equal(t, "a code of another class", tryOnce(t, f, theirs.ID), false)
-	f.Pass(last[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now) + 11*time.Minute)
-	wait := first[0].CreatedAt.Add(gate.ConsecutiveFailureWindow).Sub(f.Now)
-	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.ConsecutiveFailureLimit})
+	f.Pass(last[0].ExpiresAt.Add(gate.FailedCheckWindow).Sub(f.Now) + 11*time.Minute)
+	wait := first[0].CreatedAt.Add(gate.ConsecutiveFailedCheckWindow).Sub(f.Now)
+	f.refuseLockedOut(t, f.Intent(1), store.Lockout{Wait: wait, Failures: gate.ConsecutiveFailedCheckLimit})
 	f.checkLockedOut(t, almost, wait)
 	f.refuseLockedOut(t, f.Intent(1, byKnown),
-		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.ConsecutiveFailureLimit})
+		store.Lockout{Class: store.KnownBrowser, Wait: wait, Failures: gate.ConsecutiveFailedCheckLimit})
 
-	f.Pass(first[0].ExpiresAt.Add(gate.ConsecutiveFailureWindow).Sub(f.Now))
+	f.Pass(first[0].ExpiresAt.Add(gate.ConsecutiveFailedCheckWindow).Sub(f.Now))
 	free := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a month later", tryOnce(t, f, free.ID), true)
 }
@@ -301,5 +301,5 @@ func failuresAtOnce(t *testing.T, f *Fixture) {
 	Equal(t, "counted", f.atOnce(t, 100, func(db *sqldb.DB, i int) (bool, error) {
 		got, err := db.Check(t.Context(), Wrong(codes[i%10].ID))
 		return got.Counted, err
-	}), gate.FailureLimit)
+	}), gate.FailedCheckLimit)
 }

@@ -91,7 +91,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 		return func(in *store.Intent) { in.Verification.Class = class }
 	}
 	number := text("+49151", "DE")
-	q := store.FailedQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient,
+	q := store.FailedSendsQuery{App: "shop", Channel: recipient.SMS, Recipient: f.Intent(1).Send.Recipient,
 		Class:  store.UnknownBrowser,
 		Within: time.Hour}
 	expect := func(what string, want ...store.FailedSend) {
@@ -120,7 +120,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	expect("of strangers", one, two)
 	q.Class = store.KnownBrowser
 	expect("of known browsers", known)
-	q.Class = store.SecretKey
+	q.Class = store.SecretKeyClass
 	expect("of secret keys")
 
 	// A pause of the prefix for strangers, until it is lifted.
@@ -137,7 +137,7 @@ func readFailedSends(t *testing.T, f *Fixture) {
 	q.Class = store.UnknownBrowser
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 2}))(t)
 	Equal(t, "paused for", pause.Class, store.UnknownBrowser)
-	must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
+	must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: list[0].ID, By: "mei", Why: "ours"}, nil))(t)
 	one.Held, two.Held = false, false
 	expect("after it was lifted", one, two)
 
@@ -210,7 +210,7 @@ func historyOfVerifications(t *testing.T, f *Fixture) {
 	}{{v.Chain(), 3, 2, time.Hour}, {v.Chain()[:1], 3, 1, time.Hour}, {nil, 3, 0, time.Hour},
 		{v.Chain(), 2, 1, 2 * time.Minute}} {
 		h := Must(f.History(t.Context(), bucket(one), time.Hour))(t)
-		all, own := h.Sends(c.within, "redis", at), h.SendsOf(c.of, c.within, "redis", at)
+		all, own := h.Sends(c.within, "redis", at), h.SendsOfVerifications(c.of, c.within, "redis", at)
 		Equal(t, "all", len(all), c.all)
 		Equal(t, "own", len(own), c.own)
 		if c.own == 2 {

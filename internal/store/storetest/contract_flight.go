@@ -82,20 +82,20 @@ func postponeAndTakeOver(t *testing.T, f *Fixture) {
 		f.Now.Add(5*time.Second)
 	Equal(t, "row", f.Row(t, held.ID), RowOf(want))
 
-	OK(t, f.Renew(t.Context(), time.Hour, []store.AttemptID{held})) // it waits: there is no lease to renew
+	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held})) // it waits: there is no lease to renew
 	f.Pass(5*time.Second - time.Microsecond)
 	Equal(t, "work too early", len(f.MustTakeOver(t, 10)), 0)
 	f.Pass(time.Microsecond)
 	work := f.MustTakeOver(t, 10)
 	want.Status, want.Attempt, want.DueAt = store.Sending, 2, f.Now.Add(8*time.Second)
 	Equal(t, "work", work, []store.Work{{Send: want, Verification: begun.Verification}})
-	OK(t, f.Renew(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it waits no longer
+	OK(t, f.RenewLeases(t.Context(), time.Minute, []store.AttemptID{{ID: held.ID, Attempt: 2}})) // it waits no longer
 	f.Pass(time.Minute - time.Microsecond)
 	Equal(t, "work while the lease is renewed", len(f.MustTakeOver(t, 10)), 0)
 	// nor can the first attempt do anything else
 	f.MustFinish(t, store.Outcome{AttemptID: held, Status: store.Failed, Refund: true}, false)
 	Equal(t, "postponed by another", Must(f.Postpone(t.Context(), store.Postponement{AttemptID: held}))(t), false)
-	OK(t, f.Renew(t.Context(), time.Hour, []store.AttemptID{held}))
+	OK(t, f.RenewLeases(t.Context(), time.Hour, []store.AttemptID{held}))
 
 	// Its lease ends without a word: in doubt from then on, also after an attempt that was
 	// postponed, and its place stays spent.
@@ -183,7 +183,7 @@ func firstToExpire(t *testing.T, f *Fixture) {
 func queuesApart(t *testing.T, f *Fixture) {
 	want, n := map[store.Queue][]uuid.UUID{}, 0
 	for range 2 {
-		for _, class := range []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKey} {
+		for _, class := range []store.Class{store.UnknownBrowser, store.KnownBrowser, store.SecretKeyClass} {
 			for _, ch := range recipient.Channels() {
 				n++
 				id := f.Admit(t, f.Intent(n, func(in *store.Intent) {
@@ -320,67 +320,67 @@ func endTogether(t *testing.T, f *Fixture) {
 }
 
 // claim is one with key n for the send of an intent.
-func claim(n byte, in store.Intent) store.Claim {
-	return store.Claim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
+func claim(n byte, in store.Intent) store.IdempotencyClaim {
+	return store.IdempotencyClaim{Key: [32]byte{31: n}, Fingerprint: [32]byte{0: 1}, SendID: in.Send.ID, Lease: 15 * time.Second,
 		Life: 24 * time.Hour}
 }
 
-func (f *Fixture) claim(t *testing.T, c store.Claim, want store.ClaimState) store.ClaimAnswer {
+func (f *Fixture) claim(t *testing.T, c store.IdempotencyClaim, want store.IdempotencyClaimState) store.IdempotencyClaimAnswer {
 	t.Helper()
-	got := Must(f.Claim(t.Context(), c))(t)
+	got := Must(f.ClaimIdempotencyKey(t.Context(), c))(t)
 	Equal(t, "state", got.State, want)
 	return got
 }
 
 func claimsGivenUp(t *testing.T, f *Fixture) {
 	in, later := f.Intent(1), f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimGranted)
+	f.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	other := claim(1, later)
 	other.Fingerprint[0]++
-	f.claim(t, claim(1, later), store.ClaimBusy)
+	f.claim(t, claim(1, later), store.IdempotencyClaimBusy)
 	f.Pass(15 * time.Second)
-	f.claim(t, other, store.ClaimMismatched)
-	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.ClaimGranted).SendID, in.Send.ID)
-	OK(t, f.Release(t.Context(), other.Key, later.Send.ID, true)) // not its send
-	f.claim(t, other, store.ClaimMismatched)
-	OK(t, f.Release(t.Context(), other.Key, in.Send.ID, true))
-	Equal(t, "as if it never was", f.claim(t, other, store.ClaimGranted).SendID, later.Send.ID)
+	f.claim(t, other, store.IdempotencyClaimMismatched)
+	Equal(t, "after the lease, the same send", f.claim(t, claim(1, later), store.IdempotencyClaimGranted).SendID, in.Send.ID)
+	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, later.Send.ID, true)) // not its send
+	f.claim(t, other, store.IdempotencyClaimMismatched)
+	OK(t, f.ReleaseIdempotencyKey(t.Context(), other.Key, in.Send.ID, true))
+	Equal(t, "as if it never was", f.claim(t, other, store.IdempotencyClaimGranted).SendID, later.Send.ID)
 }
 
 func claimsEndAfterADay(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
-	f.claim(t, claim(1, in), store.ClaimGranted)
+	f.claim(t, claim(1, in), store.IdempotencyClaimGranted)
 	f.Admit(t, in)
 	for n := range byte(5) {
-		f.claim(t, claim(10+n, f.Intent(2)), store.ClaimGranted)
+		f.claim(t, claim(10+n, f.Intent(2)), store.IdempotencyClaimGranted)
 	}
 	f.Pass(24*time.Hour - time.Microsecond)
-	f.claim(t, claim(1, f.Intent(1)), store.ClaimDone)
+	f.claim(t, claim(1, f.Intent(1)), store.IdempotencyClaimDone)
 	f.Pass(time.Microsecond)
 	fresh := f.Intent(1)
 	c := claim(1, fresh)
 	c.Fingerprint[0]++
-	Equal(t, "a day later it is a new request", f.claim(t, c, store.ClaimGranted).SendID, fresh.Send.ID)
+	Equal(t, "a day later it is a new request", f.claim(t, c, store.IdempotencyClaimGranted).SendID, fresh.Send.ID)
 	c.SendID = f.Intent(1).Send.ID
-	f.claim(t, c, store.ClaimBusy)
+	f.claim(t, c, store.IdempotencyClaimBusy)
 	again := f.Intent(2)
-	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.ClaimGranted).SendID, again.Send.ID)
+	Equal(t, "an old claim without a send", f.claim(t, claim(12, again), store.IdempotencyClaimGranted).SendID, again.Send.ID)
 }
 
 // Of 50 requests with one key one holds it, for its own send; after its lease one takes over.
 func claimsAtOnce(t *testing.T, f *Fixture) {
 	for range 2 {
-		var claims [50]store.Claim
+		var claims [50]store.IdempotencyClaim
 		for i := range claims {
 			claims[i] = claim(1, f.Intent(1))
 		}
 		first := f.Serial == 50
 		Equal(t, "held", f.atOnce(t, 50, func(db *sqldb.DB, i int) (bool, error) {
-			got, err := db.Claim(t.Context(), claims[i])
-			if first && got.State == store.ClaimGranted && got.SendID != claims[i].SendID {
+			got, err := db.ClaimIdempotencyKey(t.Context(), claims[i])
+			if first && got.State == store.IdempotencyClaimGranted && got.SendID != claims[i].SendID {
 				t.Error("held with another's send")
 			}
-			return got.State == store.ClaimGranted, err
+			return got.State == store.IdempotencyClaimGranted, err
 		}), 1)
 		f.Pass(15 * time.Second)
 	}

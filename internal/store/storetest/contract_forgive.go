@@ -34,7 +34,7 @@ func forgives(t *testing.T, f *Fixture) {
 	failing := f.Admit(t, f.Intent(1))
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	spent := f.spendAllTries(t, 1, 4)
-	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	before := len(f.All(t))
 
 	act := f.Act()
@@ -63,7 +63,7 @@ func forgives(t *testing.T, f *Fixture) {
 	for range 5 {
 		f.forgive(t, ana)
 		f.spendAllTries(t, 1, 4)
-		f.Pass(gate.FailureWindow + 10*time.Minute)
+		f.Pass(gate.FailedCheckWindow + 10*time.Minute)
 	}
 	row100 := f.Admit(t, f.Intent(1)).Verification
 	Equal(t, "a try after five days of them, each forgiven but the last", tryOnce(t, f, row100.ID), true)
@@ -102,7 +102,7 @@ func forgivesNothingElse(t *testing.T, f *Fixture) {
 		t.Log(what)
 		f.Refuse(t, f.Intent(1, c, one))
 	}
-	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, other[0], other[0].CreatedAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	gift, desk := ana, ana
 	gift.Purposes, desk.App = []string{"gift"}, "desk"
 	f.forgive(t, gift, desk) // several at once
@@ -159,13 +159,13 @@ func eraseFreesNothing(t *testing.T, f *Fixture) {
 	fresh := f.Admit(t, f.Intent(1)).Verification
 	f.reject(t, f.Intent(1))
 	spent := f.spendAllTries(t, 1, 4)
-	f.erase(t, 1, gate.ConsecutiveFailureWindow)
+	f.erase(t, 1, gate.ConsecutiveFailedCheckWindow)
 	f.Refuse(t, f.Intent(1, one))
 	f.Refuse(t, f.Intent(1, withRejections(1, time.Hour)))
-	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailureWindow).Sub(f.Now))
+	f.checkLockedOut(t, fresh, spent[0].ExpiresAt.Add(gate.FailedCheckWindow).Sub(f.Now))
 	Equal(t, "a send", f.MustBegin(t, f.Intent(1)).Admitted, false)
 	f.Pass(time.Hour)
-	Equal(t, "forgotten too early", Must(f.Forget(t.Context()))(t), 0)
+	Equal(t, "forgotten too early", Must(f.ForgetErased(t.Context()))(t), 0)
 }
 
 func forgets(t *testing.T, f *Fixture) {
@@ -179,7 +179,7 @@ func forgets(t *testing.T, f *Fixture) {
 	f.Pass(30*time.Minute - time.Microsecond)
 	forget := func(want int) {
 		t.Helper()
-		Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), want)
+		Equal(t, "forgotten", Must(f.ForgetErased(t.Context()))(t), want)
 	}
 	forget(0)
 	f.Pass(time.Microsecond)
@@ -209,8 +209,8 @@ func forgottenAreDistinct(t *testing.T, f *Fixture) {
 	f.erase(t, 1, time.Hour)
 	f.erase(t, 2, time.Hour)
 	f.Pass(time.Hour)
-	Equal(t, "forgotten", Must(f.Forget(t.Context()))(t), 2)
-	Equal(t, "related", IDs(Must(f.Story(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
+	Equal(t, "forgotten", Must(f.ForgetErased(t.Context()))(t), 2)
+	Equal(t, "related", IDs(Must(f.SendDetails(t.Context(), hers.Send.ID))(t).Related), []uuid.UUID{hers.Send.ID})
 }
 
 func erasedAndSuppressed(t *testing.T, f *Fixture) {
@@ -230,18 +230,18 @@ func erasedAndSuppressed(t *testing.T, f *Fixture) {
 	Equal(t, "erased", list(), []store.Suppression{s})
 	for _, after := range []time.Duration{time.Hour, 2*time.Hour - time.Microsecond} {
 		f.Pass(after)
-		Must(f.Forget(t.Context()))(t)
+		Must(f.ForgetErased(t.Context()))(t)
 		Equal(t, "still held", list(), []store.Suppression{s})
 	}
 	f.Pass(time.Microsecond)
-	Must(f.Forget(t.Context()))(t)
+	Must(f.ForgetErased(t.Context()))(t)
 	s.Address, s.Recipient = recipient.Hash{}, recipient.Hash{}
 	Equal(t, "run out", list(), []store.Suppression{s})
 }
 
 func (f *Fixture) expireAndCheck(t *testing.T, age time.Duration, limit, want int) {
 	t.Helper()
-	Equal(t, "expired", Must(f.Expire(t.Context(), age, limit))(t), store.ExpiredRows{Rows: want, More: want == limit})
+	Equal(t, "expired", Must(f.DeleteAged(t.Context(), age, limit))(t), store.ExpiredRows{Rows: want, More: want == limit})
 }
 
 // Sends and refusals go in the order in which they came; what is under way or has a refund due
@@ -281,7 +281,7 @@ func expiresWithVerification(t *testing.T, f *Fixture) {
 	f.Pass(time.Hour + store.MaxCodeLife)
 	f.expireAndCheck(t, time.Hour, 10, 1)
 	Is(t, err3(f.Verification(t.Context(), old.Verification.ID)), fault.NotFound)
-	Is(t, Err(f.Story(t.Context(), old.Send.ID)), fault.NotFound)
+	Is(t, Err(f.SendDetails(t.Context(), old.Send.ID)), fault.NotFound)
 	_, newest, _ := Must3(f.Verification(t.Context(), kept.Verification.ID))(t)
 	Equal(t, "its send", newest.ID, kept.Send.ID)
 }
@@ -295,7 +295,7 @@ func expiresAtOnce(t *testing.T, f *Fixture) {
 	for before := int32(-1); gone.Load() < 40 && before < gone.Load(); {
 		before = gone.Load()
 		f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
-			expired, err := db.Expire(t.Context(), time.Hour, 3)
+			expired, err := db.DeleteAged(t.Context(), time.Hour, 3)
 			gone.Add(int32(expired.Rows))
 			return true, err
 		})

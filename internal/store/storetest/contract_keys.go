@@ -25,17 +25,19 @@ func differing(err error) []string {
 
 // Keys are entered once; of a process with another one, nothing is.
 func keysAreChecked(t *testing.T, f *Fixture) {
-	enter := func(own store.KeyChecks) (store.KeyChecks, error) { return f.EnterKeyChecks(t.Context(), own) }
-	Equal(t, "at first", len(Must(f.KeyChecks(t.Context()))(t)), 0)
-	first := store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(2)}
+	enter := func(own store.KeyCheckValues) (store.KeyCheckValues, error) {
+		return f.AddKeyCheckValues(t.Context(), own)
+	}
+	Equal(t, "at first", len(Must(f.KeyCheckValues(t.Context()))(t)), 0)
+	first := store.KeyCheckValues{"index key": checkOf(1), "key k1": checkOf(2)}
 	Equal(t, "entered", Must(enter(first))(t), first)
 	Equal(t, "again", Must(enter(first))(t), first)
-	_, err := enter(store.KeyChecks{"index key": checkOf(9), "key k1": checkOf(8), "key k2": checkOf(3)})
+	_, err := enter(store.KeyCheckValues{"index key": checkOf(9), "key k1": checkOf(8), "key k2": checkOf(3)})
 	Equal(t, "other keys", differing(err), []string{"index key", "key k1"})
-	Equal(t, "of others", Must(f.KeyChecks(t.Context()))(t), first)
-	_, err = enter(store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(8)})
+	Equal(t, "of others", Must(f.KeyCheckValues(t.Context()))(t), first)
+	_, err = enter(store.KeyCheckValues{"index key": checkOf(1), "key k1": checkOf(8)})
 	Equal(t, "another key under a known name", differing(err), []string{"key k1"})
-	both := store.KeyChecks{"index key": checkOf(1), "key k1": checkOf(2), "key k2": checkOf(3)}
+	both := store.KeyCheckValues{"index key": checkOf(1), "key k1": checkOf(2), "key k2": checkOf(3)}
 	Equal(t, "one more", Must(enter(both))(t), both)
 	Equal(t, "an older ring", Must(enter(first))(t), both)
 }
@@ -46,11 +48,11 @@ func otherKeysAtOnce(t *testing.T, f *Fixture) {
 	const all = 8
 	var wg sync.WaitGroup
 	errs := make([]error, all)
-	own := func(n int) store.KeyChecks {
-		return store.KeyChecks{"index key": checkOf(byte(n)), fmt.Sprintf("key k%d", n): checkOf(byte(n))}
+	own := func(n int) store.KeyCheckValues {
+		return store.KeyCheckValues{"index key": checkOf(byte(n)), fmt.Sprintf("key k%d", n): checkOf(byte(n))}
 	}
 	for n := range all {
-		wg.Go(func() { _, errs[n] = f.EnterKeyChecks(t.Context(), own(n)) })
+		wg.Go(func() { _, errs[n] = f.AddKeyCheckValues(t.Context(), own(n)) })
 	}
 	wg.Wait()
 	winner := slices.Index(errs, nil)
@@ -60,7 +62,7 @@ func otherKeysAtOnce(t *testing.T, f *Fixture) {
 			Equal(t, "a reason to try again", errors.Is(err, fault.Unavailable), false)
 		}
 	}
-	Equal(t, "in the database", Must(f.KeyChecks(t.Context()))(t), own(winner))
+	Equal(t, "in the database", Must(f.KeyCheckValues(t.Context()))(t), own(winner))
 }
 
 // Of the codes that have not expired, the keys of the first and last are named.

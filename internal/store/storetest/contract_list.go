@@ -23,17 +23,17 @@ func WithID(f *Fixture, drift time.Duration) func(*store.Intent) {
 // it: reads that leave other times out would miss it. One that is there already is answered,
 // however much later.
 func driftedIDs(t *testing.T, f *Fixture) {
-	for _, drift := range []time.Duration{-store.MaxDrift - time.Millisecond, store.MaxDrift + 2*time.Millisecond,
+	for _, drift := range []time.Duration{-store.MaxIDTimeDrift - time.Millisecond, store.MaxIDTimeDrift + 2*time.Millisecond,
 		-60 * 24 * time.Hour,
 		60 * 24 * time.Hour} {
 		_, err := f.Begin(t.Context(), f.Intent(1, WithID(f, drift), WithRules(Rule(1, time.Hour))))
 		Certain(t, err)
-		Is(t, err, store.ErrDrift)
+		Is(t, err, store.ErrIDTimeDrift)
 	}
 	Equal(t, "rows", len(f.All(t)), 0)
-	in := f.Intent(1, WithID(f, time.Millisecond-store.MaxDrift))
+	in := f.Intent(1, WithID(f, time.Millisecond-store.MaxIDTimeDrift))
 	begun := f.Admit(t, in)
-	f.Admit(t, f.Intent(1, WithID(f, store.MaxDrift-time.Millisecond)))
+	f.Admit(t, f.Intent(1, WithID(f, store.MaxIDTimeDrift-time.Millisecond)))
 	f.Pass(3 * 24 * time.Hour)
 	again := f.Admit(t, in)
 	Equal(t, "repeated", again.Repeated, true)
@@ -48,7 +48,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 	rules := WithRules(Rule(4, month))
 	f.Pass(20 * day)
 	first := f.Now
-	for i, drift := range []time.Duration{-store.MaxDrift + time.Minute, store.MaxDrift - time.Minute, 0, -time.Hour} {
+	for i, drift := range []time.Duration{-store.MaxIDTimeDrift + time.Minute, store.MaxIDTimeDrift - time.Minute, 0, -time.Hour} {
 		f.Admit(t, f.Intent(1, rules, WithID(f, drift)))
 		f.Pass([]time.Duration{15 * day, 4 * day, 6 * day, day}[i]) // past the border 40 days after the epoch
 	}
@@ -79,7 +79,7 @@ func windowOverMonths(t *testing.T, f *Fixture) {
 func pagesOverMonths(t *testing.T, f *Fixture) {
 	var want []uuid.UUID
 	for i := range 30 {
-		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxDrift + time.Hour, store.MaxDrift - time.Hour}[i%3]))
+		in := f.Intent(i, WithID(f, []time.Duration{0, -store.MaxIDTimeDrift + time.Hour, store.MaxIDTimeDrift - time.Hour}[i%3]))
 		want = append(want, f.Admit(t, in).Send.ID)
 		f.Pass(1500 * time.Minute) // 30 times: past all borders
 	}

@@ -123,7 +123,7 @@ func manyRefusals(t *testing.T, f *Fixture) {
 }
 
 func story(t *testing.T, f *Fixture) {
-	Is(t, Err(f.Story(t.Context(), uuid.UUID{1})), fault.NotFound)
+	Is(t, Err(f.SendDetails(t.Context(), uuid.UUID{1})), fault.NotFound)
 	say := func(n int, change func(*store.SendOrRefusal)) store.SendOrRefusal {
 		r := f.Refusal(n, change)
 		OK(t, f.RecordRefusals(t.Context(), []store.SendOrRefusal{r}))
@@ -145,7 +145,7 @@ func story(t *testing.T, f *Fixture) {
 	f.Pass(v.ExpiresAt.Sub(f.Now))
 	late := say(1, func(s *store.SendOrRefusal) { s.VerificationID = v.ID }) // after its life
 
-	got := Must(f.Story(t.Context(), first.Send.ID))(t)
+	got := Must(f.SendDetails(t.Context(), first.Send.ID))(t)
 	want := []store.SendOrRefusal{RowOf(first.Send), atOnce, during, RowOf(second.Send), last}
 	slices.SortFunc(want, store.CompareLogged)
 	Equal(t, "related", got.Related, want)
@@ -153,8 +153,8 @@ func story(t *testing.T, f *Fixture) {
 	Equal(t, "verification", *got.Verification, second.Verification)
 	Equal(t, "clock", got.Now, f.Now)
 
-	Equal(t, "verification named by a refusal", Must(f.Story(t.Context(), late.ID))(t).Verification.ID, v.ID)
-	got = Must(f.Story(t.Context(), during.ID))(t)
+	Equal(t, "verification named by a refusal", Must(f.SendDetails(t.Context(), late.ID))(t).Verification.ID, v.ID)
+	got = Must(f.SendDetails(t.Context(), during.ID))(t)
 	Equal(t, "related to a refusal that belongs to none", len(got.Related), 0)
 	if got.Verification != nil {
 		t.Error("a refusal that belongs to none has a verification")
@@ -188,7 +188,7 @@ func hostileTexts(t *testing.T, f *Fixture) {
 
 	Equal(t, "rows that there are not", len(Must(f.SendsByID(t.Context(), make([]uuid.UUID, 1000)))(t)), 0)
 	Equal(t, "recipients that there are not",
-		len(Must(f.LatestRows(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
+		len(Must(f.LatestRowPerRecipient(t.Context(), make([]recipient.Hash, 5000), time.Hour))(t)), 0)
 
 	text := `'";--\ $1 ? %d 😀 ` + "\n\t\u202e"
 	in := f.Intent(1, func(in *store.Intent) {

@@ -90,12 +90,12 @@ func (f *Fixture) duePolls(t *testing.T, limit int) (ids []string) {
 // hours, until there is an answer or three days are over.
 func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 	a := pendingReceipt(1)
-	OK(t, f.AwaitReceipt(t.Context(), a, 10*time.Second))
+	OK(t, f.ExpectReceipt(t.Context(), a, 10*time.Second))
 	a.At = f.Now
 	// twice is once
-	OK(t, f.AwaitReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}},
+	OK(t, f.ExpectReceipt(t.Context(), store.PendingReceipt{Carrier: a.Carrier, ID: a.ID, Send: uuid.UUID{9}},
 		time.Second))
-	OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(2), 0))
+	OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(2), 0))
 	f.Pass(10*time.Second - time.Microsecond)
 	Equal(t, "too early", f.duePolls(t, 9), nil)
 	f.Pass(time.Microsecond)
@@ -123,7 +123,7 @@ func pollsBackOffAndEnd(t *testing.T, f *Fixture) {
 // Replicas that ask at once share the messages, the longest overdue first.
 func duePollsShared(t *testing.T, f *Fixture) {
 	for n := range 40 {
-		OK(t, f.AwaitReceipt(t.Context(), pendingReceipt(n), time.Duration(50-n)*time.Second))
+		OK(t, f.ExpectReceipt(t.Context(), pendingReceipt(n), time.Duration(50-n)*time.Second))
 	}
 	f.Pass(11 * time.Second)
 	Equal(t, "first", f.duePolls(t, 9), []string{"m39"})
@@ -162,7 +162,7 @@ func providerEvents(t *testing.T, f *Fixture) {
 		events[i].HeardAt, events[i].Detail = f.Now, "550 5.1.1\uFFFD"
 	}
 	events[1].At, events[2].At, events[3].At = Epoch.Add(time.Minute), f.Now, f.Now
-	story := Must(f.Story(t.Context(), begun.Send.ID))(t)
+	story := Must(f.SendDetails(t.Context(), begun.Send.ID))(t)
 	Equal(t, "events", story.Events, events)
 	before.Afterwards = store.ProviderComplained
 	Equal(t, "row", story.Send, before)

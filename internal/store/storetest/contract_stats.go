@@ -54,7 +54,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 			{At: next, Status: store.Sending, Rows: 1, Requests: 1},
 			{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1},
 		},
-		Intervals: []store.Interval{{At: begin,
+		Intervals: []store.StatsInterval{{At: begin,
 			Measures: store.Measures{Opened: 3, Approved: 1, Median: time.Second, P95: 3 * time.Second}},
 			{At: next, Measures: store.Measures{Opened: 2}}},
 		Measures: store.Measures{Opened: 5, Approved: 1, Median: time.Second, P95: 3 * time.Second}, Undelivered: 1,
@@ -63,10 +63,10 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		store.Measures{Opened: 1}
 	ask(store.StatsQuery{App: "desk"},
 		store.Stats{Tallies: []store.Tally{{At: begin, Status: store.Sent, Rows: 2, Requests: 2}},
-			Intervals: []store.Interval{{At: begin, Measures: desk}}, Measures: desk})
+			Intervals: []store.StatsInterval{{At: begin, Measures: desk}}, Measures: desk})
 	ask(store.StatsQuery{Channel: recipient.SMS}, store.Stats{
 		Tallies:   []store.Tally{{At: next, Status: store.Unknown, Reason: "no_answer", Rows: 1, Requests: 1}},
-		Intervals: []store.Interval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
+		Intervals: []store.StatsInterval{{At: next, Measures: texts}}, Measures: texts, Undelivered: 1,
 	})
 	ask(store.StatsQuery{Purpose: "nothing"}, store.Stats{})
 	for by, want := range map[store.Dimension][]store.ApprovalTally{
@@ -96,7 +96,7 @@ func statsOfTimeRange(t *testing.T, f *Fixture) {
 		{store.StatsQuery{To: begin.Add(3 * time.Hour), App: "desk"}, nil},
 	} {
 		c.q.From, c.q.Each = begin, time.Hour
-		Equal(t, "domains", Must(f.Domains(t.Context(), c.q))(t), c.want)
+		Equal(t, "domains", Must(f.DomainTallies(t.Context(), c.q))(t), c.want)
 	}
 }
 

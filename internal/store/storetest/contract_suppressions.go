@@ -77,7 +77,7 @@ func bounceSuppresses(t *testing.T, f *Fixture) {
 	}
 	Equal(t, "suppressions", f.suppressions(t, store.SuppressionFilter{}), []store.Suppression{want})
 	Equal(t, "ended", f.Row(t, begun.Send.ID).Status, store.Failed)
-	Equal(t, "story", Must(f.Story(t.Context(), begun.Send.ID))(t).Suppressions, []store.Suppression{want})
+	Equal(t, "story", Must(f.SendDetails(t.Context(), begun.Send.ID))(t).Suppressions, []store.Suppression{want})
 	f.admitSuppressed(t, want.ID, to(1))
 	f.admitSuppressed(t, uuid.Nil, to(2)) // another spelling of what may be one mailbox
 	f.MustFinish(t, o, false)

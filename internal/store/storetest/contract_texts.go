@@ -68,7 +68,7 @@ func (f *Fixture) pausePrefixes(t *testing.T, w store.PrefixWatch) []store.Prefi
 
 func (f *Fixture) prefixPaused(t *testing.T, app, prefix string, want bool) store.PrefixPause {
 	t.Helper()
-	p, found := must2(f.Replica.PrefixPaused(t.Context(), app, prefix, store.SecretKey))(t)
+	p, found := must2(f.Replica.PrefixPaused(t.Context(), app, prefix, store.SecretKeyClass))(t)
 	Equal(t, app+" "+prefix+" is paused", found, want)
 	return p
 }
@@ -91,7 +91,7 @@ func watchPauses(t *testing.T, f *Fixture) {
 		Sends: 11, Approved: 1,
 		Usual: 60}
 	b, c := a, a
-	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.UsualUnknown
+	b.App, b.Prefix, b.Sends, b.Approved, b.Usual = "gym", "+49151", 10, 0, store.UnknownUsualPercent
 	c.Prefix, c.Sends, c.Approved = "+49151", 10, 0
 	Equal(t, "paused", f.pausePrefixes(t, watching), []store.PrefixPause{a, b, c})
 	Equal(t, "again", f.pausePrefixes(t, watching), nil)
@@ -124,7 +124,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 10, 9, text("+86139", "CN"), of(store.UnknownBrowser)) // what is usual for strangers
 	f.sendTexts(t, 10, 6, text("+86139", "CN"))
 	f.Pass(2 * time.Hour)
-	for _, class := range []store.Class{store.SecretKey, store.KnownBrowser} {
+	for _, class := range []store.Class{store.SecretKeyClass, store.KnownBrowser} {
 		f.sendTexts(t, 9, 0, text("+49151", "DE"), of(class)) // too few of each, though not together
 	}
 	f.sendTexts(t, 20, 1, text("+49151", "DE"), of(store.UnknownBrowser))
@@ -137,8 +137,8 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	f.sendTexts(t, 1, 0, text("+49151", "DE")) // the tenth of a secret key
 	f.Pass(10 * time.Minute)
 	started = f.onePause(t, watching)
-	Equal(t, "paused", []any{started.Class, started.Sends, started.Usual}, []any{store.SecretKey, 10, 60})
-	paused(store.UnknownBrowser, store.SecretKey)
+	Equal(t, "paused", []any{started.Class, started.Sends, started.Usual}, []any{store.SecretKeyClass, 10, 60})
+	paused(store.UnknownBrowser, store.SecretKeyClass)
 	f.Pass(time.Hour)
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), of(store.KnownBrowser))
 	f.sendTexts(t, 10, 0, text("+49151", "DE"), of(store.UnknownBrowser))
@@ -152,7 +152,7 @@ func watchJudgesByClass(t *testing.T, f *Fixture) {
 	list, _ := must2(f.PrefixPauses(t.Context(), store.PrefixPauseFilter{Active: true, Limit: 9}))(t)
 	for _, p := range list {
 		if p.Class == store.KnownBrowser {
-			must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
+			must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: p.ID, By: "mei", Why: "ours"}, nil))(t)
 		}
 	}
 	paused(store.UnknownBrowser)
@@ -225,7 +225,7 @@ func watchKnowsWhatIsUsual(t *testing.T, f *Fixture) {
 	f.Pass(8 * 24 * time.Hour)
 	f.sendTexts(t, 10, 0, text("+86137", "CN"), inApp("notices"))
 	f.Pass(10 * time.Minute)
-	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.UsualUnknown)
+	Equal(t, "usual, after a week", f.onePause(t, watching).Usual, store.UnknownUsualPercent)
 }
 
 // One after the other lasts twice as long, up to a day; one that was lifted does not count.
@@ -251,12 +251,12 @@ func watchLifted(t *testing.T, f *Fixture) {
 	act := &store.AuditEntry{ID: uuid.UUID{1, 6: 0x70, 8: 0x80}, Who: "mei", Role: "operator", What: "prefix.lift",
 		Reason:  "ours",
 		Outcome: store.AuditDone}
-	Is(t, err2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: uuid.UUID{9}}, act)), fault.NotFound)
+	Is(t, err2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: uuid.UUID{9}}, act)), fault.NotFound)
 	f.Pass(time.Minute)
 	p.LiftedAt, p.LiftedBy, p.LiftedWhy = f.Now, "mei\uFFFD", "ours"
 	for n, by := range []string{"mei\x00", "another"} {
 		act.ID[1] = byte(n)
-		got, done := must2(f.LiftPrefix(t.Context(), store.LiftPauseRequest{ID: p.ID, By: by, Why: "ours"}, act))(t)
+		got, done := must2(f.LiftPrefixPause(t.Context(), store.LiftPauseRequest{ID: p.ID, By: by, Why: "ours"}, act))(t)
 		Equal(t, "lifted", done, n == 0)
 		Equal(t, "pause", got, p)
 	}
@@ -317,18 +317,18 @@ func storyNamesThePause(t *testing.T, f *Fixture) {
 			func(in *store.Intent) { in.Verification.Class = store.KnownBrowser })}
 	f.Pass(2 * time.Hour)
 	others = append(others, end(store.ReasonPaused, text("+49151", "DE")))
-	Equal(t, "pause", Must(f.Story(t.Context(), stopped))(t).Pause, &p)
+	Equal(t, "pause", Must(f.SendDetails(t.Context(), stopped))(t).Pause, &p)
 	for _, id := range others {
-		Equal(t, "pause of another", Must(f.Story(t.Context(), id))(t).Pause, nil)
+		Equal(t, "pause of another", Must(f.SendDetails(t.Context(), id))(t).Pause, nil)
 	}
 }
 
 func leaseOfOneReplica(t *testing.T, f *Fixture) {
 	take := func(i int, name string) bool {
-		return Must(f.Both(i).AcquireLease(t.Context(), name, time.Minute))(t)
+		return Must(f.Both(i).AcquireJobLease(t.Context(), name, time.Minute))(t)
 	}
 	Equal(t, "turns", f.atOnce(t, 8, func(db *sqldb.DB, _ int) (bool, error) {
-		return db.AcquireLease(t.Context(), "work", time.Minute)
+		return db.AcquireJobLease(t.Context(), "work", time.Minute)
 	}), 1)
 	Equal(t, "another work", take(0, "other"), true)
 	f.Pass(time.Minute - time.Microsecond)

@@ -229,7 +229,7 @@ func RowOf(s store.Send) store.SendOrRefusal {
 
 func (f *Fixture) Row(t *testing.T, id uuid.UUID) store.SendOrRefusal {
 	t.Helper()
-	story := Must(f.Story(t.Context(), id))(t)
+	story := Must(f.SendDetails(t.Context(), id))(t)
 	return story.Send
 }
 

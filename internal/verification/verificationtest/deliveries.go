@@ -18,11 +18,11 @@ type MailServer struct {
 	Each    time.Duration // that a mail takes
 	mu      sync.Mutex
 	Answers []func(context.Context) error
-	mails   []delivery.Message // of every attempt
+	mails   []delivery.Mail // of every attempt
 }
 
-// Send implements outbox.Sender.
-func (p *MailServer) Send(ctx context.Context, m delivery.Message) (delivery.Result, error) {
+// Send implements outbox.MailSender.
+func (p *MailServer) Send(ctx context.Context, m delivery.Mail) (delivery.Result, error) {
 	m, err := m.WithTexts()
 	p.mu.Lock()
 	p.mails = append(p.mails, m)
@@ -60,7 +60,7 @@ func (p *MailServer) Answer(answers ...func(context.Context) error) {
 }
 
 // Attempts returns the mails of all attempts, also of refused ones.
-func (p *MailServer) Attempts() []delivery.Message {
+func (p *MailServer) Attempts() []delivery.Mail {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.mails)
@@ -85,7 +85,7 @@ func Hang(release <-chan struct{}) func(context.Context) error {
 var codeLine = regexp.MustCompile(`(?m)^\s*(\d{6,10}|[BCDFGHJKLMNPQRSTVWXZ]{8})\s*$`)
 
 // CodeIn is the code in a mail.
-func CodeIn(m delivery.Message) string {
+func CodeIn(m delivery.Mail) string {
 	m, err := m.WithTexts()
 	found := codeLine.FindStringSubmatch(m.Text)
 	if found == nil {

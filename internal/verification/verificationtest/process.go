@@ -36,8 +36,8 @@ type Settings struct {
 	outbox.Config
 	Vault    keys.Vault
 	Webhooks webhook.Settings
-	JobTick  time.Duration   // core.Settings.Tick; 0: that of the outbox
-	Receipts outbox.Receipts // nil: no carrier is asked
+	JobTick  time.Duration         // core.Settings.Tick; 0: that of the outbox
+	Receipts outbox.ReceiptSources // nil: no carrier is asked
 }
 
 // templatesOnce parses the templates of the service once for all tests: it takes longer than most
@@ -114,7 +114,7 @@ func (p *Process) Background() (stop func()) {
 
 // NewAPI makes the HTTP API of the process, for callers with these keys. codes are its use cases,
 // perhaps behind something that a test puts in front.
-func (p *Process) NewAPI(codes api.Codes, keys api.Keys) *api.API {
+func (p *Process) NewAPI(codes api.CodeService, keys api.Keys) *api.API {
 	a := api.New(codes, keys)
 	a.Limits, a.Proofs = p.Limits, p.Proofs
 	return a

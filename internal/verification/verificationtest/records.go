@@ -122,7 +122,7 @@ func (r *Rig) WantEvents(want ...string) {
 }
 
 // Ingest hands an event of the mail provider in, and fails the test unless the result is want.
-func (r *Rig) Ingest(want reports.Result, e reports.Event) {
+func (r *Rig) Ingest(want reports.IngestResult, e reports.Event) {
 	r.Helper()
 	got, err := r.Svc.Providers.Ingest(r.Context(), "postmark", e)
 	r.NoError(err)

@@ -142,10 +142,10 @@ func NewRigAt(t *testing.T, now func() time.Time, change func(*Settings)) *Rig {
 }
 
 // Replica returns another process over the same database and limiter.
-func (r *Rig) Replica(s outbox.Sender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
+func (r *Rig) Replica(s outbox.MailSender) *Service { return r.ReplicaOn(r.Store, s, r.Carrier) }
 
 // ReplicaOn returns another process over the same limiter.
-func (r *Rig) ReplicaOn(db core.Database, sender outbox.Sender, c outbox.Carrier) *Service {
+func (r *Rig) ReplicaOn(db core.Database, sender outbox.MailSender, c outbox.Carrier) *Service {
 	limiter := NewLimiter(r.Limiter, nil)
 	return &Service{Limiter: limiter, Process: New(r.Settings, core.Dependencies{
 		Limiter: limiter, DB: db, Sender: sender, Carrier: c, Observer: r.Observed,
@@ -248,7 +248,7 @@ func (r *Rig) Start() {
 
 // StartReplica runs another process over the same database and limiter until the returned function
 // is called.
-func (r *Rig) StartReplica(s outbox.Sender) (other *Service, stop func()) {
+func (r *Rig) StartReplica(s outbox.MailSender) (other *Service, stop func()) {
 	other = r.Replica(s)
 	return other, other.Background()
 }
@@ -320,7 +320,7 @@ func (r *Rig) NoSecretLogged() {
 // the outbox and redemptions do.
 func (r *Rig) FailStore(how sqlitetest.Fault, methods ...string) {
 	if len(methods) == 0 {
-		methods = []string{"Begin", "Redeem", "Refused", "Renew", "Finish", "Postpone", "TakeOver", "RefundsDue"}
+		methods = []string{"Begin", "Redeem", "Refused", "RenewLeases", "Finish", "Postpone", "TakeOver", "RefundsDue"}
 	}
 	r.Store.Fail(how, methods...)
 }

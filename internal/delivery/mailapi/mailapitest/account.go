@@ -7,7 +7,7 @@ import (
 )
 
 // Account makes a sender for the provider, on its port or without one, changed as wanted.
-func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Server {
+func (s *Server) Account(t testing.TB, change ...func(*mailapi.Config)) *mailapi.Client {
 	t.Helper()
 	config, err := mailapi.ParseURL(s.URL())
 	if err != nil {
