@@ -32,7 +32,7 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
 }
 
-// maxHold is how far from now HoldUntil may be, also in the past: a restart soon after that instant
+// maxHold bounds how far HoldUntil may be from now, ahead or past: a restart soon after HoldUntil
 // is no mistake.
 const maxHold = 48 * time.Hour
 
@@ -138,7 +138,7 @@ func (d doctorCommand) Run(ctx context.Context, p program, cfg config.Config) er
 	return checks.Examine(ctx, cfg, p.out)
 }
 
-// loadConfig reads the configuration. kong calls it for commands that take one.
+// loadConfig reads the configuration. kong calls it for commands whose Run takes a config.Config.
 func (p program) loadConfig() (config.Config, error) { return config.Load(p.environ, os.ReadFile) }
 
 func (p program) printWarnings(cfg config.Config) {
@@ -217,8 +217,7 @@ type keyCommand struct {
 	Kind string `enum:"secret,public,ring,index,webhook,env" default:"secret" help:"secret: API key for a back end. public: API key for browsers. ring: entry of SENDCODE_SECRET_KEYS. index: SENDCODE_INDEX_KEY. webhook: a secret for SENDCODE_WEBHOOK_SECRETS. env: all variables with secrets that a deployment needs, to paste."`
 }
 
-// Run prints the key on a line of its own, then what belongs into the settings. Nothing keeps the
-// key.
+// Run prints a new key, and for an API key also its line for the settings file. It stores no key.
 func (k keyCommand) Run(p program) error {
 	switch k.Kind {
 	case "ring":

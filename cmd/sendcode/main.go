@@ -111,8 +111,9 @@ func (p program) printMistake(parser *kong.Kong, args []string, err error) {
 	}
 }
 
-// contextUntilSignal returns a context that ends with the first signal, for a stop that finishes
-// its work; the cause of SIGINT is app.ErrInterrupted. The second signal exits at once.
+// contextUntilSignal returns a context that ends with the first signal, so that the program ends
+// its work before it stops; for SIGINT the cause is app.ErrInterrupted. The second signal exits
+// at once.
 func contextUntilSignal(signals <-chan os.Signal, exit func(int)) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	go func() {

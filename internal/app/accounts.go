@@ -26,7 +26,7 @@ type AccountChange struct {
 	Identity string `help:"With add and identity: what the provider (admin.oidc) calls this person, who then needs no password."`
 }
 
-// Validate reports everything that is missing, as it is typed. kong calls it.
+// Validate returns an error that names the missing arguments and flags. kong calls it.
 func (c AccountChange) Validate() error {
 	var missing []string
 	if c.Do != "list" && c.Name == "" {
@@ -41,7 +41,8 @@ func (c AccountChange) Validate() error {
 	return fmt.Errorf("%s needs %s", c.Do, strings.Join(missing, " and "))
 }
 
-// withOptionName names the option or argument of the command line that an error is about.
+// withOptionName makes a *fault.InvalidError name an option or argument of the command line in
+// place of a field. It returns other errors as they are.
 func withOptionName(err error) error {
 	bad, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {
@@ -54,8 +55,9 @@ func withOptionName(err error) error {
 	return fmt.Errorf("%s: %s", field, cmp.Or(bad.Detail, bad.Reason))
 }
 
-// ChangeAccount adds or changes an account of the console, for an administrator who can't log in.
-// "list" prints the accounts, first those of the settings. It prints a new password to out, once. The change is recorded as an action of "cli".
+// ChangeAccount adds or changes an account of the console, for an administrator who can't log in,
+// and records the change as an action of "cli". It prints a new password to out, once. "list"
+// prints the accounts, first those of the settings.
 func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg, "while the service runs, use /admin/accounts")
 	if err != nil {
@@ -80,8 +82,8 @@ func ChangeAccount(ctx context.Context, cfg config.Config, wish AccountChange, o
 	return err
 }
 
-// listAccounts prints a line for each account: name, role, state, when or by what it was made, and
-// what the provider calls it.
+// listAccounts prints a line for each account: name, role, state, time of creation ("settings" for
+// an account of the settings), and its identity at the provider.
 func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.Writer) error {
 	list, err := db.Accounts(ctx)
 	if err != nil {
@@ -105,10 +107,10 @@ func listAccounts(ctx context.Context, cfg config.Config, db *sqldb.DB, out io.W
 	return nil
 }
 
-// openStoreForCommand opens the store for a command, and returns a function that closes it.
-// Postgres can be opened beside a running service; a SQLite file can't, since it belongs to one
-// process: advice says then what to do. If it creates the SQLite file, it also generates the
-// secrets: the service would take a file without them for one whose keys are lost.
+// openStoreForCommand opens the store for a command, and returns a function that closes it. While
+// the service runs, it can open Postgres, but no SQLite file, which belongs to one process; advice
+// completes that error. If it creates the SQLite file, it also generates the secrets: the service
+// would take a file without secrets for one whose keys are lost.
 func openStoreForCommand(ctx context.Context, cfg config.Config, advice string) (*sqldb.DB, func() error, error) {
 	unlock := func() error { return nil }
 	if cfg.DatabaseURL == "" {

@@ -1,6 +1,6 @@
-// Package app builds the service from a checked configuration, runs it, and closes its parts in the
-// reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run; the tests
-// of internal/e2e call New.
+// Package app builds the service from a checked configuration, runs it, and closes its parts in
+// the reverse order. Only this package and app/core put parts together. cmd/sendcode calls Run;
+// the tests of internal/e2e call New.
 package app
 
 import (
@@ -75,7 +75,7 @@ type App struct {
 
 	traces    *traces.Traces // nil without an exporter
 	listeners []*listener
-	failed    chan error    // what ended a listener's server
+	failed    chan error    // the error that ended a listener's server
 	serving   chan struct{} // closed by Serve
 	backlog   *recent.Value[map[recipient.Channel]store.Backlog]
 	database  *databaseProbe
@@ -85,8 +85,8 @@ type App struct {
 	closers   []func() error   // in the order of making; closed in reverse
 }
 
-// Run builds the service and runs it until ctx ends. It prints the banner, with the secrets that
-// were generated, to out; the log has the addresses alone.
+// Run builds the service and runs it until ctx ends. It prints the banner to out, with the
+// generated secrets. The log has only the addresses.
 func Run(ctx context.Context, cfg config.Config, reload ReloadOptions, logger *slog.Logger, out io.Writer) error {
 	a, err := New(ctx, cfg, logger)
 	if err != nil {

@@ -57,8 +57,8 @@ const shutdownWait = 10 * time.Second
 // Config.Drain.
 var ErrInterrupted = errors.New("interrupted")
 
-// openPorts opens the ports: one or, with an admin address, two, and that of the profiles. Until
-// Serve, /readyz and all requests get 503.
+// openPorts opens the port of the API, the console's if it has an address of its own, and that of
+// the profiles. Until addRoutes, all requests get 503.
 func (a *App) openPorts() error {
 	a.health = &server.Health{}
 	for _, address := range []string{a.cfg.Addr, a.cfg.AdminAddr} {
@@ -91,8 +91,8 @@ func (a *App) openPorts() error {
 	return a.serveProfiles()
 }
 
-// addRoutes adds all routes to the port or, with an admin address, console and metrics to the second
-// port. From now on requests wait until Serve.
+// addRoutes adds all routes. Console and metrics go to the console's own port, if there is one.
+// After addRoutes, requests wait until Serve.
 func (a *App) addRoutes() error {
 	front, back := a.listeners[0].routes, a.listeners[len(a.listeners)-1].routes
 	for _, l := range a.listeners {
@@ -206,7 +206,7 @@ func (a *App) registerPages(e *echo.Echo) {
 	a.page.Register(e)
 }
 
-// configurePage makes the page use the present configuration.
+// configurePage gives the page the apps and purposes of cfg and of the policy set in force.
 func (a *App) configurePage(cfg config.Config) {
 	set := a.core.Policy.Get()
 	first, others := page.AppPage{}, []page.AppPage(nil)
@@ -232,8 +232,8 @@ func (a *App) configurePage(cfg config.Config) {
 	a.page.Configure(append([]page.AppPage{first}, others...)...)
 }
 
-// subjectByLanguage returns a function that gives a mail's subject by language; people search for
-// it in their mailbox. nil if subjects contain the code.
+// subjectByLanguage returns a function that returns a mail's subject in a language, for people who
+// search their mailbox for the mail. It returns nil if subjects contain the code.
 func subjectByLanguage(r *message.Renderer, p policy.Purpose, app, title string) func(string) string {
 	if p.Notify == message.NotifyGlance {
 		return nil
@@ -280,8 +280,9 @@ func (a *App) registerConsole(e *echo.Echo) {
 	a.console.Register(e)
 }
 
-// registerMetrics adds /metrics, with the metrics token if one is set. Without a token it adds nothing
-// to a listener of the API that other machines reach, and refuses requests through a proxy.
+// registerMetrics adds /metrics, with the metrics token if one is set. Without a token it adds
+// nothing to a listener of the API that other machines reach, and refuses requests through a
+// proxy.
 func (a *App) registerMetrics(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {

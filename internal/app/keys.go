@@ -35,8 +35,8 @@ type keyCheck struct {
 	rows   int // sealed rows that one run reads; 0: rowsPerKeyCheck
 
 	lacking []string // IDs that the database knows and the ring lacks
-	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row that
-	// was read there. No row before that place is sealed under a lacking key.
+	// Where the next run goes on: an index into sqldb.SealedTables, and the key of the last row
+	// that was read there. No row before that place is sealed under a lacking key.
 	table int
 	after string
 	more  bool // rows are left to read, and no key is known to be missing
@@ -57,8 +57,8 @@ func vaultOf(cfg config.Config) keys.Vault {
 	return keys.Vault{IndexKey: cfg.IndexKeyBytes(), Ring: ring}
 }
 
-// checkKeys compares the keys before anything is written with them, and begins to look for missing
-// ones, which do not stop the start.
+// checkKeys compares the keys before anything is written with them. It also begins to look for
+// missing keys, but a missing key does not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
@@ -140,8 +140,8 @@ func (k *keyCheck) findMissing(ctx context.Context) (again bool, err error) {
 	return k.findMissingInRows(ctx, codes)
 }
 
-// findMissingInRows looks for missing keys in the next sealed rows. It records them with codes, the
-// missing keys of codes. again reports that rows are left to read.
+// findMissingInRows looks for missing keys in the next sealed rows, and records them together with
+// codes: the missing keys that codes need. again reports that rows are left to read.
 func (k *keyCheck) findMissingInRows(ctx context.Context, codes []string) (again bool, err error) {
 	missing, more, err := k.missingInNextRows(ctx)
 	if err != nil {
@@ -165,8 +165,9 @@ func (k *keyCheck) missingInCodes(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(used, func(id string) bool { return !slices.Contains(k.lacking, id) }), err
 }
 
-// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If there
-// are any, the next call reads the same rows again. more reports that rows are left to read.
+// missingInNextRows reads the next sealed rows, and returns the lacking keys that they need. If
+// there are any, the next call reads the same rows again. more reports that rows are left to
+// read.
 func (k *keyCheck) missingInNextRows(ctx context.Context) (missing []string, more bool, err error) {
 	if k.table == len(sqldb.SealedTables) {
 		return nil, false, nil

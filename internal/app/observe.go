@@ -141,9 +141,9 @@ func (a *App) deliveryObserver(ch recipient.Channel) func(ctx context.Context, s
 	}
 }
 
-// serveProfiles serves the profiles of Go on Config.DebugAddr, a loopback address, if it is set (the
-// command line checks that). Requests must name this machine, so that no page of another origin
-// reads them.
+// serveProfiles serves Go's profiles on Config.DebugAddr, if it is set. The command line has
+// checked that it is a loopback address. Requests must name this machine, so that no page of
+// another origin reads them.
 func (a *App) serveProfiles() error {
 	if a.cfg.DebugAddr == "" {
 		return nil

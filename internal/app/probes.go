@@ -135,7 +135,7 @@ func redisReason(err error) *server.HealthReason {
 	return &server.HealthReason{Part: redisPart, Word: "redis_away", Err: err}
 }
 
-// checkMailServers returns the check of mailServersReason.
+// checkMailServers returns a health check that reports mailServersReason.
 func (a *App) checkMailServers() server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.Email)
 	return func(ctx context.Context) *server.HealthReason {
@@ -143,7 +143,7 @@ func (a *App) checkMailServers() server.HealthCheck {
 	}
 }
 
-// checkCarriers returns the check of carriersReason.
+// checkCarriers returns a health check that reports carriersReason.
 func (a *App) checkCarriers(carriers *sms.Carriers) server.HealthCheck {
 	waits := a.anyMessageWaits(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
@@ -152,8 +152,9 @@ func (a *App) checkCarriers(carriers *sms.Carriers) server.HealthCheck {
 	}
 }
 
-// anyMessageWaits returns a function that reports whether a message of a channel waits for its next
-// attempt. It answers true too if the database's last answer is older than two seconds or an error.
+// anyMessageWaits returns a function that reports whether a message of a channel waits for its
+// next attempt. It also reports true if the database's last answer is an error or older than two
+// seconds.
 func (a *App) anyMessageWaits(ch recipient.Channel) func(context.Context) bool {
 	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {

@@ -18,11 +18,12 @@ import (
 )
 
 // databaseProbe finds out whether the database can be written, for /readyz and the metrics. While
-// it can be written and its last ping is newer than maxPingAge, a commit newer than commitProvesFor
-// is proof enough; otherwise it is pinged, at most once a second. After three pings in a row without
-// an answer it counts as away; an error that it returns counts at once. While it is away,
-// /readyz still answers 200, unless another replica's writes succeed: without such a replica, a
-// load balancer has no better one to choose, and some requests need no database. Safe for concurrent use.
+// it can be written and its last ping is newer than maxPingAge, a commit newer than
+// commitProvesFor is proof enough; otherwise it is pinged, at most once a second. After three
+// pings in a row without an answer it counts as away; an error that it returns counts at once.
+// While it is away, /readyz still answers 200, unless another replica's writes succeed: without
+// such a replica, a load balancer has no better one to choose, and some requests need no
+// database. Safe for concurrent use.
 type databaseProbe struct {
 	latest recent.Value[struct{}] // calls check
 	ping   func(context.Context) error
@@ -198,7 +199,8 @@ const (
 	noHeartbeat    = "none"
 )
 
-// heartbeatScript runs only commands that the limiter's scripts run, so it needs no rights of its own.
+// heartbeatScript runs only commands that the limiter's scripts run, so it needs no rights of its
+// own.
 var heartbeatScript = redis.NewScript(`local now = redis.call('TIME')
 redis.call('HSET', KEYS[1], '` + heartbeatField + `', ARGV[1])
 return redis.call('PEXPIREAT', KEYS[1], now[1] * 1000 + ARGV[2])`)

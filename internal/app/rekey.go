@@ -23,10 +23,10 @@ const rekeyRows = 500
 var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
 	"outbox": keys.CallerCodeLabel}
 
-// Rekey encrypts what is stored under older keys of the ring with its first one, beside the
-// service, and prints to out how far it is. It keeps no state: it can be stopped, and called again,
-// at any time. The error says how many rows are left, for example because they were locked, or
-// written meanwhile by a replica that has another first key.
+// Rekey encrypts the rows under older keys of the ring with its first key, and prints its progress
+// to out. On Postgres the service may run meanwhile. Rekey keeps no state, so it can be stopped and
+// called again at any time. The error says how many rows are left under other keys: such rows were
+// locked, or a replica with another first key wrote them meanwhile.
 func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	db, done, err := openStoreForCommand(ctx, cfg,
 		"stop the service for the time of this command: a SQLite file belongs to one process")
@@ -68,8 +68,8 @@ type rekeyRun struct {
 	printed       time.Time
 }
 
-// rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as the
-// database needed, to leave the database half of its time for the service.
+// rekeyPage re-encrypts those of rows that are not under the first key. Then it waits as long as
+// the database needed, to leave the database half of its time for the service.
 func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []store.SealedRow) error {
 	var old []string
 	for _, row := range rows {
@@ -104,7 +104,8 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	return err
 }
 
-// CountKeys returns how many rows are sealed under each key, by its ID; "" are damaged.
+// CountKeys returns how many rows are sealed under each key, by the key's ID; damaged
+// rows are under "".
 func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
 	err := db.EachSealedPage(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
@@ -120,7 +121,7 @@ func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 // not set.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
-// FormatCounts lists counts of CountKeys.
+// FormatCounts returns the counts of CountKeys as text: "damaged 1, k1 20".
 func FormatCounts(counts map[string]int) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(counts)) {

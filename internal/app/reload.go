@@ -21,11 +21,11 @@ type ReloadOptions struct {
 	Hangup  <-chan os.Signal // each signal reloads at once; nil: only a change of the file reloads
 }
 
-// fileCheckEvery is the time between two reads of the file. The reads compare contents, not times of
-// change, to notice replaced files and the links that Kubernetes switches.
+// fileCheckEvery is the time between two reads of the file. The reads compare contents, not times
+// of change, to notice replaced files and the links that Kubernetes switches.
 const fileCheckEvery = time.Second
 
-// reloader is the App while it serves, with the configuration in force. One goroutine uses it.
+// reloader reloads the configuration of a serving App. One goroutine uses it.
 type reloader struct {
 	*App
 	current config.Config
@@ -67,16 +67,17 @@ func (r *reloader) endStops(now time.Time) {
 	r.logger.Info("stop ended")
 }
 
-// watchedFile is the file of the configuration.
+// watchedFile is the file of the configuration, with hashes of the contents that were last seen and
+// last loaded.
 type watchedFile struct {
 	name         string
 	read         func(string) ([]byte, error)
 	seen, loaded [sha256.Size]byte
 }
 
-// readerIfChanged looks at the file. If its contents are new, and the same as at the last look, so that
-// they are not half written, it returns a function to read files with, for config.Load; else nil.
-// The first contents count as new: the file may have changed during the start.
+// readerIfChanged reads the file. If its contents are new, and equal to those of the last call, so
+// not half written, it returns a function with which config.Load reads files; else nil. The first
+// contents count as new: the file may have changed during the start.
 func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	if w.name == "" {
 		return nil
@@ -97,7 +98,8 @@ func (w *watchedFile) readerIfChanged() func(string) ([]byte, error) {
 	}
 }
 
-// readRegularFile reads a file. It refuses a pipe: the start has emptied it, and a read would block.
+// readRegularFile reads a file. It refuses a pipe: the start has emptied it, and a read would
+// block.
 func readRegularFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -71,8 +71,9 @@ func openStore(ctx context.Context, cfg config.Config, now func() time.Time,
 
 func (a *App) openLimiter(ctx context.Context) error {
 	if a.cfg.RedisURL == "" {
-		// Beside a Postgres the clock is this process's alone, so rows of other processes are
-		// compared on the database's clock; beside SQLite it is the database's own.
+		// With Postgres the name is unique, since only this process has this clock: rows of other
+		// processes are compared by the database's clock. With SQLite the database has the same
+		// clock.
 		if a.clock = processClockName; a.cfg.DatabaseURL != "" {
 			a.clock += "-" + rand.Text()[:12]
 		}
@@ -109,8 +110,8 @@ func (a *App) openLimiter(ctx context.Context) error {
 // waitLogEvery is the time between two log lines of retryAtStart.
 const waitLogEvery = 10 * time.Second
 
-// retryAtStart calls open until it does not fail because the part that a setting names is away, at most
-// until Config.Wait after the start. It logs that it waits. The last error says what to do.
+// retryAtStart calls open again while its error says that the part named by a setting is away, at
+// most until Config.Wait after the start. It logs that it waits. The last error says what to do.
 func (a *App) retryAtStart(ctx context.Context, setting string, away func(error) bool,
 	open func(context.Context) error) error {
 	var said time.Time
@@ -138,10 +139,10 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	}
 }
 
-// RelaxForTests makes room for many services on a busy machine: it multiplies the bounds on calls
-// of the database and the limiter, and all that has to be longer than a call, which are leases, a
-// stop, the wait for a slot; and connections to Postgres are opened as they are used. With one time
-// it changes nothing. Only apptest calls it, before anything runs.
+// RelaxForTests makes room for many services on a busy machine. It multiplies the bounds on calls
+// of the database and the limiter, and the bounds that must be longer than a call: leases, a
+// stop, the wait for a slot. Connections to Postgres are then opened at their first use. 1
+// changes nothing. Only apptest calls it, before anything runs.
 func RelaxForTests(times int) {
 	postgres.OpenConnsAhead = times == 1
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,

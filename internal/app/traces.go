@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// spanExportWait bounds the export of the last spans at a stop, when requests and sends have ended.
-	// With shutdownWait and outbox.MaxStopWait it is less than the 30 s that operators allow beside
-	// Config.Drain.
+	// spanExportWait bounds the export of the last spans at a stop, when requests and sends have
+	// ended. With shutdownWait and outbox.MaxStopWait it is less than the 30 s that operators
+	// allow beside Config.Drain.
 	spanExportWait = 5 * time.Second
 	// exportLogEvery is the time between two log lines of spans that can't be exported.
 	exportLogEvery = time.Minute

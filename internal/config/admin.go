@@ -64,8 +64,8 @@ func (o oidc) IsSet() bool { return o.Issuer != "" }
 // oidcCallbackPath is the console's path to which the provider sends its answer.
 const oidcCallbackPath = "/admin/oidc/callback"
 
-// scopeOfClaim maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4). It is
-// used if the file names no scopes.
+// scopeOfClaim maps a claim to the scope that asks for it (OpenID Connect Core 1.0, section 5.4).
+// It is used if the file names no scopes.
 var scopeOfClaim = map[string]string{"email": "email", "preferred_username": "profile"}
 
 // Check implements document.checker: no two tokens have the same hash.

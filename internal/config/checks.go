@@ -63,7 +63,7 @@ func checkLanguage(text string) string {
 var hostLikePattern = regexp.MustCompile(`\p{L}\.\p{L}`)
 
 // checkOrigin returns "" for an origin in exactly the form that browsers send (RFC 6454 section
-// 6.2), since origins are compared as bytes, else the problem.
+// 6.2), else the problem. Origins are compared as bytes.
 func checkOrigin(text string) string {
 	if strings.ContainsAny(text, "*?") {
 		return "must be one exact origin; patterns are not allowed"

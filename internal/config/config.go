@@ -1,9 +1,9 @@
 // Package config turns the environment, one YAML file and the defaults into a checked Config, or
 // into the whole list of what is wrong with them.
 //
-// cmd/sendcode calls Load first, before a port, a database or a file of the data directory is opened,
-// and hands the Config to package app. Load reads only the files that the settings name. FillSecrets
-// adds the generated keys later, once the data directory is locked.
+// cmd/sendcode calls Load first, before a port, a database or a file of the data directory is
+// opened, and hands the Config to package app. Load reads only the files that the settings name.
+// FillSecrets adds the generated keys later, once the data directory is locked.
 //
 // Two rules keep secrets in: a Secret prints as "[secret]" under every verb, and no mistake repeats
 // the value of a setting that may hold one.
@@ -113,7 +113,7 @@ type Config struct {
 }
 
 // Secrets come from variables alone, so that the file can be shared. They are never printed. The
-// public key and its origins are none, but stand in the file among an app's keys.
+// public key and its origins are no secrets; the file has such keys in its apps.
 type Secrets struct {
 	// `id:base64,id:base64`, at least 32 bytes each. The first serves new codes and recipients, the
 	// others older ones. `sendcode key --kind ring` makes one.

@@ -19,8 +19,8 @@ import (
 // DatabaseFile is the database in the data directory.
 const DatabaseFile = "sendcode.db"
 
-// DatabaseFileExists reports whether the data directory has a SQLite file. It is true too if that
-// can't be found out, so that a file that exists never gets other keys.
+// DatabaseFileExists reports whether the data directory has a SQLite file. It also
+// returns true if it can't find out, so that an existing file never gets other keys.
 func DatabaseFileExists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, DatabaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
@@ -32,9 +32,9 @@ const secretsFileHead = `# Made by sendcode and read at every start: what no set
 # these keys, codes under way cannot be checked and limits start again. No other user may read it.
 `
 
-// loadOrCreateSecrets returns the secrets in dir by setting. It generates the missing ones that the
-// file lacks, under a lock against other processes. It fails instead if the file has lost a key with
-// which a database may have been written.
+// loadOrCreateSecrets returns the secrets of the file in dir, by setting. It generates those of
+// missing that the file lacks, under a lock against other processes. But it fails if the file has
+// lost a key with which a database may have been written.
 func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string]string, err error) {
 	if err := makeDataDir(dir); err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func parseSecrets(path string, content []byte) (map[string]string, error) {
 	return secrets, nil
 }
 
-// writeSecrets writes the file of secrets in one step: contents reach the disk before the name, so a
-// crash leaves the whole file or none.
+// writeSecrets writes the file of secrets in one step: contents reach the disk before the name,
+// so a crash leaves the whole file or none.
 func writeSecrets(path string, secrets map[string]string) (err error) {
 	body := secretsFileHead
 	for _, s := range storedSecrets { // quotes show where a file was cut

@@ -124,8 +124,8 @@ func (d *source) readEnviron() map[string]locatedValue {
 	return given
 }
 
-// readVariable returns the value of the variable with this name or, with mayBeFile, of the file that
-// the variable …_FILE names. value is "" if neither is given; then there is no problem.
+// readVariable returns the value of the variable with this name or, with mayBeFile, of the file
+// that the variable …_FILE names. value is "" if neither is given; then there is no problem.
 func (d *source) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
 	s = locatedValue{strings.TrimSpace(d.environ[name]), name}
 	path := strings.TrimSpace(d.environ[name+"_FILE"])
@@ -146,7 +146,8 @@ func (d *source) readVariable(name string, mayBeFile bool) (s locatedValue, prob
 	return s, ""
 }
 
-// problemWithValue returns the problem with the text of a setting, or "". It does not repeat the text.
+// problemWithValue returns the problem with the text of a setting, or "". It does not repeat the
+// text.
 func problemWithValue(text string) string {
 	switch {
 	case len(text) > document.MaxValueSize:
@@ -192,9 +193,9 @@ func (d *source) reportUnknown() {
 	}
 }
 
-// Kubernetes and Docker links set variables for services near a container. A service that is called
-// "sendcode" or "sendcode-redis" gets variables like ours, which must not stop the start (kubernetes.io, "Discovering services": {NAME}_SERVICE_HOST, and
-// {NAME}_PORT=tcp://…).
+// Kubernetes and Docker links set variables for services near a container: {NAME}_SERVICE_HOST and
+// {NAME}_PORT=tcp://… (kubernetes.io, "Discovering services"). For a service called "sendcode" or
+// "sendcode-redis" their names begin like ours, and must not stop the start.
 var (
 	serviceNamePattern = regexp.MustCompile(`^SENDCODE_(\w+_)?SERVICE_(HOST|PORT(_\w+)?)$`)
 	linkNamePattern    = regexp.MustCompile(`^SENDCODE_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)

@@ -82,8 +82,8 @@ func (d *loader) parseFile(from, text locatedValue) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 }
 
-// setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms set, unless
-// addr is given.
+// setAddrFromPort sets addr to all interfaces at the port of the variable PORT, which platforms
+// set. It does nothing if addr is given.
 func (d *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue) {
 	port := strings.TrimSpace(d.environ[portVariable])
 	if _, inFile := document.FindEntry(file, "addr"); port == "" || given["addr"].value != "" ||
@@ -140,11 +140,11 @@ var checksByName = map[string]func(text string) string{
 	"sms_hash":           patternCheck(`^[A-Za-z0-9+/]{11}$`, "must be 11 characters of base64"),
 	"page_host":          checkPageHost, "public_url": checkPublicURL, "accent": brand.AccentProblem, "logo": checkLogo,
 	"home": checkHomeLink,
-	// No prefix that is watched shows more than a calling code and three digits.
+	// A watched prefix has at most a calling code and three more digits.
 	"unwatched": patternCheck(`^\+([1-9][0-9]{0,5})?$`,
 		`must be the beginning of numbers with its plus, of six digits at most, as in "+49151"`),
-	// A field name (RFC 9110 section 5.1) of the usual letters; in mails one that means nothing
-	// already.
+	// A field name (RFC 9110 section 5.1) of letters, digits and hyphens; in mails with X-, so
+	// that it has no other meaning.
 	"header":      patternCheck(`^[A-Za-z][A-Za-z0-9-]{0,63}$`, "is no name of a header"),
 	"mail_header": patternCheck(`^X-[A-Za-z0-9-]{1,62}$`, "must begin with X-"),
 	"sns_topic": func(text string) string {

@@ -175,7 +175,8 @@ type limitRule struct {
 // QuotaRule returns the rule for the limiter, without scope and keys.
 func (r limitRule) QuotaRule() quota.Rule { return r.quotaRule(r.Name, "") }
 
-// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys keys.
+// Check implements document.checker: package quota takes the rule, and it names 1 to maxLimitKeys
+// keys.
 func (r *limitRule) Check(p *document.Mapping) {
 	r.checkByQuota(p, r.Name, "window, per or days is missing")
 	if p.Given["key"] != nil && (len(r.Keys) == 0 || len(r.Keys) > maxLimitKeys) {

@@ -30,7 +30,8 @@ func (s *SecretSource) Check(p *document.Mapping) {
 	}
 }
 
-// read reads the secret. It returns the problem with the variable or the value; "" if there is none.
+// read reads the secret. It returns the problem with the variable or the value; "" if there is
+// none.
 func (s *SecretSource) read(d *source) string {
 	switch {
 	case !envNamePattern.MatchString(s.SecretEnv):
@@ -66,8 +67,8 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 // minProviderSecret is the least length of a provider's secret, in bytes.
 const minProviderSecret = 16
 
-// Check implements document.checker: the settings that the scheme needs are given, and the secret is
-// long enough.
+// Check implements document.checker: the settings that the scheme needs are given, and the secret
+// is long enough.
 func (v *eventProvider) Check(p *document.Mapping) {
 	a := &v.Auth
 	for _, missing := range []struct {

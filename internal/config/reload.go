@@ -22,8 +22,7 @@ func (c Config) WithReloadable(next Config) Config {
 	return c
 }
 
-// ReloadableChanges returns the names of the settings that can change while the service runs and
-// that differ in next.
+// ReloadableChanges returns the names of the reloadable settings that differ in next.
 func (c Config) ReloadableChanges(next Config) []string {
 	names := changedKeys(c.Reloadable, next.Reloadable)
 	if !reflect.DeepEqual(c.Disposable, next.Disposable) && !slices.Contains(names, "disposable_domains") {

@@ -43,12 +43,12 @@ func (c Config) IndexKeyBytes() []byte {
 	return key
 }
 
-// apiKeyShape is a secret key: the prefix that tells it from a public one, and characters that fit a
-// header.
+// apiKeyShape is a secret key: the prefix that tells it from a public one, and characters that
+// fit a header.
 var apiKeyShape = regexp.MustCompile(`^sk_[A-Za-z0-9_-]{8,200}$`)
 
-// minAPIKeyLength is the least length of a key that is safe where others can try: 20 characters after the
-// prefix, 119 bits when they are random letters and digits.
+// minAPIKeyLength is the least length of an API key on a server that other machines can reach: 20
+// characters after the prefix, 119 bits if they are random letters and digits.
 const minAPIKeyLength = 23
 
 func checkDefaultAppKey(value string) string {
@@ -164,8 +164,8 @@ func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	return key, hex.EncodeToString(sum[:])
 }
 
-// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the ports
-// on which tools serve pages that are being made.
+// LocalOrigins are the origins of pages on this machine for which LocalPublicKey works: the usual
+// ports of development servers.
 var LocalOrigins = localOrigins(3000, 4200, 5173, 8000)
 
 func localOrigins(ports ...int) (all []string) {
@@ -177,8 +177,8 @@ func localOrigins(ports ...int) (all []string) {
 	return all
 }
 
-// addLocalPublicKey sets LocalPublicKey. The key is made of the generated secret key, so that it
-// stays the same and nothing more has to be kept.
+// addLocalPublicKey sets LocalPublicKey. It derives the key from the generated secret key, so the
+// public key stays the same and need not be stored.
 func (c *Config) addLocalPublicKey() {
 	mac := hmac.New(sha256.New, []byte(c.APIKey.Reveal()))
 	mac.Write([]byte("public key for pages on this machine"))

@@ -51,8 +51,8 @@ func (k *appKey) Check(p *document.Mapping) {
 	}
 }
 
-// Check implements document.checker. It notes the reference to the app; complete reports an app that
-// does not exist.
+// Check implements document.checker. It notes the reference to the app; complete reports an app
+// that does not exist.
 func (b *pageSettings) Check(p *document.Mapping) {
 	if b.App != "" {
 		addReference(p, "app", "app", b.App)
@@ -253,8 +253,9 @@ func (d *loader) checkCombinations() {
 	d.checkReachableFromOutside()
 }
 
-// checkReachableFromOutside reports what must be given once another machine can connect. Generated
-// keys would differ on the next replica, and the dev mailbox shows codes to every visitor.
+// checkReachableFromOutside reports settings that are missing although other machines can
+// connect. Generated keys would differ on the next replica, and the dev mailbox shows codes to
+// every visitor.
 func (d *loader) checkReachableFromOutside() {
 	c, addr := d.config, d.config.Addr
 	if isLoopbackAddr(addr) {

@@ -88,8 +88,8 @@ func (c *SMSCarrier) Prepare(p *document.Mapping) bool {
 	return false
 }
 
-// Check implements document.checker: the carrier's own settings are right, and it has a secret if it
-// needs one.
+// Check implements document.checker: the carrier's own settings are right, and it has a secret if
+// it needs one.
 func (c *SMSCarrier) Check(p *document.Mapping) {
 	if !p.Valid() {
 		return // a setting with a mistake would be reported as missing too
@@ -201,8 +201,8 @@ func checkCountry(country string) string {
 	return ""
 }
 
-// senderPattern: a number, a short code, or a name of 11 characters at most (3GPP TS 23.040 section
-// 9.1.2.5).
+// senderPattern is a number, a short code, or a name of 11 characters at most (3GPP TS 23.040
+// section 9.1.2.5).
 var senderPattern = regexp.MustCompile(`^(\+?[0-9]{3,15}|[A-Za-z0-9 ._-]{0,10}[A-Za-z][A-Za-z0-9 ._-]{0,10})$`)
 
 func checkSender(text string) string {
@@ -213,8 +213,8 @@ func checkSender(text string) string {
 	return ""
 }
 
-// PageHost returns the host of the public page as the last line of text messages has it (WICG
-// sms-one-time-codes); "" if there is no page, or none at https and the usual port.
+// PageHost returns the public page's host, for the last line of text messages (WICG
+// sms-one-time-codes); "" if there is no page, or its URL is not https at the default port.
 func (c Config) PageHost() string {
 	u, err := url.Parse(c.SMS.PublicURL)
 	if err != nil || c.Page.App == "" || u.Scheme != "https" || u.Port() != "" {

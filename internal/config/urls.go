@@ -31,7 +31,8 @@ type urlParts struct {
 }
 
 // splitURL splits a URL into its parts. It returns false for a second @, or one outside the
-// authority: a password with / ? or # may have been split, and would show as part of a path or query.
+// authority: a password with / ? or # may have been split, and would show as part of a path or
+// query.
 func splitURL(text string) (urlParts, bool) {
 	var p urlParts
 	scheme, rest, found := strings.Cut(text, "://")

@@ -104,8 +104,8 @@ func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, ar
 	}
 }
 
-// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app: they could
-// use up all places, so that secret keys get none.
+// warnOfReserves warns of policies without a reserve if strangers' browsers reach an app: they
+// could use up all places, so that secret keys get none.
 func (c *Config) warnOfReserves(add func(when bool, format string, args ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		purposes := c.purposesWithPolicy(name)
@@ -124,9 +124,9 @@ func (c *Config) warnOfReserves(add func(when bool, format string, args ...any))
 	}
 }
 
-// rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count many
-// recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit of 1 are
-// among them only if no other rule on recipients has a reserve or is named.
+// rulesWithoutReserve returns the names of a policy's rules that lack a reserve: rules that count
+// many recipients, and rules on recipients with a limit above 1. Rules on recipients with a limit
+// of 1 are among them only if no other rule on recipients has a reserve or is named.
 func (c *Config) rulesWithoutReserve(policy string) (names []string) {
 	var single []string
 	decided := false // a rule on recipients has a reserve, or is among names

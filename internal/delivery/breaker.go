@@ -37,7 +37,7 @@ type Health struct {
 type Breaker struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
-	mu             sync.Mutex // never held while the breaker is called, which calls moved under a lock of its own
+	mu             sync.Mutex // not held when breaker is called, which calls onStateChange
 	current        Health
 	fault          string
 	changed        chan struct{} // closed and replaced at every change of the breaker's state
@@ -82,8 +82,8 @@ func (b *Breaker) Allow() (report func(verdict error), ok bool) {
 	}, true
 }
 
-// onStateChange updates Health after a change of the breaker's state, and calls the watcher if Up
-// has changed.
+// onStateChange updates Health after a change of the breaker's state. If Up has changed, it calls
+// the function that OnHealthChange was given.
 func (b *Breaker) onStateChange(to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

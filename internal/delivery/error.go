@@ -56,7 +56,8 @@ type Error struct {
 	// "isv.MOBILE_NUMBER_ILLEGAL"; empty where there was none that looks like one. 5.7.x is policy,
 	// not a bad address.
 	Code string
-	// Text is the mail server's redacted words (RedactReply); empty while logging in, and for carriers.
+	// Text has the mail server's words, redacted by RedactReply; empty for a failed login, and for
+	// carriers.
 	Text string
 	// Reason is a word for a rejection that rows tell apart, such as ReasonTemplate; empty for others.
 	Reason string

@@ -1,5 +1,5 @@
 // Package delivery has the types that mail servers and carriers share: the mail to send, rendered
-// to bytes, the receipt for an accepted message, and the error for one that was not accepted.
+// to bytes, the result for an accepted message, and the error for one that was not accepted.
 // Package [sendcode/internal/delivery/mailserver] sends mails. Without a mail server,
 // [sendcode/internal/delivery/mailbox] receives them on the same machine. Package sms sends text
 // messages.
@@ -80,7 +80,7 @@ type RenderedMail struct {
 	UTF8 bool
 	// Content is the mail (RFC 5322), every line ending with CRLF.
 	Content []byte
-	// PrivateData is what the server's replies must not repeat into a log.
+	// Private is what the server's replies must not repeat into a log.
 	Private PrivateData
 }
 

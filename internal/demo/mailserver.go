@@ -41,7 +41,7 @@ func NewMailServer(c *clock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
 
-// Addresses that play a part of their own.
+// Domains whose mailboxes refuse mails, and the host of the played mail server.
 const (
 	noMailboxDomain   = "gone.example" // its server knows no mailbox
 	fullMailboxDomain = "full.example"

@@ -27,8 +27,8 @@ var (
 		"US": "+1201555%04d"}
 )
 
-// InventRecipient makes up the n-th recipient: with a phone of one of the countries, or with a mailbox if
-// none is given. n is at most 9,999.
+// InventRecipient makes up the n-th recipient: a phone in one of the countries, or a mailbox if no
+// country is given. n is at most 9,999.
 func InventRecipient(rng *rand.Rand, n int, countries ...string) Recipient {
 	r := Recipient{Channel: recipient.Email, Locale: locales[rng.IntN(len(locales))]}
 	if len(countries) > 0 {

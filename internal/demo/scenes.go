@@ -76,8 +76,7 @@ func (w *week) scheduleImpatient(from time.Time) {
 	}
 }
 
-// scheduleGuesser adds a person who tries codes of another person's address until no more are
-// looked at.
+// scheduleGuesser adds a person who guesses codes for another person's address, until the lockout.
 func (w *week) scheduleGuesser(from time.Time) {
 	who := newVisitor(guessedPerson, "bank", attackerIP)
 	for i := range 6 {
@@ -91,7 +90,7 @@ func (w *week) scheduleGuesser(from time.Time) {
 	}
 }
 
-// scheduleAttack adds one IP address that asks for a code for one invented mailbox after the other.
+// scheduleAttack adds requests from one IP address, each for a code to another invented mailbox.
 func (w *week) scheduleAttack(from time.Time) {
 	for i := range 170 {
 		to := fmt.Sprintf("user%03d@%s", i, []string{noMailboxDomain, "mail.example"}[i%2])

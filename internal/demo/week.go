@@ -3,9 +3,9 @@
 // administrators do about it. It is what `sendcode serve --demo` shows.
 //
 // Everything goes the way of real requests: package app gives it the use cases, the outbox, both
-// gates and a database in SQLite, all on the [Clock] of the week. Only mail servers and carriers
-// are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the same each
-// time.
+// gates and a database in SQLite, all on the week's clock ([NewClock]). Only mail servers and
+// carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the
+// same each time.
 package demo
 
 import (
@@ -65,6 +65,7 @@ const (
 	signInCount = 900
 )
 
+// week is the state of one PlayWeek.
 type week struct {
 	Dependencies
 	rng    *rand.Rand
@@ -82,7 +83,7 @@ type scheduledStep struct {
 	do step
 }
 
-// schedule adds a step at an instant; what would happen after the week is left out.
+// schedule adds a step at an instant. It leaves out a step after the end of the week.
 func (w *week) schedule(at time.Time, do step) {
 	if at.Before(w.begin.Add(WeekLength)) {
 		w.steps = append(w.steps, scheduledStep{at, do})

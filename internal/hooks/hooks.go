@@ -1,5 +1,5 @@
-// Package hooks verifies and parses the requests in which auth servers ask for a code of their own to
-// be sent, and makes the bodies of the answers. Package api sends the codes.
+// Package hooks verifies and parses the requests in which auth servers ask for a code of their
+// own to be sent, and makes the bodies of the answers. Package api sends the codes.
 package hooks
 
 import (
@@ -41,7 +41,8 @@ type Hook struct {
 	TTL      time.Duration     // how long the server's codes are valid; 0: messages do not say
 }
 
-// MaxBody bounds a request's body, in bytes. A person with many identities has a large one.
+// MaxBody bounds a request's body, in bytes. The body for a person with many identities is
+// large.
 const MaxBody = 256 << 10
 
 // errMalformedBody says that a body is not of the form of the hook's server.
@@ -73,12 +74,12 @@ func (h Hook) Parse(body []byte) (Request, error) {
 	return r, err
 }
 
-// SuccessBody returns the body of the answer, with the status 200, to a request whose codes are on their
-// way.
+// SuccessBody returns the body of the answer, with the status 200, to a request whose codes are
+// being sent.
 func (h Hook) SuccessBody() any { return supabaseAnswer{} }
 
-// RefusalBody returns the body of the answer, with the status 200, to a request that was refused: the
-// server tells the person the text, with this status. text must not be empty.
+// RefusalBody returns the body of the answer, with the status 200, to a refused request. The auth
+// server passes status and text on to the person. text must not be empty.
 func (h Hook) RefusalBody(status int, text string) any {
 	return supabaseAnswer{&supabaseError{status, text}}
 }

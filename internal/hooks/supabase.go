@@ -35,8 +35,8 @@ type supabaseBody struct {
 // ActionSMS is the action of a request of the hook Send SMS, which names none.
 const ActionSMS = "sms"
 
-// actionEmailChange is the action of a change of address. The others with a code are signup, recovery,
-// invite, magiclink, email and reauthentication; notifications have none.
+// actionEmailChange is the action of a change of address. The others with a code are signup,
+// recovery, invite, magiclink, email and reauthentication; notifications have none.
 const actionEmailChange = "email_change"
 
 // parseSupabase reads a body of one of the two hooks. Error: errMalformedBody.
@@ -55,7 +55,7 @@ func parseSupabase(channel recipient.Channel, body []byte) (Request, error) {
 			return r, errMalformedBody
 		}
 		r.Action = ActionSMS
-		r.Messages = []codeMessage{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // it cuts the plus off
+		r.Messages = []codeMessage{{To: "+" + strings.TrimPrefix(phone, "+"), Code: b.SMS.OTP}} // Supabase cuts the plus off
 		return r, nil
 	}
 	r.Action = b.Email.Action

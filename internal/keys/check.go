@@ -7,7 +7,7 @@ import (
 	"sendcode/internal/store"
 )
 
-// checkValueLabel is the label with which check values are derived, and nothing else.
+// checkValueLabel is the label of check values. Nothing else is derived with it.
 const checkValueLabel = "key check"
 
 // IndexKeyCheck is the name of the index key's check value.

@@ -30,15 +30,15 @@ import (
 const subkeySize = 32
 
 // ErrUnknownKey says that the ring has no key with this ID, for example because it was removed too
-// early. It is an operational fault (503), and says nothing about a code. What wraps it names the
-// ID.
+// early. It is an operational fault (503), and says nothing about a code. A wrapping error
+// names the ID if it has the form of one.
 var ErrUnknownKey = errors.New("keys: unknown key id")
 
 // Ring is an ordered set of keys, made by Parse. It is immutable, safe for concurrent use, and
 // prints as redacted. The zero Ring has no key.
 type Ring struct {
-	// A function, since fmt would print keys here if the Ring is in an unexported field: it does
-	// not call String then, and even follows a pointer, for a verb that does not fit ("%s").
+	// A function, since fmt can't look into one. For a Ring in an unexported field, fmt does not
+	// call String, and would print the keys, even those behind a pointer ("%s").
 	held func() *ringContent
 }
 

@@ -51,6 +51,7 @@ func Parse(value string) (*Ring, error) {
 	return &Ring{func() *ringContent { return all }}, nil
 }
 
+// ringEntry is one decoded entry of Parse's text.
 type ringEntry struct {
 	id     string
 	secret []byte

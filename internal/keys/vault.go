@@ -123,8 +123,8 @@ func (k Vault) SealCode(code string, timed bool, send uuid.UUID) ([]byte, error)
 const timedPrefix, untimedPrefix = "t", "u"
 
 // Code returns the code of work in flight, derived from its verification or decrypted, and whether
-// its message tells how long it is good. It fails as DeriveCode, or if a caller's code is another
-// send's or gone.
+// its message tells how long it is good. It fails as DeriveCode does, or if a caller's
+// code is missing or belongs to another send.
 func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	if !w.Verification.CallerChecks {
 		code, err = k.DeriveCode(w.Verification)

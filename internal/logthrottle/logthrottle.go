@@ -18,6 +18,7 @@ type Throttle struct {
 	kept map[string]pending
 }
 
+// pending counts the events of a key since its last line.
 type pending struct {
 	last  time.Time
 	count int // events since last
@@ -63,6 +64,7 @@ func LimitErrors(l *slog.Logger) *slog.Logger {
 	return slog.New(errorLimiter{l.Handler(), &Throttle{Every: math.MaxInt64}}) // only takePending makes a key due again
 }
 
+// errorLimiter is the handler of LimitErrors.
 type errorLimiter struct {
 	slog.Handler
 	lines *Throttle // its keys are the errors of the last second

@@ -5,9 +5,9 @@
 // contains a code. Package delivery keeps the encoded parts of mails with the same form, without
 // their codes.
 //
-// New checks all templates of mails: it parses every file, knows every field, and renders samples of
-// every purpose, locale and setting. A sample also shows whether a private mail keeps its code out of
-// a preview.
+// New checks all templates of mails: it parses every file, looks up every field, and renders
+// samples of every purpose, locale and setting. A sample also shows whether a private mail keeps
+// its code out of a preview.
 package message
 
 import (

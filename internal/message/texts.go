@@ -27,15 +27,16 @@ type TextMessage struct {
 	Segments int
 }
 
-// TextRenderer renders text messages from templates that NewTextRenderer has checked. Safe for concurrent use.
+// TextRenderer renders text messages from templates that NewTextRenderer has checked. Safe for
+// concurrent use.
 type TextRenderer struct {
 	appRenderers[TextRenderer]
 	*catalog
 	limits TextLimits
 }
 
-// NewTextRenderer reads and tries the templates of text messages, as New does those of mails; an override
-// need not have any. It does not check their length; see CheckLength.
+// NewTextRenderer reads and tries the templates of text messages, as New does those of mails. An
+// override need not have any. CheckLength checks their length.
 func NewTextRenderer(limits TextLimits, builtin fs.FS, overrides ...fs.FS) (*TextRenderer, error) {
 	c, err := newCatalog(textKind, builtin, overrides)
 	if err != nil {

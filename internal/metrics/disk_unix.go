@@ -4,8 +4,8 @@ package metrics
 
 import "syscall"
 
-// diskSpace returns the free space for unprivileged users on the disk that holds a directory, and the
-// disk's size, in bytes. ok is false if the system does not report them.
+// diskSpace returns the free space for unprivileged users on the disk that holds a directory, and
+// the disk's size, in bytes. ok is false if the system does not report them.
 func diskSpace(dir string) (free, size float64, ok bool) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {

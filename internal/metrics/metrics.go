@@ -1,5 +1,5 @@
-// Package metrics has the service's metrics for Prometheus. A label has few possible values, never a
-// recipient, an address or an ID of a request.
+// Package metrics has the service's metrics for Prometheus. A label has few possible values,
+// never a recipient, an address or an ID of a request.
 package metrics
 
 import (
@@ -176,7 +176,8 @@ func (m *Metrics) SpendRefused(spendCap string) { m.capped.WithLabelValues(spend
 // NetworkRefused counts a request that was refused because its network made too many.
 func (m *Metrics) NetworkRefused() { m.crowded.Inc() }
 
-// ConfigReloaded counts a reload of the configuration: Applied, Unchanged or Rejected.
+// ConfigReloaded counts a reload of the configuration. outcome is ReloadApplied, ReloadUnchanged or
+// ReloadRejected.
 func (m *Metrics) ConfigReloaded(outcome string) {
 	m.reloads.WithLabelValues(outcome).Inc()
 	m.reloaded.Set(1)

@@ -15,8 +15,8 @@ import (
 	"sendcode/internal/webhook"
 )
 
-// callBuckets are the histogram buckets for calls of Redis and the database and for HTTP requests, in
-// seconds.
+// callBuckets are the histogram buckets for calls of Redis and the database and for HTTP
+// requests, in seconds.
 var callBuckets = []float64{.001, .005, .025, .1, .25, .5, 1, 2.5, 5, 30}
 
 // RegisterBuild adds a gauge, always 1, whose labels name the program's version and the compiler's.
@@ -111,15 +111,15 @@ func (m *Metrics) RegisterDisk(dir string) {
 	}})
 }
 
-// StatementObserver returns a function that records a call of the database, by kind. All kinds begin
-// at 0.
+// StatementObserver returns a function that records a call of the database, by kind. All kinds
+// begin at 0.
 func (m *Metrics) StatementObserver(kinds []string) func(kind string, took time.Duration) {
 	return m.callObserver("sendcode_statement_seconds", "Calls of the database, by kind, the wait for a connection included.",
 		"kind", kinds)
 }
 
-// RedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is several
-// commands at once.
+// RedisCallObserver returns a function that records a call of Redis, by command; "pipeline" is
+// several commands at once.
 func (m *Metrics) RedisCallObserver() func(call string, took time.Duration) {
 	return m.callObserver("sendcode_redis_seconds", "Calls of Redis, by command.", "call",
 		[]string{"evalsha", "pipeline", "ping"})

@@ -9,7 +9,7 @@ import (
 
 const (
 	readingEvery    = 5 * time.Second
-	readingShare    = 20
+	readingShare    = 20               // after a reading, none begins for 20 times its duration
 	readingTimeout  = 5 * time.Second  // of one reading
 	readingValidFor = 15 * time.Second // how long a value is shown after the next reading could have begun
 )

@@ -22,7 +22,7 @@ const (
 	ReasonExpired       = "expired"        // the code's life ended before the message could go out
 	ReasonUnreadable    = "unreadable"     // recipient or code can't be recovered: a key left the ring
 	ReasonNoAnswer      = "no_answer"      // no answer came after the whole message was transmitted
-	ReasonBlocked       = "blocked"        // the recipient is on the list of those that get no codes
+	ReasonBlocked       = "blocked"        // the recipient is on the block list
 	reasonNotConfigured = "not_configured" // no provider is configured for this channel any more
 )
 
@@ -143,8 +143,8 @@ func (o *Outbox) send(ctx context.Context, w store.Work, message transmitFunc) (
 	return out, fail
 }
 
-// logAttempt logs a failed attempt. While all servers are set aside, it logs only the first send that
-// finds them so.
+// logAttempt logs a failed attempt. While all servers are set aside, it logs this only for the
+// first send of the lane.
 func (o *Outbox) logAttempt(f *flight, out store.Outcome, fail *delivery.Error) {
 	suspended := fail != nil && fail.Stage == delivery.StageAllSetAside
 	o.mu.Lock()
@@ -195,8 +195,8 @@ func (o *Outbox) classifyFailure(ctx context.Context, f *flight, out store.Outco
 	return func() { o.finish(ctx, f, out) }
 }
 
-// recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has one of at
-// least 1 s. It blocks until the database answers.
+// recordCarrierHold writes a carrier's hold on the recipient to the database, if the failure has a
+// hold of at least 1 s. It blocks until the database answers.
 func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *delivery.Error) {
 	if fail.Hold < time.Second {
 		return

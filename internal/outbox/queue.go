@@ -34,7 +34,7 @@ type lane struct {
 	flights int       // all flights of this lane, queued or at a worker
 	workers int       // running workers
 	most    int       // the bound of workers
-	behind  bool      // rows wait in the database, since memory was full: see start
+	behind  bool      // rows wait in the database, since memory was full
 	logged  bool      // logAttempt has logged that all servers are set aside
 }
 
@@ -104,9 +104,9 @@ func (o *Outbox) notifyWaiter(send uuid.UUID, out store.Outcome) {
 	}
 }
 
-// queueOrPostpone queues a row that this process has just written, and whose lease it holds. If memory is
-// full, it postpones the row, so that any replica with room takes it over. While rows wait in the
-// database, new ones are postponed too, so that the older ones come first.
+// queueOrPostpone queues a row that this process has just written, and whose lease it holds. If
+// memory is full, it postpones the row, so that any replica with room takes it over. While rows
+// wait in the database, new ones are postponed too, so that the older ones come first.
 func (o *Outbox) queueOrPostpone(w store.Work) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -88,7 +88,7 @@ type limiterSync struct {
 	at      time.Time     // of a send on the database's clock, of a failure on this process's; zero for a refund
 	failed  bool          // it is a failure
 	keep    time.Duration // how long the change is retried; after that the event no longer counts
-	due     time.Time     // of an event that was recorded: when that is repeated; else zero
+	due     time.Time     // when a recorded event is recorded once more; else zero
 }
 
 const (
@@ -102,8 +102,8 @@ const (
 )
 
 // RefundLater refunds an event without a row, such as a send that was not written or a right check:
-// in this process at once, in the limiter in the background. It retries for retryRefundFor. If maxPendingSyncs
-// changes wait already, the refund is dropped.
+// in this process at once, in the limiter in the background. It retries for retryRefundFor. If
+// maxPendingSyncs changes wait already, the refund is dropped.
 func (o *Outbox) RefundLater(id string, in map[quota.Scope]string) {
 	counted := buckets.OfCountedScopes(in)
 	if err := o.Limiter.RefundLocal(context.Background(), id, counted...); err != nil {
@@ -301,8 +301,8 @@ func (o *Outbox) reconcile(ctx context.Context) {
 			left = append(left, x)
 		case written && row.Status != store.Refused: // a takeover delivers it
 			own := o.recipientBuckets(row.App, row.Channel, row.Purpose, row.Recipient)
-			// a repetition may have written it through a replica that tells spellings apart in
-			// another way: it counts there
+			// The row may be a repetition's, from a replica that tells spellings of an address
+			// apart in another way. Then the send counts in that row's bucket, and not in this one.
 			if counted := x.buckets[quota.Recipient]; len(own) > 0 && counted != "" && !slices.Contains(own, counted) {
 				o.RefundLater(string(x.send[:]), map[quota.Scope]string{quota.Recipient: counted})
 			}

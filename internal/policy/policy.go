@@ -242,6 +242,7 @@ func appendFormer(policies []string, policy string) []string {
 	return policies[max(0, len(policies)-most):]
 }
 
+// widened reports whether a rule may need events that the limiter lacks; see InForce.Change.
 func widened(before, after Set) bool {
 	if before.FailureWindow() < after.FailureWindow() {
 		return true

@@ -110,7 +110,7 @@ func resolve[T any](x T, ref string, all map[string]T) T {
 	return all[lastSegment(ref)]
 }
 
-// schema is a JSON Schema, as far as the document uses them.
+// schema is a JSON Schema, with the keywords that the document uses.
 type schema struct {
 	Ref                          string `yaml:"$ref"`
 	Type                         stringOrList
@@ -193,7 +193,7 @@ func (s schema) Summary() string {
 		add("else `%v`", s.Default)
 	}
 	if example := s.Example; example != nil && len(s.Properties) == 0 {
-		text, _ := json.Marshal(example) // of what YAML gave
+		text, _ := json.Marshal(example) // values from YAML always encode
 		add("such as `%s`", strings.Trim(string(text), `"`))
 	}
 	return strings.Join(all, ", ")

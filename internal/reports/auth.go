@@ -73,7 +73,7 @@ func (a Auth) verifyMailgun(body []byte, now time.Time) bool {
 	return standardwebhooks.IsRecent(s.time, now) && a.verifyHMAC(s.signature, []byte(s.time+s.token))
 }
 
-// mailgunSignature has the members of a body that say from whom it is
+// mailgunSignature has the members of a body by which Mailgun authenticates it
 // (documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks).
 type mailgunSignature struct {
 	time             string // seconds since 1970
@@ -99,8 +99,8 @@ func (s Source) ReplayKey(body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// verifyHMAC verifies a signature in hex or base64. A hex signature has another
-// length than a base64 one, so neither is taken for the other.
+// verifyHMAC verifies a signature in hex or base64. The two differ in length, so neither is taken
+// for the other.
 func (a Auth) verifyHMAC(signature string, message []byte) bool {
 	given, err := hex.DecodeString(signature)
 	if err != nil {

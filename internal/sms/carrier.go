@@ -53,7 +53,7 @@ type SettingsWithCallback interface{ NeedsCallback() bool }
 // the address for receipts is entered, once for the account.
 type SettingsWithAccountCallback interface{ HasAccountCallback() bool }
 
-// Carrier hands over one message. Send fills in ID and Code of the receipt; the caller fills in the
+// Carrier hands over one message. Send fills in ID and Code of the result; the caller fills in the
 // rest.
 type Carrier interface {
 	Name() string

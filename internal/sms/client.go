@@ -29,7 +29,7 @@ func (x *Client) Name() string { return x.Setup.Name }
 
 // Attempt makes one request to send a message. read takes from the response the carrier's ID of the
 // message, the carrier's result code, and the failure, which is nil if the carrier accepted the
-// message. The receipt has ID and code also if read returns a failure, and is empty if no whole
+// message. The result has ID and code also if read returns a failure, and is empty if no whole
 // response came.
 func (x *Client) Attempt(ctx context.Context, r exchange.Request,
 	read func(exchange.Response) (id, code string, fail *delivery.Error)) (delivery.Result, *delivery.Error) {
@@ -89,8 +89,9 @@ func VerdictLimited(hold time.Duration) Verdict {
 	return Verdict{class: delivery.Rejected, reason: ReasonCarrierLimit, hold: hold}
 }
 
-// ErrorByCode returns the error of a message that was not accepted, by its code in the table. A
-// code that is not there is Unknown with a status of 5xx other than 503, else VerdictPerNumber.
+// ErrorByCode returns the error of a message that was not accepted, by its code in the table. The
+// verdict of any other code is VerdictUnknown if the status is 5xx other than 503, else
+// VerdictPerNumber.
 func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *delivery.Error {
 	v, known := table[code]
 	switch {
@@ -104,8 +105,8 @@ func ErrorByCode(a exchange.Response, code string, table map[string]Verdict) *de
 }
 
 // ToError returns the error of a message with this verdict. A temporary one has the wait that the
-// answer asks for; it is not PerNumber if the status says that it is about our account or the
-// carrier.
+// answer asks for. It is not PerNumber if the status shows that the failure is about our account or
+// the carrier.
 func (v Verdict) ToError(a exchange.Response, code string) *delivery.Error {
 	e := &delivery.Error{Class: v.class, Stage: delivery.StageAnswer, Status: a.Status, Code: exchange.SafeErrorCode(code),
 		Reason: v.reason, Hold: v.hold, BadNumber: v.badNumber}

@@ -8,8 +8,8 @@ import (
 
 // Message is one text message, rendered completely before anything is dialled.
 type Message struct {
-	// ID is the send's; the same for every attempt. Carriers that know an idempotency token get it
-	// as that.
+	// ID is the send's ID, the same for every attempt. It is the idempotency token for carriers
+	// that take one.
 	ID string
 	// App is the tenant that it is sent for.
 	App string

@@ -48,15 +48,15 @@ type StatusQuery struct {
 	At      time.Time // when it was handed over
 }
 
-// Poller returns the carrier of a name; false if it cannot be asked.
+// Poller returns the carrier of a name; false if it is not polled.
 func (c *Carriers) Poller(name string) (Poller, bool) {
 	r := c.routeByName(name)
 	poller, ok := r.Carrier.(Poller)
 	return poller, ok && r.Polled
 }
 
-// ReportsUseCarrierID reports whether the carrier of a name sends receipts to us that name messages by the
-// carrier's own IDs.
+// ReportsUseCarrierID reports whether the carrier of a name sends us receipts that name messages by
+// the carrier's own IDs.
 func (c *Carriers) ReportsUseCarrierID(name string) bool {
 	told, ok := c.routeByName(name).Carrier.(carrierIDReporter)
 	return ok && told.ReportsUseCarrierID() && c.Callback != nil

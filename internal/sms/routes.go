@@ -95,10 +95,10 @@ func NewCarriers(routes []Route, o Options) *Carriers {
 	return c
 }
 
-// Send offers the message to one carrier after the other. It goes on only from a Temporary failure,
-// after which the message was certainly not accepted: what was rejected or may have been accepted
-// is never offered to another carrier. Receipt and error are the last tried one's, Took is the
-// whole.
+// Send offers the message to one carrier after the other. It goes on only after a Temporary
+// failure, after which the message was certainly not accepted. A message that was rejected or may
+// have been accepted is never offered to another carrier. The result and the error are those of the
+// last carrier that was tried; Took is the whole time.
 func (c *Carriers) Send(ctx context.Context, m Message) (delivery.Result, error) {
 	began := time.Now()
 	m.Sender = c.Sender

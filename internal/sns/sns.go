@@ -37,7 +37,7 @@ const (
 // Message is a verified message.
 type Message struct {
 	Kind  messageKind
-	Text  string // the published text; of other kinds a sentence of SNS
+	Text  string // the published text of a Notification; else a sentence by SNS
 	token string // confirms the subscription
 }
 
@@ -110,7 +110,7 @@ func (t *Topic) Verify(ctx context.Context, body []byte, now time.Time) (Message
 }
 
 // parseMembers returns the members of a message that are strings. Only Message may have several lines:
-// textToSign joins members by line breaks, so a line break in another one could imitate a member.
+// textToSign joins members by line breaks, so a line break in any other could imitate a member.
 func parseMembers(body []byte) (map[string]string, error) {
 	var members map[string]any
 	if json.Unmarshal(body, &members) != nil {

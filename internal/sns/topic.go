@@ -117,8 +117,8 @@ func (t *Topic) cachedCertificate(address string) *x509.Certificate {
 }
 
 // verifyCertificate returns the first certificate of a PEM file if it is SNS's own and leads to an
-// authority. If the file has only that one, the issuer's certificate is fetched from the address in
-// it.
+// authority. If the file has no other certificate, the issuer's is fetched from the address that
+// the first one names.
 func (t *Topic) verifyCertificate(ctx context.Context, text []byte, now time.Time) (*x509.Certificate, error) {
 	var all []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

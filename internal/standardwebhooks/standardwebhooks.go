@@ -19,8 +19,8 @@ const HeaderPrefix = "webhook-"
 // MaxAge is the greatest difference between a signed time and now, in either direction.
 const MaxAge = 5 * time.Minute
 
-// Sign returns the signature header of a body, with one signature for each secret, so that a
-// receiver with either can verify it while secrets are replaced. id must contain no full stop.
+// Sign returns the signature header of a body, with one signature for each secret. So a receiver
+// that knows one of them can verify it while secrets are replaced. id must contain no full stop.
 func Sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {

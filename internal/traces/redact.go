@@ -24,7 +24,7 @@ func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Rea
 	return h.SpanExporter.ExportSpans(ctx, bare)
 }
 
-// Attributes of our own.
+// Keys of attributes: first our own, then some of OpenTelemetry's.
 const (
 	requestID = attribute.Key("sendcode.request_id")
 	app       = attribute.Key("sendcode.app")
@@ -40,8 +40,8 @@ const (
 	serverAddress = attribute.Key("server.address")
 )
 
-// exportedKeys are the keys of the exported attributes. A caller can choose only one of their values,
-// the request ID, which is checked (requestid.Valid) and logged too.
+// exportedKeys are the keys of the exported attributes. A caller can choose only one of their
+// values, the request ID, which is checked (requestid.Valid) and logged too.
 var exportedKeys = map[attribute.Key]bool{
 	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
 	route: true, method: true, "http.response.status_code": true, "error.type": true, serverAddress: true, "server.port": true,
@@ -55,7 +55,7 @@ type redactedSpan struct{ sdktrace.ReadOnlySpan }
 // Attributes implements sdktrace.ReadOnlySpan.
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
-		// of a request these are the caller's header Host
+		// a request's server address is its header Host, which the caller chooses
 		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddress || a.Key == "server.port")
 		if exportedKeys[a.Key] && !callers {
 			all = append(all, a)
@@ -65,7 +65,8 @@ func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 }
 
 // Name implements sdktrace.ReadOnlySpan. A request's name is its method and its route's template.
-// Another name is a command or our own words; one with other characters becomes the span's kind.
+// Another span's name is a command or our own words; if it has other characters, it becomes the
+// span's kind.
 func (s redactedSpan) Name() string {
 	if s.SpanKind() == trace.SpanKindServer {
 		var name [2]string

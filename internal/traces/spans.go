@@ -66,7 +66,8 @@ func (t *Traces) Postgres() pgx.QueryTracer {
 		otelpgx.WithDisableSQLStatementInAttributes())
 }
 
-// childSpansOnly adds spans to traces but begins none: else each probe's round trip would be a trace.
+// childSpansOnly adds spans to traces but begins none: else each probe's round trip would be a
+// trace.
 type childSpansOnly struct{ trace.TracerProvider }
 
 // Tracer implements trace.TracerProvider.
@@ -104,8 +105,9 @@ func (t *Traces) Ended(ctx context.Context, name func() string) {
 	}
 }
 
-// BeginAttempt begins a new trace for an attempt to deliver a send, since another process may make
-// the attempt, or much later. The request ID leads to the request's trace. It implements outbox.Tracer, with EndAttempt.
+// BeginAttempt begins a trace for an attempt to deliver a send. The trace is not the request's,
+// since the attempt may be made much later or by another process; the request ID leads to the
+// request's. BeginAttempt and EndAttempt implement outbox.Tracer.
 func (t *Traces) BeginAttempt(ctx context.Context, s store.Send) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
 		trace.WithAttributes(requestID.String(s.RequestID), app.String(s.App),
@@ -118,9 +120,9 @@ func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
 	end(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
-// RecordOffer adds to an attempt's trace the span of an offer of the message to a mail server or
-// carrier. It is called after the offer. to is host:port or the carrier's name, class "accepted" or the class of the
-// failure.
+// RecordOffer adds to an attempt's trace the span of one offer of the message to a mail server or
+// carrier. Call it after the offer. to is host:port or the carrier's name. class is "accepted" or
+// the class of the failure.
 func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool, took time.Duration) {
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
@@ -132,8 +134,8 @@ func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool,
 	span.End(trace.WithTimestamp(now))
 }
 
-// BeginEvent begins the trace of an attempt to deliver an event to an app's webhook. It implements
-// webhook.Tracer, with EndEvent.
+// BeginEvent begins the trace of an attempt to deliver an event to an app's webhook. BeginEvent
+// and EndEvent implement webhook.Tracer.
 func (t *Traces) BeginEvent(ctx context.Context, e store.AppEvent) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "webhook", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(

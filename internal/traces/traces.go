@@ -95,7 +95,8 @@ func exporterConfigured(getenv func(string) string) (on bool, problem string) {
 // secrets from variables.
 type redactedLog struct{ slog.Handler }
 
-// Enabled implements slog.Handler. The libraries log warnings at 1 below slog's information.
+// Enabled implements slog.Handler. The libraries log warnings one level below
+// slog.LevelInfo.
 func (h redactedLog) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo-1 && h.Handler.Enabled(ctx, slog.LevelInfo)
 }

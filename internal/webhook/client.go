@@ -109,8 +109,8 @@ func (c *client) postEvent(ctx context.Context, to Endpoint, e store.AppEvent) a
 	}
 }
 
-// parseRetryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most maxRetryAfter; 0
-// if the header is missing or invalid.
+// parseRetryAfter parses a Retry-After header (RFC 9110, section 10.2.3). It returns at most
+// maxRetryAfter; 0 if the header is missing or invalid.
 func (c *client) parseRetryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if n, err := strconv.Atoi(header); err == nil {

@@ -50,8 +50,8 @@ func New(s Settings, p Dependencies) *Deliverer {
 	return d
 }
 
-// ChangeSettings puts new settings in force. Attempts under way end with the old settings. Events of an app
-// without a receiver are kept for the usual time, and are delivered if the app gets a receiver.
+// ChangeSettings puts new settings in force. Attempts under way end with the old settings. Events
+// of an app without an endpoint are kept for keepEventsFor, and delivered if the app gets one.
 func (d *Deliverer) ChangeSettings(s Settings) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,8 +190,8 @@ func (d *Deliverer) adjustShare(l *appLane, got attemptResult) {
 	}
 }
 
-// recordResult writes the result of an attempt. If the database fails, the event is delivered again after
-// its lease, so it may arrive twice but is not lost.
+// recordResult writes the result of an attempt. If the database fails, the event is delivered again
+// after its lease, so it may arrive twice but is not lost.
 func (d *Deliverer) recordResult(e store.AppEvent, age time.Duration, got attemptResult) {
 	end := store.AppEventEnd{AttemptID: store.AttemptID{ID: e.ID, Attempt: e.Attempt}, Answer: got.word,
 		State: store.EventPending}

@@ -14,7 +14,7 @@ import (
 // address when it is dialled, not when a name is configured.
 type Guard struct {
 	Allow []netip.Prefix // networks that may be called although they are not public, and without TLS
-	Plain bool           // public addresses may be called without TLS, if the caller verifies the answer otherwise
+	Plain bool           // allows public addresses without TLS; the caller verifies answers itself
 }
 
 // errAddressForbidden: events may not go to the address. It does not name the address, so that
@@ -50,8 +50,8 @@ var nonPublicNetworks = mustParsePrefixes(
 // addresses are outside of it.
 var routedIPv6 = netip.MustParsePrefix("2000::/3")
 
-// nat64Prefix carries an IPv4 address in its last four bytes (RFC 6052): in a network of IPv6 alone all
-// of IPv4 is there.
+// nat64Prefix has addresses whose last four bytes are an IPv4 address (RFC 6052). Machines with
+// IPv6 alone reach all of IPv4 by them.
 var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
 // metadataAddresses are those of clouds' metadata services, which give any caller the machine's secrets.

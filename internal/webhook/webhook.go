@@ -34,7 +34,7 @@ type Endpoint struct {
 	Secrets [][]byte // one or two keys, each of which signs every event
 }
 
-// Settings may change while events are delivered; see Change.
+// Settings may change while events are delivered; see Deliverer.ChangeSettings.
 type Settings struct {
 	Endpoints map[string]Endpoint // by app
 	Guard     Guard

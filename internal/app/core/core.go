@@ -1,10 +1,10 @@
-// Package core puts together what of the service needs no port, file or connection: gates, outbox,
-// use cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
+// Package core puts together the parts that need no port, file or connection: gates, outbox, use
+// cases, the deliverer of webhooks and the jobs. Package app gives it the parts that the
 // configuration names. Tests give it parts in memory and, in a bubble, a clock of its own; the
 // demonstration gives it a played week.
 //
-// To add a service: a field of Dependencies, from newCore of package app, with a stand-in from New of
-// verificationtest.
+// A new service is a field of Dependencies. newCore of package app sets it; New of verificationtest
+// sets it to a stand-in.
 package core
 
 import (

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// maxDrift is how far another clock may differ from this machine's without a remark: waits depend on
-// Redis's clock, expiries on the database's.
+// maxDrift is how far another clock may differ from this machine's without a remark: waits depend
+// on Redis's clock, expiries on the database's.
 const maxDrift = time.Second
 
-// compareClock reads another clock and prints how far it is from this machine's, at the middle
-// between question and answer. It prints a remark if that is more than maxDrift, and nothing if
+// compareClock reads another clock and prints its difference from this machine's time at the
+// middle of the call. It prints a remark if the difference is more than maxDrift, and nothing if
 // read fails.
 func (d *doctor) compareClock(ctx context.Context, whose string, read func(context.Context) (time.Time, error)) {
 	asked := d.now()

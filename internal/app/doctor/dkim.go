@@ -23,7 +23,7 @@ func ValidateSelector(text string) error {
 }
 
 // checkDKIM looks at the keys that the mail server signs with (RFC 6376 section 3.6.1). A key's
-// name has the selector, which only the administrator and the signatures of mails tell.
+// name in the DNS contains the selector, which only the administrator and signed mails tell.
 func (d *doctor) checkDKIM(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

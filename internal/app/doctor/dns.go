@@ -72,8 +72,8 @@ func (d *doctor) hasRecord(ctx context.Context, name, prefix, otherwise string) 
 	return has
 }
 
-// checkPTRs checks the reverse names (PTR records) of the mail servers. Mails may leave from another
-// address, so it prints only remarks.
+// checkPTRs checks the reverse names (PTR records) of the mail servers. Mails may leave from
+// another address, so it prints only remarks.
 func (d *doctor) checkPTRs(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

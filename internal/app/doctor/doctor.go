@@ -25,7 +25,7 @@ const checkTimeout = 5 * time.Second
 
 // Examine tries every connection and looks for common faults, and prints one line for each. It
 // sends no message. Of a Postgres database it changes only the tables write_probe and leases, to
-// see that there is room for rows. The error has the number of faults, without remarks.
+// see that there is room for rows. The error has the number of faults; remarks do not count.
 func Examine(ctx context.Context, cfg config.Config, out io.Writer) error {
 	app.SetRedisLogger(slog.New(slog.DiscardHandler))
 	return newDoctor(cfg, out).examine(ctx)
@@ -122,7 +122,8 @@ func (d *doctor) checkDatabase(ctx context.Context) (said string, err error) {
 	return "Postgres answers, and its schema fits: " + said, errors.Join(err, db.Ping(ctx))
 }
 
-// explainPermissionDenied adds what to do to Postgres's error for a missing right.
+// explainPermissionDenied adds advice to Postgres's error for a missing right. It returns other
+// errors as they are.
 func explainPermissionDenied(err error) error {
 	if !postgres.IsPermissionDenied(err) {
 		return err

@@ -12,7 +12,8 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// minWeeksAhead is how many whole weeks ahead should have partitions; with fewer, the doctor warns.
+// minWeeksAhead is the least number of coming weeks with partitions for which the doctor prints no
+// remark.
 const minWeeksAhead = 2
 
 // checkKeys compares the keys with the database's check values, and counts the rows that are
@@ -44,8 +45,8 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	}
 }
 
-// describeRowCounts says how many rows are encrypted under each key. all reports that no row was left
-// out.
+// describeRowCounts says how many rows are encrypted under each key. all: every row was
+// counted.
 func describeRowCounts(first string, counts map[string]int, all bool) string {
 	switch {
 	case len(counts) > 0 && all:

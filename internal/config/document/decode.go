@@ -1,9 +1,10 @@
 // Package document reads YAML into structs by their tags and prints them by the same tags. It knows
 // nothing of what the settings mean: internal/config declares them, with the checks that tags name.
 //
-// yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that run
-// after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was tried:
-// lines, suggestions, defaults and readable messages needed as much code beside the schema.
+// yaml.Unmarshal is not enough: it stops at the first mistake, and gives no lines to checks that
+// run after a mapping has been read. Validation by a JSON Schema (santhosh-tekuri/jsonschema) was
+// tried: lines, suggestions, defaults and readable messages needed as much code beside the
+// schema.
 package document
 
 import (
@@ -17,8 +18,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decoder reads a file into a struct, node by node, to find every mistake with its line. Its methods
-// record a mistake and go on. The tags of a field:
+// Decoder reads a file into a struct, node by node, to find every mistake with its line. Its
+// methods record a mistake and go on. The tags of a field:
 //
 //	yaml      its key; ",inline" and ",omitempty" as in package yaml
 //	default   its value when it is not given, in YAML
@@ -34,7 +35,7 @@ type Decoder struct {
 	Errs   *Errors
 	Checks map[string]func(text string) string // by name; each returns the problem with a text, or ""
 	Others map[*yaml.Node]string               // the source of nodes that are not from the file, such as a variable's name
-	Owner  any                                 // for Check methods, which need more than the file
+	Owner  any                                 // for Check methods that need more than the file
 }
 
 // Mapping is a mapping of the file that a struct was decoded from, for the checks of its fields.
@@ -66,8 +67,8 @@ func (p *Mapping) nodeAt(key string) (*yaml.Node, string) {
 	return p.Node, p.Path
 }
 
-// AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that is
-// not given, the mistake is at the mapping.
+// AddMistake adds a mistake at a key, unless decoding has found one there already. For a key that
+// is not given, the mistake is at the mapping.
 func (p *Mapping) AddMistake(key, format string, args ...any) {
 	if !p.Faulty[key] && p.Node != nil && (p.Node.Kind == yaml.MappingNode || IsNull(p.Node)) {
 		n, path := p.nodeAt(key)

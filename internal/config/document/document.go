@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxSize bounds the YAML file and MaxValueSize one value in it, in bytes; a key ring of some hundred
-// keys fits.
+// MaxSize bounds the YAML file and MaxValueSize one value in it, in bytes; a key ring of some
+// hundred keys fits.
 const (
 	MaxSize      = 256 << 10
 	MaxValueSize = 64 << 10
@@ -126,7 +126,7 @@ func (d *Decoder) checkKind(n *yaml.Node, path string, kind yaml.Kind, want stri
 	return false
 }
 
-// IsNull reports whether a key has no value.
+// IsNull reports whether a node is null, as the value of "key:" is.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // FindEntry returns the name and the value of a key in a mapping; nil if it is not there.

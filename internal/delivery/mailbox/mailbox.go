@@ -26,8 +26,8 @@ type Mail struct {
 	// To is the envelope's recipient; several are joined by commas.
 	To      string `json:"to"`
 	Subject string `json:"subject"`
-	// Text and HTML are the decoded bodies, lines ending in \n. What cannot be read as MIME is in
-	// Text as it came.
+	// Text and HTML are the decoded bodies, lines ending in \n. A mail that cannot be read as MIME
+	// is in Text as it came.
 	Text string `json:"text"`
 	HTML string `json:"html"`
 	// Channel is "email" or "sms".

@@ -45,9 +45,10 @@ type Config struct {
 
 	// MaxConns bounds the connections open at once; by default 4.
 	MaxConns int
-	// MinConns is how many connections are opened without a backlog, each as soon as a mail has
-	// none. They are kept for 30 s without work. By default 4, or MaxConns if that is less. Other
-	// connections are opened only for mails that wait, and end soon after the backlog.
+	// MinConns is how many connections are opened without a backlog, each as soon as a mail finds
+	// none free; by default 4, or MaxConns if that is less. They are kept for 30 s without work.
+	// Further connections are opened only for mails that have waited, and end soon after the
+	// backlog.
 	MinConns int
 	// MaxMails bounds the mails over one connection; by default 100.
 	MaxMails int

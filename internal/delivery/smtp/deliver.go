@@ -25,7 +25,8 @@ func (s *session) deliver(ctx context.Context, mail *delivery.RenderedMail) (rep
 	return reply, usable, fail
 }
 
-// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction failed. After success the server waits for the content.
+// openTransaction sends MAIL, RCPT and DATA, after RSET if the last transaction failed. After
+// success the server waits for the content.
 func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMail) *delivery.Error {
 	if s.stale && s.runStep(ctx, delivery.StageMail, s.client.Reset) != nil {
 		return newError(ctx, delivery.StageMail, errRSET, delivery.PrivateData{})
@@ -46,8 +47,8 @@ func (s *session) openTransaction(ctx context.Context, mail *delivery.RenderedMa
 }
 
 // sendContent sends the content with the final dot in one write, and returns the reply as rows have
-// it. Any 2xx is acceptance (RFC 5321 section 4.3.2). A write that fails leaves the mail unsent if
-// no byte of the dot has left; TLS only makes the count of bytes larger.
+// it. Any 2xx is acceptance (RFC 5321 section 4.3.2). If the write fails before a byte of the dot
+// has left, the mail was not sent. Bytes are counted below TLS, which only adds to them.
 func (s *session) sendContent(ctx context.Context, content []byte) (accepted string, fail *delivery.Error) {
 	s.lines = append(appendDotStuffed(s.lines[:0], content), ".\r\n"...)
 	before := s.conn.sent

@@ -17,7 +17,7 @@
 //
 //   - net/textproto takes the rest of a line that broke off for a whole line, so "550 5." and a reset would
 //     be a rejection. tornLineRecorder remembers that a line broke, and the reply then does not count.
-//   - Replies have no length limit. wire gives each step a bounded number of bytes.
+//   - Replies have no length limit. countedConn gives each step a bounded number of bytes.
 //   - Bytes sent in the clear behind the answer to STARTTLS are dropped in silence. Here they end the
 //     handshake (RFC 3207 section 4.2, CVE-2011-0411 and its kin).
 //   - Commands wait for each other's replies. A server that offers PIPELINING gets MAIL, RCPT and DATA in one write; after a

@@ -44,9 +44,10 @@ const (
 )
 
 // acquire returns the idle session that was used last, or waits for one. If s is nil and ok is
-// true, the caller opens a session, which is counted already. The caller ends either with release.
-// ok is false without fail if patience ends first; fail says that ctx ended or that the pool is
-// closed. With a patience of 0 it still waits for growAfter, if one more connection may be opened.
+// true, the caller opens a session, which is counted already. The caller calls release in both
+// cases. ok is false without fail if patience ends first; fail says that ctx ended or that the pool
+// is closed. With a patience of 0 it still waits for growAfter, if one more connection may be
+// opened.
 func (p *pool) acquire(ctx context.Context, patience time.Duration) (s *session, ok bool, fail *delivery.Error) {
 	if ctx.Err() != nil { // select would choose by chance
 		return nil, false, newError(ctx, delivery.StageDial, ctx.Err(), delivery.PrivateData{})

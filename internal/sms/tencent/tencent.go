@@ -175,8 +175,8 @@ func parseSendAnswer(a exchange.Response) (id, code string, fail *delivery.Error
 func (c *carrier) ReportsUseCarrierID() bool { return true }
 
 // PollStatus implements Poller (tencentcloud.com/document/product/382/40518,
-// PullSmsSendStatusByPhoneNumber): by number and time, and not PullSmsSendStatus, which hands each
-// status out once, to the first of the account that asks, and has to be applied for.
+// PullSmsSendStatusByPhoneNumber) by number and time. PullSmsSendStatus is not used: it hands out
+// each status once, to the first client of the account that asks, and has to be applied for.
 func (c *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report, bool, error) {
 	a, err := c.Query(ctx, c.signedRequest("PullSmsSendStatusByPhoneNumber", map[string]any{
 		"BeginTime": q.At.Add(-maxClockDifference).Unix(), "EndTime": c.CurrentTime().Unix(), "Offset": 0, "Limit": 100,

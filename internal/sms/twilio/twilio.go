@@ -237,7 +237,7 @@ func (t *carrier) PollStatus(ctx context.Context, q sms.StatusQuery) (sms.Report
 
 func (t *carrier) EndpointURL() string { return t.Endpoint }
 
-// Probe fetches a message that there is not: with the right login that is a 404
+// Probe fetches a message that does not exist: with the right login the answer is 404
 // (twilio.com/docs/usage/requests-to-twilio).
 func (t *carrier) Probe(ctx context.Context) (string, error) {
 	a, fail := t.Do(ctx, t.statusRequest("SM"+strings.Repeat("0", 32)))
