@@ -32,14 +32,14 @@ type serveCommand struct {
 	DebugAddr string `placeholder:"ADDR" help:"Serve Go's profiles (/debug/pprof/) at this address of this machine, such as 127.0.0.1:6060. They show what is in memory." xor:"demo-debug"`
 }
 
-// maxHold bounds how far HoldUntil may be from now, ahead or past: a restart soon after HoldUntil
-// is no mistake.
-const maxHold = 48 * time.Hour
+// maxHoldUntilDistance bounds how far HoldUntil may be from now, ahead or past: a restart soon
+// after HoldUntil is no mistake.
+const maxHoldUntilDistance = 48 * time.Hour
 
 // Validate checks HoldUntil and DebugAddr; kong calls it.
 func (c serveCommand) Validate() error {
-	if left := time.Until(c.HoldUntil); !c.HoldUntil.IsZero() && left.Abs() > maxHold {
-		return fmt.Errorf("--hold-until is more than %v from now", maxHold)
+	if left := time.Until(c.HoldUntil); !c.HoldUntil.IsZero() && left.Abs() > maxHoldUntilDistance {
+		return fmt.Errorf("--hold-until is more than %v from now", maxHoldUntilDistance)
 	}
 	if c.DebugAddr != "" && config.RequiresHTTPS(c.DebugAddr) {
 		return errors.New("--debug-addr must be host:port on this machine: profiles show what is in memory")
@@ -59,7 +59,7 @@ func (c serveCommand) Run(ctx context.Context, p program) error {
 	reload, stop := p.reloadOnHangup()
 	defer stop()
 	banner := p.out
-	if !p.terminal && !cfg.ShowsSecrets() { // the log has the addresses
+	if !p.terminal && !cfg.HasSecretsToShow() { // the log has the addresses
 		banner = io.Discard
 	}
 	return ignoreCanceled(ctx, p.serve(ctx, cfg, reload, p.logger(cfg.LogLevel), banner))
@@ -231,7 +231,7 @@ func (k keyCommand) Run(p program) error {
 			"Keep these, shown this once: with other keys, codes on their way and the places of recipients are lost. "+
 				"Beside them give SENDCODE_DATABASE_URL, SENDCODE_SMTP_URL, SENDCODE_MAIL_FROM and SENDCODE_ORIGINS; "+
 				"with several replicas also SENDCODE_REDIS_URL.")
-		_, err := fmt.Fprint(p.out, config.NewEnvironment())
+		_, err := fmt.Fprint(p.out, config.GenerateSecretVariables())
 		return err
 	}
 	value, sum := config.NewAPIKey(config.KeyKind(k.Kind))
@@ -254,7 +254,7 @@ type helpCommand struct {
 
 func (h helpCommand) Run(p program, line *kong.Context) error {
 	if h.As != "text" {
-		return writeShellFile(p.out, h.As, line)
+		return writeManualOrCompletion(p.out, h.As, line)
 	}
 	// without an error, Parse has printed the help and called the parser's exit
 	if _, err := line.Kong.Parse(append(h.Command, "--help")); err != nil {

@@ -8,14 +8,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// writeShellFile writes the manual page or a shell's completion script.
-func writeShellFile(w io.Writer, name string, line *kong.Context) error {
-	return shellTemplates.ExecuteTemplate(w, name, line.Model)
+// writeManualOrCompletion writes the manual page or a shell's completion script.
+func writeManualOrCompletion(w io.Writer, name string, line *kong.Context) error {
+	return manualAndCompletionTemplates.ExecuteTemplate(w, name, line.Model)
 }
 
-// shellTemplates has the manual page and a completion script for each shell. The functions zsh and
-// fish quote a help text for a single-quoted string of that shell, and roff for man(7).
-var shellTemplates = template.Must(template.New("").Funcs(template.FuncMap{
+// manualAndCompletionTemplates has the manual page and a completion script for each shell. The
+// functions zsh and fish quote a help text for a single-quoted string of that shell, and roff for
+// man(7).
+var manualAndCompletionTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"zsh":  strings.NewReplacer(`'`, `'\''`, `:`, `\:`, `[`, `\[`, `]`, `\]`).Replace,
 	"fish": strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace,
 	"roff": strings.NewReplacer(`\`, `\e`, `-`, `\-`, `'`, `\(aq`, `"`, `\(dq`).Replace,

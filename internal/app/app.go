@@ -218,5 +218,5 @@ func (a *App) close() error {
 
 func (a *App) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// openTimeout bounds opening the database at the start.
-const openTimeout = 30 * time.Second
+// databaseOpenTimeout bounds opening the database at the start.
+const databaseOpenTimeout = 30 * time.Second

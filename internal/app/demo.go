@@ -61,7 +61,7 @@ func newDemo(ctx context.Context, environ []string, dir string, logger *slog.Log
 // fillDemo plays the week before an instant into the data directory: use cases, outbox, gates and
 // database are the real ones, on a clock of their own; mail servers and carriers are played.
 func fillDemo(ctx context.Context, cfg config.Config, until time.Time) (err error) {
-	clock := demo.NewClock(until.Add(-demo.WeekLength).UTC().Truncate(time.Second))
+	clock := demo.NewSimulatedClock(until.Add(-demo.WeekLength).UTC().Truncate(time.Second))
 	a := newApp(cfg, slog.New(slog.DiscardHandler), clock.Now)
 	defer func() { err = errors.Join(err, a.close()) }()
 	mails := demo.NewMailServer(clock)

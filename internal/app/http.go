@@ -106,7 +106,7 @@ func (a *App) addRoutes() error {
 	a.registerProviderEvents(front)
 	a.registerHooks(front)
 	web.RegisterWidget(front)
-	a.metrics.RegisterKeys(func(show func(app, key string, used time.Time)) {
+	a.metrics.RegisterAPIKeys(func(show func(app, key string, used time.Time)) {
 		for _, k := range a.api.Keys() {
 			show(k.App, k.ID, k.LastUsed())
 		}
@@ -124,13 +124,13 @@ func (a *App) addRoutes() error {
 	a.registerPages(front)
 	a.registerConsole(back)
 	a.metrics.RegisterRebuilds(a.core.Gates.Rebuilds)
-	a.metrics.RegisterClocks(a.core.Gates.ClocksApart)
+	a.metrics.RegisterClockDifference(a.core.Gates.ClocksApart)
 	a.metrics.RegisterStorage(a.storageStatus)
 	if a.redis != nil {
 		a.metrics.RegisterRedis(a.redis.Size)
 	}
-	a.observeParts(front)
-	a.registerMetrics(back)
+	a.registerPartMetrics(front)
+	a.registerMetricsRoute(back)
 	for _, l := range a.listeners {
 		l.setHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
@@ -212,7 +212,7 @@ func (a *App) configurePage(cfg config.Config) {
 	first, others := page.AppPage{}, []page.AppPage(nil)
 	for _, app := range cfg.Apps {
 		one := page.AppPage{
-			App: app.Name, Title: cfg.TitleOf(app), Brand: app.Looks(), ReturnURLs: app.ReturnURLs,
+			App: app.Name, Title: cfg.TitleOf(app), Brand: app.EffectiveBrand(), ReturnURLs: app.ReturnURLs,
 			Sender: cfg.SenderOf(app).Address, EVP: app.EVP == "on",
 		}
 		for _, name := range append([]string{policy.DefaultPurpose}, app.PagePurposes...) {
@@ -280,10 +280,10 @@ func (a *App) registerConsole(e *echo.Echo) {
 	a.console.Register(e)
 }
 
-// registerMetrics adds /metrics, with the metrics token if one is set. Without a token it adds
+// registerMetricsRoute adds /metrics, with the metrics token if one is set. Without a token it adds
 // nothing to a listener of the API that other machines reach, and refuses requests through a
 // proxy.
-func (a *App) registerMetrics(e *echo.Echo) {
+func (a *App) registerMetricsRoute(e *echo.Echo) {
 	token, show := a.cfg.MetricsToken, echo.WrapHandler(a.metrics.Handler())
 	switch {
 	case token.IsSet():

@@ -60,7 +60,7 @@ func vaultOf(cfg config.Config) keys.Vault {
 // checkKeys compares the keys before anything is written with them. It also begins to look for
 // missing keys, but a missing key does not stop the start.
 func (a *App) checkKeys(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
 	k := &keyCheck{vault: a.keys, db: a.db, logger: a.logger}
 	if err := k.compare(ctx); err != nil {
@@ -95,7 +95,7 @@ func (k *keyCheck) run(ctx context.Context) (again bool, err error) {
 // compare adds the check values of keys that the database does not have. It fails if the database
 // has a key's ID with other bytes.
 func (k *keyCheck) compare(ctx context.Context) error {
-	known, err := k.db.AddKeyCheckValues(ctx, k.vault.CheckValues())
+	known, err := k.db.AddKeyCheckValues(ctx, k.vault.KeyCheckValues())
 	if err != nil {
 		return explainOtherKeys(err)
 	}
@@ -113,7 +113,7 @@ func explainOtherKeys(err error) error {
 	}
 	var advice []string
 	for _, name := range other.Names {
-		if name == keys.IndexKeyCheck {
+		if name == keys.IndexKeyCheckName {
 			advice = append(advice,
 				"set SENDCODE_INDEX_KEY to the one that the database was written with, or every quota begins again")
 		} else {
@@ -225,15 +225,15 @@ func (k *keyCheck) whyIncomplete(context.Context) *server.HealthReason {
 	return k.reason
 }
 
-// CompareKeys compares the keys of a configuration with the database's check values. Unlike a start
-// it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
-func CompareKeys(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
+// CompareKeysWithDatabase compares the keys of a configuration with the database's check values.
+// Unlike a start it writes nothing. It returns the IDs of keys that codes need and the ring lacks.
+func CompareKeysWithDatabase(ctx context.Context, cfg config.Config, db *sqldb.DB) (missing []string, err error) {
 	k := keyCheck{vault: vaultOf(cfg), db: db}
 	known, err := db.KeyCheckValues(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if differ := k.vault.CheckValues().Differing(known); len(differ) > 0 {
+	if differ := k.vault.KeyCheckValues().Differing(known); len(differ) > 0 {
 		return nil, explainOtherKeys(&store.OtherKeysError{Names: differ})
 	}
 	if k.lacking = k.vault.Ring.MissingKeys(known); len(k.lacking) == 0 {

@@ -24,10 +24,11 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// observeParts adds the metrics of the service's parts. All routes of front must have been added.
-func (a *App) observeParts(front *echo.Echo) {
+// registerPartMetrics adds the metrics of the service's parts. All routes of front must have been
+// added.
+func (a *App) registerPartMetrics(front *echo.Echo) {
 	a.metrics.RegisterBuild(Version())
-	a.hashSettings(a.cfg)
+	a.storeSettingsHash(a.cfg)
 	a.metrics.RegisterSettings(func() string { return *a.settings.Load() })
 	a.metrics.RegisterBacklog(a.db.Backlog)
 	a.metrics.RegisterPools(a.pools)
@@ -41,18 +42,18 @@ func (a *App) observeParts(front *echo.Echo) {
 	}
 	a.metrics.InitRoutes(routes)
 	for _, h := range a.servers.Health() {
-		a.metrics.InitServer(recipient.Email, h.Server)
+		a.metrics.InitDeliveryServer(recipient.Email, h.Server)
 	}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
 		for _, h := range carriers.Health() {
-			a.metrics.InitServer(recipient.SMS, h.Server)
+			a.metrics.InitDeliveryServer(recipient.SMS, h.Server)
 		}
 	}
 	a.initAppMetrics(a.cfg)
 }
 
-// hashSettings stores the hash of the settings in force, for the metrics.
-func (a *App) hashSettings(cfg config.Config) {
+// storeSettingsHash stores the hash of the settings in force, for the metrics.
+func (a *App) storeSettingsHash(cfg config.Config) {
 	hash := cfg.Hash()
 	a.settings.Store(&hash)
 }
@@ -85,8 +86,8 @@ func (a *App) pools() []store.PoolStats {
 }
 
 const (
-	slowStatement = 250 * time.Millisecond
-	slowLogEvery  = 10 * time.Second // between two lines about slow statements of one name
+	slowStatementThreshold = 250 * time.Millisecond
+	slowLogEvery           = 10 * time.Second // between two lines about slow statements of one name
 )
 
 // statementObserver counts calls of the database, logs slow ones by name, and adds spans to traces.
@@ -106,16 +107,16 @@ func (s *statementObserver) Began(ctx context.Context, _ string) context.Context
 	if s.traces == nil {
 		return ctx
 	}
-	return s.traces.Began(ctx)
+	return s.traces.BeginCall(ctx)
 }
 
 // Ended implements sqldb.Observer.
 func (s *statementObserver) Ended(ctx context.Context, kind string, name func() string, took time.Duration) {
 	s.observe(kind, took)
 	if s.traces != nil {
-		s.traces.Ended(ctx, func() string { return "database " + name() })
+		s.traces.EndCall(ctx, func() string { return "database " + name() })
 	}
-	if took < slowStatement {
+	if took < slowStatementThreshold {
 		return
 	}
 	statement := name()

@@ -24,7 +24,7 @@ func (a *App) addProbes() {
 	var limiterUp func(context.Context) error
 	limiter := func(context.Context) *server.HealthReason { return nil }
 	if a.redis != nil {
-		redis := recent.Value[struct{}]{Ask: a.pingRedis(), Every: time.Second}
+		redis := recent.Value[struct{}]{Ask: a.redisPinger(), Every: time.Second}
 		limiterUp = func(ctx context.Context) error { return redis.Get(ctx).Err }
 		beats = redisHeartbeats{a.redisClient}
 		limiter = func(ctx context.Context) *server.HealthReason { return redisReason(limiterUp(ctx)) }
@@ -38,9 +38,9 @@ func (a *App) addProbes() {
 		return nil
 	})
 	checks := []server.HealthCheck{a.database.whyUnwritable, a.database.whySlow, a.keyCheck.whyIncomplete, limiter,
-		a.checkMailServers()}
+		a.mailServersCheck()}
 	if carriers, ok := a.carrier.(*sms.Carriers); ok {
-		checks = append(checks, a.checkCarriers(carriers))
+		checks = append(checks, a.carriersCheck(carriers))
 	}
 	if until := a.cfg.HoldUntil; a.now().Before(until) {
 		text := until.UTC().Format(time.RFC3339)
@@ -53,14 +53,14 @@ func (a *App) addProbes() {
 			return &server.HealthReason{Part: "sends", Word: "held", Values: []string{"until", text}, Err: fault.Unavailable}
 		})
 	}
-	a.backlog = newRecent(a.db.Backlog)
+	a.backlog = newRecentValue(a.db.Backlog)
 	a.health.MarkStarted(checks...)
 }
 
 // Names of parts, in reasons of /readyz and in the console's line of status.
 const (
-	databasePart = "database"
-	redisPart    = "redis"
+	databasePartName = "database"
+	redisPartName    = "redis"
 )
 
 // reasonDatabaseSlow is the word of /readyz for a database that can be written, but late.
@@ -76,9 +76,9 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 		s.Parts = append(s.Parts, console.ServicePart{Kind: kind, Up: !slices.ContainsFunc(s.Reasons, broken),
 			Slow: slices.ContainsFunc(s.Reasons, slow)})
 	}
-	add(databasePart)
+	add(databasePartName)
 	if a.redis != nil {
-		add(redisPart)
+		add(redisPartName)
 	}
 	servers := func(kind string, all []delivery.Health) {
 		for _, h := range all {
@@ -98,14 +98,14 @@ func (a *App) Status(ctx context.Context) console.ServiceStatus {
 	return s
 }
 
-// newRecent returns a value that the database is asked for at most once a second.
-func newRecent[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
+// newRecentValue returns a value that the database is asked for at most once a second.
+func newRecentValue[T any](ask func(context.Context) (T, error)) *recent.Value[T] {
 	return &recent.Value[T]{Ask: ask, Every: time.Second, Timeout: store.CallTimeout}
 }
 
-// pingRedis returns a function that pings Redis, and logs when a part of a Cluster goes away and
+// redisPinger returns a function that pings Redis, and logs when a part of a Cluster goes away and
 // when all is back. One call at a time.
-func (a *App) pingRedis() func(context.Context) (struct{}, error) {
+func (a *App) redisPinger() func(context.Context) (struct{}, error) {
 	partly := false
 	return func(ctx context.Context) (none struct{}, err error) {
 		err = a.redis.Ping(ctx)
@@ -128,35 +128,35 @@ func redisReason(err error) *server.HealthReason {
 	case err == nil:
 		return nil
 	case errors.Is(err, quota.ErrNotPermitted):
-		return &server.HealthReason{Part: redisPart, Word: "redis_no_permission", Err: err}
+		return &server.HealthReason{Part: redisPartName, Word: "redis_no_permission", Err: err}
 	case errors.Is(err, quota.ErrPartly):
-		return &server.HealthReason{Part: redisPart, Word: "redis_part_away", Err: err}
+		return &server.HealthReason{Part: redisPartName, Word: "redis_part_away", Err: err}
 	}
-	return &server.HealthReason{Part: redisPart, Word: "redis_away", Err: err}
+	return &server.HealthReason{Part: redisPartName, Word: "redis_away", Err: err}
 }
 
-// checkMailServers returns a health check that reports mailServersReason.
-func (a *App) checkMailServers() server.HealthCheck {
-	waits := a.anyMessageWaits(recipient.Email)
+// mailServersCheck returns a health check that reports mailServersReason.
+func (a *App) mailServersCheck() server.HealthCheck {
+	waits := a.waitingMessageCheck(recipient.Email)
 	return func(ctx context.Context) *server.HealthReason {
 		return mailServersReason(a.servers.Health(), a.servers.AttemptsAllowed(), func() bool { return waits(ctx) })
 	}
 }
 
-// checkCarriers returns a health check that reports carriersReason.
-func (a *App) checkCarriers(carriers *sms.Carriers) server.HealthCheck {
-	waits := a.anyMessageWaits(recipient.SMS)
+// carriersCheck returns a health check that reports carriersReason.
+func (a *App) carriersCheck(carriers *sms.Carriers) server.HealthCheck {
+	waits := a.waitingMessageCheck(recipient.SMS)
 	return func(ctx context.Context) *server.HealthReason {
 		suspended, lasts := carriers.Suspended()
 		return carriersReason(suspended, lasts, func() bool { return waits(ctx) })
 	}
 }
 
-// anyMessageWaits returns a function that reports whether a message of a channel waits for its
+// waitingMessageCheck returns a function that reports whether a message of a channel waits for its
 // next attempt. It also reports true if the database's last answer is an error or older than two
 // seconds.
-func (a *App) anyMessageWaits(ch recipient.Channel) func(context.Context) bool {
-	waits := newRecent(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
+func (a *App) waitingMessageCheck(ch recipient.Channel) func(context.Context) bool {
+	waits := newRecentValue(func(ctx context.Context) (bool, error) { return a.db.AnySendWaits(ctx, ch) })
 	return func(ctx context.Context) bool {
 		last := waits.Get(ctx) // a slow database leaves it as it was
 		return last.Err != nil || last.Value || time.Since(last.Asked) > 2*time.Second

@@ -35,7 +35,7 @@ type databaseProbe struct {
 	pinged time.Time            // when the last ping began
 	misses int                  // pings in a row without an answer
 	wrote  time.Time            // when a write last succeeded
-	slow   bool                 // set by a write of slowWrite or longer, cleared by one of less than half
+	slow   bool                 // set by a write of slowWriteThreshold or longer, cleared by one of less than half
 	reason *server.HealthReason // why it can't be written; nil: it can
 	beaten time.Time            // the value of wrote at the last heartbeat
 	seen   string               // the heartbeat last read while the database is away; "": none
@@ -45,7 +45,7 @@ type databaseProbe struct {
 const (
 	commitProvesFor     = 2 * time.Second
 	maxPingAge          = 10 * time.Second // a commit does not show that the schema fits; a ping does
-	slowWrite           = recent.MaxWait
+	slowWriteThreshold  = recent.MaxWait
 	missedPingsTillAway = 3
 	heartbeatEvery      = time.Second
 	heartbeatLife       = 5 * time.Second // how long a heartbeat says that its replica can write
@@ -99,11 +99,11 @@ func (p *databaseProbe) recordWrite(reason *server.HealthReason, took time.Durat
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case reason == nil && !p.slow && took >= slowWrite:
+	case reason == nil && !p.slow && took >= slowWriteThreshold:
 		p.slow = true
 		p.logger.Warn("database slow: look at its load and its network", "took_ms", took.Milliseconds(),
 			runbook.DatabaseSlow.See())
-	case reason == nil && p.slow && took < slowWrite/2:
+	case reason == nil && p.slow && took < slowWriteThreshold/2:
 		p.slow = false
 		p.logger.Info("database fast again")
 	}
@@ -130,7 +130,7 @@ func (p *databaseProbe) whySlow(context.Context) *server.HealthReason {
 	if p.reason != nil || !p.slow {
 		return nil
 	}
-	return &server.HealthReason{Part: databasePart, Word: reasonDatabaseSlow, Err: errors.New("slow")}
+	return &server.HealthReason{Part: databasePartName, Word: reasonDatabaseSlow, Err: errors.New("slow")}
 }
 
 // run exchanges heartbeats with other replicas until ctx ends.
@@ -227,7 +227,7 @@ const reasonDatabaseAway = "database_away"
 // unwritableReason returns a *server.HealthReason that tells operators why the database can't be
 // written; nil if err is nil.
 func unwritableReason(err error) *server.HealthReason {
-	reason := server.HealthReason{Part: databasePart, Word: reasonDatabaseAway, Err: err}
+	reason := server.HealthReason{Part: databasePartName, Word: reasonDatabaseAway, Err: err}
 	switch {
 	case err == nil:
 		return nil

@@ -136,7 +136,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 		p := d.probe()
 		for range 20 {
 			began := time.Now()
-			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowWrite {
+			if err := p.whyUnwritable(t.Context()); err != nil || time.Since(began) > slowWriteThreshold {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			time.Sleep(time.Second)
@@ -148,7 +148,7 @@ func TestASlowDatabaseIsReady(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		servertest.Same(t, "a fast ping", word(p.whySlow(t.Context())), "")
-		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWrite}
+		d.commit = &sqldb.CommitTiming{At: time.Now(), Took: slowWriteThreshold}
 		servertest.Same(t, "a late commit", word(p.whyUnwritable(t.Context()))+word(p.whySlow(t.Context())),
 			"database_slow")
 	})

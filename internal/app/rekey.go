@@ -16,8 +16,8 @@ import (
 	"sendcode/internal/store/sqldb"
 )
 
-// rekeyRows is how many rows Rekey reads at once, and at most changes in one transaction.
-const rekeyRows = 500
+// rekeyBatchSize is how many rows Rekey reads at once, and at most changes in one transaction.
+const rekeyBatchSize = 500
 
 // sealLabels has the label of each of sqldb.SealedTables.
 var sealLabels = map[string]string{"verifications": keys.RecipientLabel, "second_factors": auth.SecondFactorSealLabel,
@@ -38,15 +38,15 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := db.AddKeyCheckValues(ctx, vaultOf(cfg).CheckValues()); err != nil {
+	if _, err := db.AddKeyCheckValues(ctx, vaultOf(cfg).KeyCheckValues()); err != nil {
 		return explainOtherKeys(err)
 	}
 	r := rekeyRun{db: db, ring: ring, out: out, printed: time.Now()}
-	if err := db.EachSealedPage(ctx, rekeyRows,
+	if err := db.EachSealedPage(ctx, rekeyBatchSize,
 		func(t store.SealedTable, rows []store.SealedRow) error { return r.rekeyPage(ctx, t, rows) }); err != nil {
 		return fmt.Errorf("%w; %d rows were re-encrypted; the command can be repeated", err, r.changed)
 	}
-	counts, err := CountKeys(ctx, db)
+	counts, err := CountRowsByKey(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func Rekey(ctx context.Context, cfg config.Config, out io.Writer) error {
 		ring.CurrentID()); err != nil || len(counts) == 0 {
 		return err
 	}
-	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatCounts(counts))
+	return fmt.Errorf("rows under other keys: %s; the command can be repeated", FormatRowsByKey(counts))
 }
 
 // rekeyRun is one call of Rekey, with its counts.
@@ -82,7 +82,7 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 		bounded, cancel := context.WithTimeout(ctx, store.CallTimeout)
 		defer cancel()
 		n, err := r.db.Reseal(bounded, t, old, func(row store.SealedRow) []byte {
-			// nil where the key is missing: the row stays as it is, and CountKeys counts it
+			// nil where the key is missing: the row stays as it is, and CountRowsByKey counts it
 			sealed, _ := r.ring.Reseal(sealLabels[t.Name], row.Sealed, []byte(row.Key))
 			return sealed
 		})
@@ -104,11 +104,11 @@ func (r *rekeyRun) rekeyPage(ctx context.Context, t store.SealedTable, rows []st
 	return err
 }
 
-// CountKeys returns how many rows are sealed under each key, by the key's ID; damaged
+// CountRowsByKey returns how many rows are sealed under each key, by the key's ID; damaged
 // rows are under "".
-func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
+func CountRowsByKey(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 	counts := map[string]int{}
-	err := db.EachSealedPage(ctx, 40*rekeyRows, func(_ store.SealedTable, rows []store.SealedRow) error {
+	err := db.EachSealedPage(ctx, 40*rekeyBatchSize, func(_ store.SealedTable, rows []store.SealedRow) error {
 		for _, row := range rows {
 			counts[keys.SealedBy(row.Sealed)]++
 		}
@@ -121,8 +121,8 @@ func CountKeys(ctx context.Context, db *sqldb.DB) (map[string]int, error) {
 // not set.
 func RingIDs(cfg config.Config) []string { return vaultOf(cfg).Ring.IDs() }
 
-// FormatCounts returns the counts of CountKeys as text: "damaged 1, k1 20".
-func FormatCounts(counts map[string]int) string {
+// FormatRowsByKey returns the counts of CountRowsByKey as text: "damaged 1, k1 20".
+func FormatRowsByKey(counts map[string]int) string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(counts)) {
 		if list = append(list, fmt.Sprintf("%s %d", id, counts[id])); id == "" {

@@ -166,7 +166,7 @@ func (r *reloader) logMistakes(err error) {
 func (r *reloader) apply(ctx context.Context, renewed config.Config, own appTemplates) {
 	before := r.current
 	r.current = renewed
-	r.hashSettings(renewed)
+	r.storeSettingsHash(renewed)
 	for _, w := range renewed.Warnings {
 		if !slices.Contains(before.Warnings, w) {
 			r.logger.Warn(w)

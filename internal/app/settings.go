@@ -53,7 +53,7 @@ func apiKeys(cfg config.Config) api.Keys {
 	for _, a := range cfg.Apps {
 		for _, k := range a.Keys {
 			kind := verification.Browser
-			if k.Kind == config.SecretKey {
+			if k.Kind == config.SecretKeyKind {
 				kind = verification.BackEnd
 			}
 			key := &api.Key{App: a.Name, ID: k.ID, Kind: kind, SHA256: k.SHA256, Expires: k.Expires,

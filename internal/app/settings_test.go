@@ -46,7 +46,7 @@ func TestTheLongestLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if life := cfg.PolicySet(time.Now()).LongestLife(); life != store.MaxCodeLife {
+	if life := cfg.PolicySet(time.Now()).LongestCodeLife(); life != store.MaxCodeLife {
 		t.Errorf("a code lives %v, and the store thinks of %v", life, store.MaxCodeLife)
 	}
 	cfg.SMS.Carriers = make([]config.SMSCarrier, 1)
@@ -122,7 +122,7 @@ func TestAStopEnds(t *testing.T) {
 	first := time.Date(2099, 1, 31, 8, 0, 0, 0, time.UTC)
 	var log bytes.Buffer
 	a := &App{logger: slog.New(slog.NewTextHandler(&log, nil)), core: &core.Core{}}
-	a.core.Policy = policy.NewInForce(cfg.PolicySet(time.Now()), time.Now)
+	a.core.Policy = policy.NewCurrentSet(cfg.PolicySet(time.Now()), time.Now)
 	r := &reloader{App: a, current: cfg, ends: cfg.NextStopEnd(time.Now())}
 	for _, x := range []struct {
 		at           time.Time

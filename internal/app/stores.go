@@ -35,14 +35,14 @@ const processClockName = "process"
 const RedisPrefix = "sendcode"
 
 func (a *App) openDatabase(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	ctx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
 	if a.cfg.DatabaseURL != "" {
 		if err := postgres.Migrate(ctx, a.cfg.DatabaseURL, a.cfg.DatabaseRole); err != nil {
 			return fmt.Errorf("could not migrate database: %w", err)
 		}
 	}
-	db, err := openStore(ctx, a.cfg, a.now, a.traceConnections()...)
+	db, err := openStore(ctx, a.cfg, a.now, a.connectionTracers()...)
 	if err != nil {
 		return fmt.Errorf("could not open database: %w", err)
 	}
@@ -88,7 +88,7 @@ func (a *App) openLimiter(ctx context.Context) error {
 	a.onClose(client.Close)
 	client.AddHook(redisHook{a.metrics.RedisCallObserver()})
 	if a.traces != nil {
-		if err := a.traces.Redis(client); err != nil {
+		if err := a.traces.InstrumentRedis(client); err != nil {
 			return err
 		}
 	}
@@ -139,11 +139,11 @@ func (a *App) retryAtStart(ctx context.Context, setting string, away func(error)
 	}
 }
 
-// RelaxForTests makes room for many services on a busy machine. It multiplies the bounds on calls
-// of the database and the limiter, and the bounds that must be longer than a call: leases, a
-// stop, the wait for a slot. Connections to Postgres are then opened at their first use. 1
-// changes nothing. Only apptest calls it, before anything runs.
-func RelaxForTests(times int) {
+// RelaxTimeoutsForTests makes room for many services on a busy machine. It multiplies the bounds on
+// calls of the database and the limiter, and the bounds that must be longer than a call: leases, a
+// stop, the wait for a slot. Connections to Postgres are then opened at their first use. 1 changes
+// nothing. Only apptest calls it, before anything runs.
+func RelaxTimeoutsForTests(times int) {
 	postgres.OpenConnsAhead = times == 1
 	for _, bound := range []*time.Duration{&store.CallTimeout, &gates.LimiterTimeout, &outbox.DefaultLease,
 		&outbox.MaxStopWait,

@@ -184,13 +184,13 @@ var whatRefuses = []refusal{
 	},
 
 	{
-		by: "too-many-checks/FailureLimit", text: "20 failed checks of a recipient's codes in a day",
+		by: "too-many-checks/FailedCheckLimit", text: "20 failed checks of a recipient's codes in a day",
 		file:    roomy + "]}",
 		left:    "counted by class: {n} wrong codes stop strangers",
 		exhaust: func(w *world) { w.guess(nth(0), w.person(), 100) },
 	},
 	{
-		by: "too-many-checks/ConsecutiveFailureLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
+		by: "too-many-checks/ConsecutiveFailedCheckLimit", text: "100 failed checks of a recipient's codes in a row", secret: true,
 		known: true, file: roomy + "]}",
 		price: "{n} wrong codes, 20 a day, with no right code between them",
 		exhaust: func(w *world) {
@@ -511,7 +511,7 @@ func TestEveryRefusalHasARow(t *testing.T) {
 	scopes := slices.Concat(values(t, "Scope", "", "../../quota/*.go", "../policy/*.go"),
 		values(t, "", `^(Carrier|Lockout)RuleName$`, "../verification/*.go"))
 	split(server.QuotaExceeded.Slug, scopes)
-	checks := reflect.TypeFor[policy.CheckRules]()
+	checks := reflect.TypeFor[policy.FailedCheckRules]()
 	bounds := names(t, `Limit$`, "../store/gate/*.go")
 	for i := range checks.NumField() {
 		bounds = append(bounds, checks.Field(i).Name)

@@ -78,8 +78,8 @@ func (a *App) receiptPoller() outbox.ReceiptSources {
 // How long after a message its carrier is asked for the receipt: late where the carrier itself
 // usually reports it.
 const (
-	receiptPollSoon = 30 * time.Second
-	receiptPollLate = 10 * time.Minute
+	earlyReceiptPollDelay = 30 * time.Second
+	lateReceiptPollDelay  = 10 * time.Minute
 )
 
 // receiptPollDelay returns how long after a message its carrier is asked for the receipt; 0 if no
@@ -89,9 +89,9 @@ func (a *App) receiptPollDelay() time.Duration {
 	case !slices.ContainsFunc(a.cfg.SMS.Carriers, config.SMSCarrier.Polled):
 		return 0
 	case a.cfg.SMS.PublicURL == "":
-		return receiptPollSoon
+		return earlyReceiptPollDelay
 	}
-	return receiptPollLate
+	return lateReceiptPollDelay
 }
 
 // prefixWatch returns the settings for pausing prefixes; zero without carriers, since the dev

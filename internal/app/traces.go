@@ -78,12 +78,12 @@ func traceRoute(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// traceConnections returns the tracer of queries to Postgres; none without traces.
-func (a *App) traceConnections() []pgx.QueryTracer {
+// connectionTracers returns the tracer of queries to Postgres; none without traces.
+func (a *App) connectionTracers() []pgx.QueryTracer {
 	if a.traces == nil {
 		return nil
 	}
-	return []pgx.QueryTracer{a.traces.Postgres()}
+	return []pgx.QueryTracer{a.traces.PostgresTracer()}
 }
 
 // traceCore adds the traces to the parts of the core.
@@ -102,14 +102,14 @@ type tracedLimiter struct {
 
 // Take implements gates.Limiter.
 func (l tracedLimiter) Take(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	ctx = l.traces.Began(ctx)
-	defer l.traces.Ended(ctx, func() string { return "limiter take" })
+	ctx = l.traces.BeginCall(ctx)
+	defer l.traces.EndCall(ctx, func() string { return "limiter take" })
 	return l.Limiter.Take(ctx, r)
 }
 
 // Peek implements gates.Limiter.
 func (l tracedLimiter) Peek(ctx context.Context, r quota.Request) (quota.Decision, error) {
-	ctx = l.traces.Began(ctx)
-	defer l.traces.Ended(ctx, func() string { return "limiter peek" })
+	ctx = l.traces.BeginCall(ctx)
+	defer l.traces.EndCall(ctx, func() string { return "limiter peek" })
 	return l.Limiter.Peek(ctx, r)
 }

@@ -20,7 +20,7 @@ type adminSettings struct {
 	// hash.
 	Tokens []adminToken `yaml:"tokens,omitempty" unique:"id"`
 	// A provider of OpenID Connect.
-	OIDC oidc `yaml:"oidc,omitempty"`
+	OIDC oidcSettings `yaml:"oidc,omitempty"`
 }
 
 // adminToken is a bearer token of the admin API that the file lists; only its hash is kept.
@@ -39,9 +39,9 @@ type adminToken struct {
 // needs a second factor.
 const SecondFactorRequired = "required"
 
-// oidc is the provider of OpenID Connect for logins to the console. Its client secret is
+// oidcSettings is the provider of OpenID Connect for logins to the console. Its client secret is
 // Config.OIDCSecret.
-type oidc struct {
+type oidcSettings struct {
 	// Exactly as the provider writes it.
 	Issuer string `yaml:"issuer" required:"yes" check:"secure_url"`
 	// This service's ID at the provider.
@@ -59,7 +59,7 @@ type oidc struct {
 }
 
 // IsSet reports whether there is a provider.
-func (o oidc) IsSet() bool { return o.Issuer != "" }
+func (o oidcSettings) IsSet() bool { return o.Issuer != "" }
 
 // oidcCallbackPath is the console's path to which the provider sends its answer.
 const oidcCallbackPath = "/admin/oidc/callback"
@@ -83,7 +83,7 @@ func (a *adminSettings) Check(p *document.Mapping) {
 
 // Check implements document.checker: roles need role_claim. It also sets the default scopes and
 // claim.
-func (o *oidc) Check(p *document.Mapping) {
+func (o *oidcSettings) Check(p *document.Mapping) {
 	if p.Given["role_claim"] == nil && p.Given["roles"] != nil {
 		p.AddMistake("", "role_claim is missing: whose values roles has")
 	}

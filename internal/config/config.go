@@ -258,7 +258,7 @@ type App struct {
 	// API keys.
 	Keys []appKey `yaml:"keys" unique:"id"`
 	// [Where events are posted](webhooks.md).
-	Webhook webhook `yaml:"webhook"`
+	Webhook webhookSettings `yaml:"webhook"`
 }
 
 // brandSettings is an app's logo, colour and home link.
@@ -290,8 +290,8 @@ type KeyKind string
 
 // The kinds of API keys.
 const (
-	SecretKey KeyKind = "secret" // sk_…, for back ends
-	publicKey KeyKind = "public" // pk_…, for browsers
+	SecretKeyKind KeyKind = "secret" // sk_…, for back ends
+	publicKeyKind KeyKind = "public" // pk_…, for browsers
 )
 
 // pageSettings is the public page at /.
@@ -333,9 +333,9 @@ func (c Config) hasKeys() bool {
 // so: in a trial in which no app has a key of its own.
 func (c Config) GeneratesAPIKey() bool { return c.isTrial() && !c.hasKeys() || c.LocalPublicKey != "" }
 
-// ShowsSecrets reports whether FillSecrets will return secrets to show to a person.
-func (c Config) ShowsSecrets() bool {
-	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isKey() })
+// HasSecretsToShow reports whether FillSecrets will return secrets to show to a person.
+func (c Config) HasSecretsToShow() bool {
+	return slices.ContainsFunc(c.missingSecrets(), func(s storedSecret) bool { return !s.isDatabaseKey() })
 }
 
 // PublicConsole reports whether /admin and /metrics are on the listener of the API, and other
@@ -375,12 +375,12 @@ func (c Config) purposesWithPolicy(policy string) []string {
 
 // hasSecretKey reports whether the app has a key for back ends.
 func (a App) hasSecretKey() bool {
-	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKey })
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == SecretKeyKind })
 }
 
 // hasPublicKey reports whether the app has a key for browsers.
 func (a App) hasPublicKey() bool {
-	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKey })
+	return slices.ContainsFunc(a.Keys, func(k appKey) bool { return k.Kind == publicKeyKind })
 }
 
 // MailDomain returns the domain of MailFrom, which Message-IDs have too.

@@ -53,7 +53,7 @@ func loadOrCreateSecrets(dir string, missing []storedSecret) (secrets map[string
 	missing = slices.DeleteFunc(slices.Clone(missing), func(s storedSecret) bool { return secrets[s.key] != "" })
 	var keys []string
 	for _, s := range missing {
-		if s.isKey() {
+		if s.isDatabaseKey() {
 			keys = append(keys, s.key)
 		}
 	}
@@ -221,7 +221,7 @@ func (c *Config) FillSecrets(dir string) ([]ShownSecret, error) {
 	var generated []ShownSecret
 	for _, s := range missing {
 		*s.of(c) = newSecret(secrets[s.key])
-		if !s.isKey() {
+		if !s.isDatabaseKey() {
 			generated = append(generated, ShownSecret{envName(s.key), s.label, secrets[s.key]})
 		}
 		if s.key == "api_key" {
@@ -241,14 +241,14 @@ type storedSecret struct {
 	generate   func() string
 }
 
-// isKey reports whether the secret is a key that the database is written with.
-func (s storedSecret) isKey() bool { return s.label == "" }
+// isDatabaseKey reports whether the secret is a key that the database is written with.
+func (s storedSecret) isDatabaseKey() bool { return s.label == "" }
 
 // storedSecrets are all secrets of the data directory, in the order of their file. The database's
 // keys come last: a file that was cut lacks them, and is found to be damaged.
 var storedSecrets = []storedSecret{
 	{"api_key", "API key", func(c *Config) *Secret { return &c.APIKey }, Config.GeneratesAPIKey,
-		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKey); return key }},
+		checkDefaultAppKey, func() string { key, _ := NewAPIKey(SecretKeyKind); return key }},
 	{"admin_password", "password", func(c *Config) *Secret { return &c.AdminPassword }, Config.generatesPassword,
 		checkAdminPassword, func() string { return randomText(passwordBytes) }},
 	{"secret_keys", "", func(c *Config) *Secret { return &c.SecretKeys }, Config.Loopback, checkSecretKeys, NewRingKey},

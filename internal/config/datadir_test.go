@@ -103,7 +103,7 @@ func TestGeneratedSecrets(t *testing.T) {
 	} {
 		before := must(t, test.yaml, test.environ...)
 		before.DataDir = filepath.Join(t.TempDir(), "data")
-		announced, generates := before.ShowsSecrets(), before.GeneratesAPIKey()
+		announced, generates := before.HasSecretsToShow(), before.GeneratesAPIKey()
 		hasPassword := before.AdminHasPassword()
 		c, shown := filled(t, before)
 		names := ""

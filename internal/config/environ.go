@@ -21,8 +21,8 @@ const envPrefix = "SENDCODE_"
 // testEnvPrefix is left to the project's own tests; the server ignores it.
 const testEnvPrefix = envPrefix + "TEST_"
 
-// variable is one setting that the environment may give.
-type variable struct {
+// envVariable is one setting that the environment may give.
+type envVariable struct {
 	key    string // its path in the file
 	kind   string // plain, file (SENDCODE_…_FILE may name a file that holds the value) or list (separated by commas)
 	secret bool   // only the environment may give it
@@ -36,33 +36,33 @@ const (
 	portVariable  = "PORT"
 )
 
-// variables are all settings that the environment may give, and the variables for the file.
-var variables = append(variablesOf(reflect.TypeFor[Config](), ""), variable{key: configFileKey, kind: "plain"},
-	variable{key: configTextKey, kind: "plain"})
+// envVariables are all settings that the environment may give, and the variables for the file.
+var envVariables = append(envVariablesOf(reflect.TypeFor[Config](), ""), envVariable{key: configFileKey, kind: "plain"},
+	envVariable{key: configTextKey, kind: "plain"})
 
-// variablesOf returns the variables that the tags env of a struct name, also in the structs within
-// it.
-func variablesOf(t reflect.Type, path string) (all []variable) {
+// envVariablesOf returns the variables that the tags env of a struct name, also in the structs
+// within it.
+func envVariablesOf(t reflect.Type, path string) (all []envVariable) {
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		at := strings.TrimPrefix(path+"."+name, ".")
 		if kind, found := f.Tag.Lookup("env"); found {
-			all = append(all, variable{at, kind, f.Type == reflect.TypeFor[Secret]()})
+			all = append(all, envVariable{at, kind, f.Type == reflect.TypeFor[Secret]()})
 		} else if f.Type.Kind() == reflect.Struct && !document.IsScalar(f.Type) {
-			all = append(all, variablesOf(f.Type, strings.TrimSuffix(at, "."))...)
+			all = append(all, envVariablesOf(f.Type, strings.TrimSuffix(at, "."))...)
 		}
 	}
 	return all
 }
 
-// node returns the YAML node of a variable's value, as if the file gave it.
-func (d *source) node(v variable, s locatedValue) *yaml.Node {
+// valueNode returns the YAML node of a variable's value, as if the file gave it.
+func (d *settingsSource) valueNode(v envVariable, s locatedValue) *yaml.Node {
 	n := &yaml.Node{}
 	n.SetString(s.value)
 	if v.kind == "list" {
 		n = &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for text := range strings.SplitSeq(s.value, ",") {
-			n.Content = append(n.Content, d.node(variable{}, locatedValue{text, s.where}))
+			n.Content = append(n.Content, d.valueNode(envVariable{}, locatedValue{text, s.where}))
 		}
 	}
 	d.Others[n] = s.where
@@ -107,10 +107,10 @@ type locatedValue struct {
 // readEnviron returns the values of variables, and of files that variables …_FILE name, by key. An
 // empty variable counts as missing, because container tools pass such ones. Values are trimmed,
 // since editors end a file with a line break.
-func (d *source) readEnviron() map[string]locatedValue {
+func (d *settingsSource) readEnviron() map[string]locatedValue {
 	d.reportUnknown()
 	given := map[string]locatedValue{}
-	for _, v := range variables {
+	for _, v := range envVariables {
 		s, problem := d.readVariable(envName(v.key), v.kind == "file")
 		if problem == "" && v.key != configTextKey { // Parse checks this text as it checks a file
 			problem = problemWithValue(s.value)
@@ -126,7 +126,7 @@ func (d *source) readEnviron() map[string]locatedValue {
 
 // readVariable returns the value of the variable with this name or, with mayBeFile, of the file
 // that the variable …_FILE names. value is "" if neither is given; then there is no problem.
-func (d *source) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
+func (d *settingsSource) readVariable(name string, mayBeFile bool) (s locatedValue, problem string) {
 	s = locatedValue{strings.TrimSpace(d.environ[name]), name}
 	path := strings.TrimSpace(d.environ[name+"_FILE"])
 	switch {
@@ -171,9 +171,9 @@ func environMap(environ []string) map[string]string {
 }
 
 // reportUnknown adds a mistake for each SENDCODE_ variable that is no setting.
-func (d *source) reportUnknown() {
+func (d *settingsSource) reportUnknown() {
 	var known []string // names without envPrefix, to compare what differs
-	for _, v := range variables {
+	for _, v := range envVariables {
 		known = append(known, nameWithoutPrefix(v.key))
 		if v.kind == "file" {
 			known = append(known, nameWithoutPrefix(v.key)+"_FILE")

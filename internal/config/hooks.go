@@ -67,14 +67,14 @@ func (h *authHook) Check(p *document.Mapping) {
 			p.AddMistake("purposes", "%s is not of %s", action, h.Server)
 		}
 	}
-	tooShort := func(key []byte) bool { return len(key) < minProviderSecret }
+	tooShort := func(key []byte) bool { return len(key) < minProviderSecretLength }
 	switch {
 	case h.SecretEnv == "":
 		p.AddMistake("", "secret_env is missing")
 	case h.Secret.IsSet() && slices.ContainsFunc(h.secrets(), tooShort):
 		p.AddMistake("secret_env",
 			"must hold what Supabase shows, v1,whsec_ and base64 of at least %d bytes; several are separated by |",
-			minProviderSecret)
+			minProviderSecretLength)
 	}
 }
 

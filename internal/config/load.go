@@ -22,21 +22,21 @@ type Errors = document.Errors
 // variables, through readFile.
 func Load(environ []string, readFile func(string) ([]byte, error)) (Config, error) {
 	var c Config
-	from := &source{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
+	from := &settingsSource{readFile: readFile, environ: environMap(environ), bounded: map[string]bool{}}
 	from.Decoder = &document.Decoder{Errs: &document.Errors{}, Checks: checksByName, Others: map[*yaml.Node]string{},
 		Owner: from}
 	d := &loader{from, &c, nil}
 	given := d.readEnviron()
 	file := d.parseFile(given[configFileKey], given[configTextKey])
 	d.setAddrFromPort(file, given)
-	for _, v := range variables {
+	for _, v := range envVariables {
 		if key, _ := document.FindEntry(file, v.key); v.secret && key != nil {
 			d.AddMistakeAt(key, v.key, "is a secret and does not belong in this file; give %s or %[1]s_FILE",
 				envName(v.key))
 			setEntry(file, v.key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"})
 		}
 		if s, found := given[v.key]; found && v.key != configFileKey && v.key != configTextKey {
-			setEntry(file, v.key, d.node(v, s))
+			setEntry(file, v.key, d.valueNode(v, s))
 		}
 	}
 	d.root = d.DecodeStruct(file, "", reflect.ValueOf(&c).Elem())
@@ -54,7 +54,7 @@ func Load(environ []string, readFile func(string) ([]byte, error)) (Config, erro
 
 // loader is the state of one Load.
 type loader struct {
-	*source
+	*settingsSource
 	config *Config
 	root   *document.Mapping // of the file, with what the environment gives
 }
@@ -94,7 +94,7 @@ func (d *loader) setAddrFromPort(file *yaml.Node, given map[string]locatedValue)
 		d.Errs.Add(portVariable, "is not within 1 to 65535; give SENDCODE_ADDR=host:port instead")
 		return
 	}
-	setEntry(file, "addr", d.node(variable{}, locatedValue{":" + port, portVariable}))
+	setEntry(file, "addr", d.valueNode(envVariable{}, locatedValue{":" + port, portVariable}))
 }
 
 // locationOf returns where a setting is given, for messages: its line of the file, or its variable.

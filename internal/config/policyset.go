@@ -28,7 +28,7 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 	set := policy.Set{
 		Purposes: map[string]policy.Purpose{}, Apps: map[string]policy.App{}, Subscriptions: map[string][]string{},
 		TestRecipients: testrecipient.Codes{},
-		Checks: policy.CheckRules{
+		Checks: policy.FailedCheckRules{
 			Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: hourly, Window: time.Hour},
 			WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 3 * hourly, Window: time.Hour},
 			App:         quota.Rule{Name: "app", Scope: quota.App, Limit: appFailedChecksPerHour, Window: time.Hour},
@@ -45,13 +45,13 @@ func (c Config) PolicySet(now time.Time) policy.Set {
 		Spellings: quota.Rule{Name: policy.SpellingsName, Scope: policy.SpellingsScope, Limit: 20,
 			Window: 24 * time.Hour},
 	}
-	set.Blocks, set.Pauses = c.stopsAt(now)
+	set.Blocks, set.Pauses = c.stopsInForce(now)
 	for name, p := range c.Purposes {
 		set.Purposes[name] = c.purpose(name, p)
 	}
 	for _, a := range c.Apps {
 		set.Apps[a.Name] = policy.App{
-			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.Looks(), Site: a.SMSOrigin, Hash: a.SMSHash,
+			Title: c.TitleOf(a), Sender: a.MailFrom, Brand: a.EffectiveBrand(), Site: a.SMSOrigin, Hash: a.SMSHash,
 			ReachedByStrangers: c.reachedByStrangers(a),
 		}
 		if a.Webhook.URL != "" { // without an address no event is written
@@ -81,7 +81,7 @@ func (c Config) purpose(name string, p purpose) policy.Purpose {
 
 // titles returns the words for what the purpose's codes are for, by language.
 func (p purpose) titles() map[string]string {
-	if p.Kind != kindConfirm || len(p.Title) > 0 {
+	if p.Kind != purposeKindConfirm || len(p.Title) > 0 {
 		return p.Title
 	}
 	built := map[string]string{}
@@ -102,15 +102,17 @@ func (c Config) policy(name string) quota.Policy {
 
 // servedNumbers returns the phone numbers to which codes are sent. The dev mailbox takes those of
 // every country unless some are listed.
-func (c Config) servedNumbers() policy.Numbers {
-	return policy.Numbers{
+func (c Config) servedNumbers() policy.ServedNumbers {
+	return policy.ServedNumbers{
 		Countries:  slices.Sorted(slices.Values(c.SMS.Countries)),
 		Everywhere: c.SMSToDevMailbox() && len(c.SMS.Countries) == 0, RefuseVoIP: c.SMS.VoIP == "refuse",
 	}
 }
 
-// Looks returns the app's logo, colour and home link.
-func (a App) Looks() brand.Brand { return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home) }
+// EffectiveBrand returns the app's logo, colour and home link.
+func (a App) EffectiveBrand() brand.Brand {
+	return brand.New(a.Brand.Logo, a.Brand.Accent, a.Brand.Home)
+}
 
 // TitleOf returns an app's name in messages. The app default has the sender's name, since
 // "default" means nothing to people.

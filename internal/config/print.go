@@ -27,8 +27,8 @@ const yamlHead = `# The effective configuration, as a file for SENDCODE_CONFIG w
 //go:embed example.yaml
 var Example string
 
-// encoder masks the passwords of URLs.
-var encoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
+// maskingEncoder masks the passwords of URLs.
+var maskingEncoder = document.Encoder{"database_url": maskURL, "redis_url": maskURL, "webhook_url": maskURL,
 	"smtp_url": maskURLs}
 
 // YAML returns the effective configuration for people. Secrets are only counted, and URLs have no
@@ -58,7 +58,7 @@ func (c Config) yamlNode() *yaml.Node {
 	}
 	hidden := map[string]int{"test_recipients": len(c.TestRecipients), "stop": len(c.Stops) - len(shown.Stops)}
 	v := reflect.ValueOf(&shown).Elem()
-	root := encoder.Encode(v)
+	root := maskingEncoder.Encode(v)
 	all, _ := document.Fields(v)
 	for _, f := range all {
 		_, value := document.FindEntry(root, f.Name)

@@ -25,14 +25,14 @@ func (s *SecretSource) Check(p *document.Mapping) {
 	if p.Given["secret_env"] == nil {
 		return
 	}
-	if problem := s.read(sourceOf(p)); problem != "" {
+	if problem := s.read(settingsSourceOf(p)); problem != "" {
 		p.AddMistake("secret_env", "%s", problem)
 	}
 }
 
 // read reads the secret. It returns the problem with the variable or the value; "" if there is
 // none.
-func (s *SecretSource) read(d *source) string {
+func (s *SecretSource) read(d *settingsSource) string {
 	switch {
 	case !envNamePattern.MatchString(s.SecretEnv):
 		return "must be the name of a variable, such as TWILIO_TOKEN, and not the secret itself"
@@ -64,8 +64,8 @@ func (p eventProvider) SourceWithSecret() reports.Source {
 	return p.Source
 }
 
-// minProviderSecret is the least length of a provider's secret, in bytes.
-const minProviderSecret = 16
+// minProviderSecretLength is the least length of a provider's secret, in bytes.
+const minProviderSecretLength = 16
 
 // Check implements document.checker: the settings that the scheme needs are given, and the secret
 // is long enough.
@@ -88,9 +88,9 @@ func (v *eventProvider) Check(p *document.Mapping) {
 	}
 	switch secret := v.Secret.Reveal(); {
 	case secret == "":
-	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecret:
-		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecret)
-	case len(secret) < minProviderSecret:
-		p.AddMistake("", "the secret must have at least %d characters", minProviderSecret)
+	case a.Scheme == reports.SchemeStandardWebhooks && len(DecodeWebhookSecret(v.Secret)) < minProviderSecretLength:
+		p.AddMistake("", "the secret must be whsec_ and base64 of at least %d bytes", minProviderSecretLength)
+	case len(secret) < minProviderSecretLength:
+		p.AddMistake("", "the secret must have at least %d characters", minProviderSecretLength)
 	}
 }

@@ -124,7 +124,7 @@ func variablesList(t *testing.T) (text string) {
 		all[d.key] = d
 	}
 	var inFile []string
-	for _, v := range variables {
+	for _, v := range envVariables {
 		name := "`" + envName(v.key) + "`"
 		if v.kind == "file" {
 			name += "*"

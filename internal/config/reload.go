@@ -24,7 +24,7 @@ func (c Config) WithReloadable(next Config) Config {
 
 // ReloadableChanges returns the names of the reloadable settings that differ in next.
 func (c Config) ReloadableChanges(next Config) []string {
-	names := changedKeys(c.Reloadable, next.Reloadable)
+	names := changedSettings(c.Reloadable, next.Reloadable)
 	if !reflect.DeepEqual(c.Disposable, next.Disposable) && !slices.Contains(names, "disposable_domains") {
 		names = append(names, "disposable_domains")
 	}
@@ -36,8 +36,8 @@ func (c Config) ReloadableChanges(next Config) []string {
 func (c Config) RestartChanges(next Config) []string {
 	next.Reloadable, next.APIKey, next.WebhookSecrets = c.Reloadable, c.APIKey, c.WebhookSecrets
 	next.PublicKey, next.Origins = c.PublicKey, c.Origins
-	names := append(changedKeys(c, next), changedKeys(c.Secrets, next.Secrets)...)
-	for _, v := range variables {
+	names := append(changedSettings(c, next), changedSettings(c.Secrets, next.Secrets)...)
+	for _, v := range envVariables {
 		if i := slices.Index(names, v.key); i >= 0 && v.kind != "list" {
 			names[i] = envName(v.key)
 		}
@@ -45,8 +45,8 @@ func (c Config) RestartChanges(next Config) []string {
 	return names
 }
 
-// changedKeys returns the keys of the fields that differ between two structs.
-func changedKeys[T any](a, b T) (names []string) {
+// changedSettings returns the keys of the fields that differ between two structs.
+func changedSettings[T any](a, b T) (names []string) {
 	before, after := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range before.NumField() {
 		name, _, _ := strings.Cut(before.Type().Field(i).Tag.Get("yaml"), ",")

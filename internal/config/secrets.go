@@ -128,7 +128,7 @@ func checkAdminPasswordHash(value string) string {
 // addAPIKey adds the key of SENDCODE_API_KEY to defaultApp.
 func (c *Config) addAPIKey() {
 	if c.APIKey.IsSet() {
-		k := appKey{ID: apiKeyID, Kind: SecretKey, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
+		k := appKey{ID: apiKeyID, Kind: SecretKeyKind, SHA256: sha256.Sum256([]byte(c.APIKey.Reveal()))}
 		c.Apps[0].Keys = append(c.Apps[0].Keys, k)
 	}
 }
@@ -140,7 +140,7 @@ func (c *Config) addPublicKey() {
 		return
 	}
 	app := &c.Apps[0]
-	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: publicKey,
+	app.Keys = append(app.Keys, appKey{ID: publicKeyID, Kind: publicKeyKind,
 		SHA256: sha256.Sum256([]byte(c.PublicKey.Reveal()))})
 	for origin := range strings.SplitSeq(c.Origins.Reveal(), ",") {
 		if origin = strings.TrimSpace(origin); !slices.Contains(app.Origins, origin) {
@@ -156,7 +156,7 @@ const apiKeyBytes = 24
 // the file. It stores neither.
 func NewAPIKey(kind KeyKind) (key, sha256hex string) {
 	prefix := "sk_"
-	if kind == publicKey {
+	if kind == publicKeyKind {
 		prefix = "pk_"
 	}
 	key = prefix + randomText(apiKeyBytes)
@@ -185,11 +185,11 @@ func (c *Config) addLocalPublicKey() {
 	c.LocalPublicKey = "pk_" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:apiKeyBytes])
 }
 
-// NewEnvironment returns NAME=value lines for a deployment that is set by variables alone: every
-// secret that would else be generated in the data directory, and a public key.
-func NewEnvironment() string {
-	secret, _ := NewAPIKey(SecretKey)
-	public, _ := NewAPIKey(publicKey)
+// GenerateSecretVariables returns NAME=value lines for a deployment that is set by variables alone:
+// every secret that would else be generated in the data directory, and a public key.
+func GenerateSecretVariables() string {
+	secret, _ := NewAPIKey(SecretKeyKind)
+	public, _ := NewAPIKey(publicKeyKind)
 	var b strings.Builder
 	for _, v := range []struct{ key, value string }{
 		{"secret_keys", NewRingKey()}, {"index_key", NewIndexKey()}, {"api_key", secret}, {"public_key", public},

@@ -15,14 +15,15 @@ import (
 	"sendcode/quota"
 )
 
-// kindConfirm is the kind of a purpose whose codes confirm an address, but are not for signing in.
-const kindConfirm = "confirm"
+// purposeKindConfirm is the kind of a purpose whose codes confirm an address, but are not for
+// signing in.
+const purposeKindConfirm = "confirm"
 
 // Check implements document.checker: its policy exists; a code for signing in is short-lived, one
 // to confirm with is long.
 func (p *purpose) Check(at *document.Mapping) {
 	addReference(at, "policy", "policy", p.PolicyName)
-	switch confirms := p.Kind == kindConfirm; {
+	switch confirms := p.Kind == purposeKindConfirm; {
 	case !confirms && p.TTL > 10*time.Minute:
 		at.AddMistake("ttl", "may be longer than 10m only with kind: confirm, for a purpose that signs nobody in")
 	case confirms && p.Code.Length < 8:
@@ -46,7 +47,7 @@ func (k *appKey) Check(p *document.Mapping) {
 	if n := p.Given["scopes"]; n != nil && len(n.Content) == 0 { // an empty list would look like no scope, and mean all
 		p.AddMistake("scopes", "names no scope; leave it out for all of them")
 	}
-	if k.Kind == publicKey && len(k.Scopes) > 0 {
+	if k.Kind == publicKeyKind && len(k.Scopes) > 0 {
 		p.AddMistake("", "scopes are for secret keys; a public key may do what browsers may")
 	}
 }
@@ -67,7 +68,7 @@ func (d *loader) complete() {
 	d.completePolicies()
 	d.completePurposes()
 	d.completeFolding()
-	d.checkRecipients()
+	d.checkTestRecipients()
 	d.readDisposableDomains()
 	declared := map[string][]string{
 		"policy": slices.Sorted(maps.Keys(c.Policies)), "purpose": slices.Sorted(maps.Keys(c.Purposes)),
@@ -97,7 +98,7 @@ func (d *loader) completePurposes() {
 	}
 	if _, given := c.Purposes[defaultName]; !given {
 		c.Purposes[defaultName] = document.Defaults[purpose]()
-		d.references = append(d.references, reference{"policy", defaultName, "purposes.default"})
+		d.references = append(d.references, nameReference{"policy", defaultName, "purposes.default"})
 	}
 	var unlimited []string
 	for _, r := range d.references {
@@ -141,9 +142,9 @@ func (d *loader) completeApps() {
 // their code.
 const maxTestRecipients = 20
 
-// checkRecipients records a mistake for a test recipient that is listed twice, or that is hashed
-// like another address: its code must be known for exactly one address.
-func (d *loader) checkRecipients() {
+// checkTestRecipients records a mistake for a test recipient that is listed twice, or that is
+// hashed like another address: its code must be known for exactly one address.
+func (d *loader) checkTestRecipients() {
 	c, key := d.config, []byte("any key, to compare with only") // folded addresses have equal hashes
 	if len(c.TestRecipients) > maxTestRecipients {
 		d.root.AddMistake("test_recipients", "there may be %d at most", maxTestRecipients)
@@ -250,13 +251,13 @@ func (d *loader) checkCombinations() {
 		}
 		return
 	}
-	d.checkReachableFromOutside()
+	d.checkRequiredIfReachable()
 }
 
-// checkReachableFromOutside reports settings that are missing although other machines can
+// checkRequiredIfReachable reports settings that are missing although other machines can
 // connect. Generated keys would differ on the next replica, and the dev mailbox shows codes to
 // every visitor.
-func (d *loader) checkReachableFromOutside() {
+func (d *loader) checkRequiredIfReachable() {
 	c, addr := d.config, d.config.Addr
 	if isLoopbackAddr(addr) {
 		addr = c.AdminAddr

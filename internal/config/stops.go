@@ -64,10 +64,10 @@ func (s *stop) Check(p *document.Mapping) {
 // isOver reports whether the stop has ended.
 func (s stop) isOver(now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
 
-// stopsAt returns the stops in force at an instant: those of recipients, and the paused channels
-// and purposes.
-func (c Config) stopsAt(now time.Time) (policy.Blocks, []policy.Pause) {
-	blocks, pauses := policy.Blocks{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{},
+// stopsInForce returns the stops in force at an instant: those of recipients, and the paused
+// channels and purposes.
+func (c Config) stopsInForce(now time.Time) (policy.BlockLists, []policy.Pause) {
+	blocks, pauses := policy.BlockLists{Recipients: map[recipient.Hash]bool{}, Domains: map[string]bool{},
 		Disposable: c.Disposable}, []policy.Pause(nil)
 	for _, s := range c.Stops {
 		switch {

@@ -13,7 +13,7 @@ var outside = []string{"SENDCODE_SMTP_URL=resend://:re_hiddenhiddenhidden@api.re
 // What `sendcode key --kind env` prints is all that a deployment needs, beside its addresses, and
 // is accepted.
 func TestOnlyVariables(t *testing.T) {
-	environ := slices.Concat(outside, strings.Fields(NewEnvironment()), []string{"PORT=10000",
+	environ := slices.Concat(outside, strings.Fields(GenerateSecretVariables()), []string{"PORT=10000",
 		"SENDCODE_CONFIG_YAML=  policies:\n    default: [{name: day, scope: recipient, limit: 3, window: 24h}]\n"})
 	c, err := Load(environ, files{}.read)
 	if err != nil {

@@ -76,14 +76,14 @@ func (c *Config) warn(now time.Time) {
 	}
 }
 
-// expiryNotice is how long before its end a key or a token is warned of.
-const expiryNotice = 14 * 24 * time.Hour
+// expiryNoticePeriod is how long before its end a key or a token is warned of.
+const expiryNoticePeriod = 14 * 24 * time.Hour
 
 // warnOfExpiry warns of a key or a token that has expired, or expires soon. The zero time means
 // that it never does.
 func warnOfExpiry(now, end time.Time, what string, add func(when bool, format string, args ...any)) {
 	add(!end.IsZero() && !now.Before(end), "%s has expired.", what)
-	add(now.Before(end) && end.Sub(now) < expiryNotice, "%s expires at %s.", what, end.Format(time.RFC3339))
+	add(now.Before(end) && end.Sub(now) < expiryNoticePeriod, "%s expires at %s.", what, end.Format(time.RFC3339))
 }
 
 func (c *Config) warnOfApps(now time.Time, add func(when bool, format string, args ...any)) {

@@ -10,8 +10,8 @@ import (
 	"sendcode/internal/config/document"
 )
 
-// webhook is the URL to which an app's events are posted.
-type webhook struct {
+// webhookSettings is the URL to which an app's events are posted.
+type webhookSettings struct {
 	// https; http only in `webhook_networks`.
 	URL string `yaml:"url,omitempty" check:"webhook_url"`
 	// Of `send.sent`, `send.failed`, `send.unknown`, `send.bounced`, `send.delivered`,
@@ -28,9 +28,9 @@ var webhookEvents = strings.Fields(`send.sent send.failed send.unknown send.boun
 // Sizes of a webhook's secret in bytes (Standard Webhooks 1.0.0, "Signature scheme"), and the
 // highest number of secrets that an app has.
 const (
-	minWebhookSecret  = 24
-	maxWebhookSecret  = 64
-	maxWebhookSecrets = 2
+	minWebhookSecretLength = 24
+	maxWebhookSecretLength = 64
+	maxWebhookSecrets      = 2
 )
 
 // webhookSecretPrefix begins each secret (Standard Webhooks 1.0.0).
@@ -53,7 +53,7 @@ func DecodeWebhookSecret(s Secret) []byte {
 
 // Check implements document.checker: a webhook with any setting has a URL. It also sets the default
 // events and sorts the events.
-func (w *webhook) Check(p *document.Mapping) {
+func (w *webhookSettings) Check(p *document.Mapping) {
 	if p.Given["url"] == nil && len(p.Given) > 0 {
 		p.AddMistake("", "url is missing")
 	}
@@ -115,7 +115,7 @@ func checkWebhookSecrets(value string) string {
 			encoded, found := strings.CutPrefix(secret, webhookSecretPrefix)
 			key, err := base64.StdEncoding.DecodeString(encoded)
 			switch {
-			case !found || err != nil || len(key) < minWebhookSecret || len(key) > maxWebhookSecret:
+			case !found || err != nil || len(key) < minWebhookSecretLength || len(key) > maxWebhookSecretLength:
 				return "a secret is whsec_ and the base64 of 24 to 64 random bytes; make one with `sendcode key --kind webhook`"
 			case seen[string(key)]:
 				return "holds a secret twice; each receiver needs one of its own"

@@ -31,7 +31,7 @@ func TestWebhooks(t *testing.T) {
 		[]string{hookOne, hookTwo, hookThree})
 	is(t, "key", string(DecodeWebhookSecret(shop.Secrets[1])), "Another secret of enough bytes")
 	is(t, "events", gift.Events, webhookEvents)
-	is(t, "no webhook", c.Apps[3].Webhook, webhook{})
+	is(t, "no webhook", c.Apps[3].Webhook, webhookSettings{})
 	is(t, "a new secret", c.ReloadableChanges(must(t, hooked, secrets+",gift:whsec_"+strings.Repeat("A", 64))),
 		[]string{"apps"})
 	for _, want := range []string{"of=***", "events: [send.failed, verification.approved]", "webhook: {}",
@@ -71,7 +71,7 @@ func TestEventsAreThoseOfTheTable(t *testing.T) {
 		names = append(names, e.Name)
 	}
 	is(t, "settings", webhookEvents, names)
-	tag, _ := reflect.TypeFor[webhook]().FieldByName("Events")
+	tag, _ := reflect.TypeFor[webhookSettings]().FieldByName("Events")
 	is(t, "accepted", strings.Fields(tag.Tag.Get("oneof")), names)
 	api, err := os.ReadFile("../../docs/openapi.yaml")
 	if err != nil || !strings.Contains(string(api),

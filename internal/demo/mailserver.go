@@ -18,7 +18,7 @@ import (
 // exist, and have bad hours. It remembers the last code that each recipient got, as the person
 // would read it. Safe for concurrent use.
 type MailServer struct {
-	clock *clock
+	clock *simulatedClock
 
 	mu    sync.Mutex
 	rng   *rand.Rand
@@ -37,7 +37,7 @@ const (
 
 // NewMailServer returns a mail server. Each message moves the clock on by the time that sending it
 // takes.
-func NewMailServer(c *clock) *MailServer {
+func NewMailServer(c *simulatedClock) *MailServer {
 	return &MailServer{clock: c, rng: newRand(1), codes: map[string]string{}}
 }
 

@@ -17,7 +17,7 @@ func (w *week) randomSeconds(from, to int) time.Duration {
 }
 
 // signIn returns a step: a person asks for a code, and mostly enters it.
-func (w *week) signIn(who person, purpose string) step {
+func (w *week) signIn(who person, purpose string) weekStep {
 	mistypes, wait, arrives := who.clumsy && w.rng.IntN(2) == 0, w.randomSeconds(9, 110), w.rng.IntN(30) > 0
 	return func(ctx context.Context) error {
 		answer, err := w.requestCode(ctx, who, purpose, "")
@@ -41,7 +41,7 @@ func (w *week) signIn(who person, purpose string) step {
 }
 
 // reportReceipt returns a step: the carrier reports how a text message ended.
-func (w *week) reportReceipt(send string, arrives bool) step {
+func (w *week) reportReceipt(send string, arrives bool) weekStep {
 	status := map[bool]store.Status{true: store.Delivered, false: store.Undelivered}[arrives]
 	return func(ctx context.Context) error {
 		id, err := uuid.Parse(send)

@@ -3,8 +3,8 @@
 // administrators do about it. It is what `sendcode serve --demo` shows.
 //
 // Everything goes the way of real requests: package app gives it the use cases, the outbox, both
-// gates and a database in SQLite, all on the week's clock ([NewClock]). Only mail servers and
-// carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the
+// gates and a database in SQLite, all on the week's clock ([NewSimulatedClock]). Only mail servers
+// and carriers are played ([MailServer], [Carrier]). The plan follows from a seed, so a week is the
 // same each time.
 package demo
 
@@ -27,14 +27,14 @@ import (
 type Dependencies struct {
 	Codes      *verification.Service
 	Desk       *support.Desk
-	Receipts   receipts
+	Receipts   receiptRecorder
 	Flush      func(ctx context.Context) // writes the refusals that wait in memory
-	Clock      *clock                    // stands where the week begins
+	Clock      *simulatedClock           // stands where the week begins
 	MailServer *MailServer
 }
 
-// receipts records the receipts of text messages. Implementation: sqldb.DB.
-type receipts interface {
+// receiptRecorder records the receipts of text messages. Implementation: sqldb.DB.
+type receiptRecorder interface {
 	RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status, tell ...store.NewEvent) (bool, error)
 }
 
@@ -75,16 +75,16 @@ type week struct {
 	ids    store.IDGenerator
 }
 
-// step is one event of the week.
-type step func(ctx context.Context) error
+// weekStep is one event of the week.
+type weekStep func(ctx context.Context) error
 
 type scheduledStep struct {
 	at time.Time
-	do step
+	do weekStep
 }
 
 // schedule adds a step at an instant. It leaves out a step after the end of the week.
-func (w *week) schedule(at time.Time, do step) {
+func (w *week) schedule(at time.Time, do weekStep) {
 	if at.Before(w.begin.Add(WeekLength)) {
 		w.steps = append(w.steps, scheduledStep{at, do})
 		slices.SortStableFunc(w.steps, func(a, b scheduledStep) int { return a.at.Compare(b.at) })
@@ -92,7 +92,7 @@ func (w *week) schedule(at time.Time, do step) {
 }
 
 // scheduleAfter schedules a step so long after the present one.
-func (w *week) scheduleAfter(d time.Duration, do step) { w.schedule(w.Clock.Now().Add(d), do) }
+func (w *week) scheduleAfter(d time.Duration, do weekStep) { w.schedule(w.Clock.Now().Add(d), do) }
 
 // timeOn returns the instant at a time of day on day 0, 1, … of the week.
 func (w *week) timeOn(day int, clock time.Duration) time.Time {
@@ -169,7 +169,7 @@ func (w *week) requestCode(ctx context.Context, who person, purpose, resend stri
 }
 
 // enterCode returns a step: a person types a code.
-func (w *week) enterCode(who person, id, typed string) step {
+func (w *week) enterCode(who person, id, typed string) weekStep {
 	return func(ctx context.Context) error {
 		_, err := w.Codes.Check(ctx, who.Caller, id, typed)
 		return ignoreLockout(err)

@@ -10,7 +10,7 @@ import (
 func TestTheSameWeek(t *testing.T) {
 	begin := time.Date(2026, 11, 14, 9, 30, 0, 0, time.UTC)
 	plan := func() (times []time.Time, people []person) {
-		w := &week{Dependencies: Dependencies{Clock: NewClock(begin)}, rng: newRand(2), begin: begin}
+		w := &week{Dependencies: Dependencies{Clock: NewSimulatedClock(begin)}, rng: newRand(2), begin: begin}
 		w.people = newPeople(w.rng, 50)
 		w.plan()
 		for _, s := range w.steps {

@@ -79,7 +79,7 @@ type Gates struct {
 	// database does not. nil if shared itself is in this process
 	local  *quota.Memory
 	db     Database
-	policy *policy.InForce
+	policy *policy.CurrentSet
 	now    func() time.Time
 	logger *slog.Logger
 
@@ -109,7 +109,7 @@ func (g *Gates) countRebuild() {
 }
 
 // New makes a Gates of a limiter and a database.
-func New(shared Limiter, db Database, p *policy.InForce, now func() time.Time, logger *slog.Logger) *Gates {
+func New(shared Limiter, db Database, p *policy.CurrentSet, now func() time.Time, logger *slog.Logger) *Gates {
 	g := &Gates{shared: shared, db: db, policy: p, now: now, logger: logger, clocks: newClocks(now),
 		reads: newSharedReads(), only: newLimiterOnlyCache(), lines: logthrottle.Throttle{Every: time.Minute},
 		RefundLater: func(string, map[quota.Scope]string) {}}

@@ -137,7 +137,7 @@ func (g *Gates) RefundOverruled(ctx context.Context, s buckets.Subject, id uuid.
 	ago time.Duration,
 	begun store.BeginAnswer) (told Answer, giveBack bool) {
 	// at the instant of Begin, since the limiter's clock may be in another calendar period
-	refusing := quota.Evaluate(policy.ExplainedByDatabase(s.Purpose.Policy.Rules),
+	refusing := quota.Evaluate(policy.ComputableFromDatabase(s.Purpose.Policy.Rules),
 		map[quota.Scope][]quota.Event{quota.Recipient: begun.History, quota.Failures: begun.Rejected}, begun.Now).Rules
 	told = Answer{Decision: withStates(s, quota.Decision{At: begun.Now, Clock: begun.NowClock, Rules: taken.Rules},
 		refusing)}
@@ -237,7 +237,7 @@ func (g *Gates) factsOfBegin(s buckets.Subject, begun store.BeginAnswer, counted
 	ago time.Duration) databaseFacts {
 	apart := taken.Sub(begun.At)
 	return databaseFacts{
-		rules: policy.ExplainedByDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
+		rules: policy.ComputableFromDatabase(s.Purpose.Policy.Rules), at: taken, heard: g.now().Add(-ago),
 		noise: store.MaxClockSkew, failuresNoise: store.MaxClockSkew,
 		events: map[quota.Scope][]quota.Event{quota.Recipient: shifted(counted, apart),
 			quota.Failures: shifted(begun.Rejected, apart)},

@@ -32,7 +32,7 @@ type Observer interface {
 // Maintenance has the jobs that maintain the database.
 type Maintenance struct {
 	Store    Store
-	Policy   *policy.InForce
+	Policy   *policy.CurrentSet
 	Watch    store.PrefixWatch // settings of automatic pauses of prefixes; zero: none
 	Tick     time.Duration     // between two parts of a job's work; 0: DefaultTick
 	Observer Observer          // nil: nothing is counted
@@ -137,7 +137,7 @@ func (l *Maintenance) countPastHours(ctx context.Context) (again bool, err error
 	}
 	ctx, cancel := context.WithTimeout(ctx, store.CallTimeout)
 	defer cancel()
-	n, err := l.Store.CountHours(ctx, set.LongestLife(), keep, hoursPerRun)
+	n, err := l.Store.CountHours(ctx, set.LongestCodeLife(), keep, hoursPerRun)
 	return n >= hoursPerRun, err
 }
 
@@ -154,7 +154,7 @@ func (l *Maintenance) makePartitions(ctx context.Context) (again bool, err error
 	if ctx.Err() == nil && now.Sub(l.alarmedAt) >= partitionAlarmEvery {
 		l.alarmedAt = now
 		l.Logger.Error("no partition for coming months: sends will fail", "until", until, "error", err,
-			runbook.Room.See())
+			runbook.DatabaseSpace.See())
 	}
 	return true, nil
 }

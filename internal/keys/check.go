@@ -10,20 +10,20 @@ import (
 // checkValueLabel is the label of check values. Nothing else is derived with it.
 const checkValueLabel = "key check"
 
-// IndexKeyCheck is the name of the index key's check value.
-const IndexKeyCheck = "index key"
+// IndexKeyCheckName is the name of the index key's check value.
+const IndexKeyCheckName = "index key"
 
 const ringKeyCheckPrefix = "key " // followed by the ID
 
-// CheckValues returns a check value for each key, by which the database knows whether a process has
-// the keys that its rows were written with. Equal keys have equal values. A key cannot be found by
-// its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
+// KeyCheckValues returns a check value for each key, by which the database knows whether a process
+// has the keys that its rows were written with. Equal keys have equal values. A key cannot be found
+// by its value: it has at least 32 random bytes, and the value is HMAC-SHA256 of a fixed text under
 // the index key, or a sub-key of the ring's key that is used for nothing else.
-func (k Vault) CheckValues() store.KeyCheckValues {
+func (k Vault) KeyCheckValues() store.KeyCheckValues {
 	all := store.KeyCheckValues{}
 	if len(k.IndexKey) > 0 {
 		value := k.KeyedHash(checkValueLabel)
-		all[IndexKeyCheck] = value[:]
+		all[IndexKeyCheckName] = value[:]
 	}
 	for _, id := range k.Ring.IDs() {
 		all[ringKeyCheckPrefix+id], _ = k.Ring.Subkey(id, checkValueLabel) // fails only for an ID that is not on the ring

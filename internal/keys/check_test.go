@@ -20,16 +20,16 @@ func vault(t *testing.T, index byte, entries string) Vault {
 // A value says whether two processes have the same key, whatever its place in the ring, and is none
 // of the keys in use.
 func TestChecks(t *testing.T) {
-	a := vault(t, 1, "a:"+secret1+",b:"+secret2).CheckValues()
+	a := vault(t, 1, "a:"+secret1+",b:"+secret2).KeyCheckValues()
 	for name, c := range map[string]struct {
 		of      store.KeyCheckValues
 		differs []string
 	}{
-		"turned round":      {vault(t, 1, "b:"+secret2+",a:"+secret1).CheckValues(), nil},
-		"without b":         {vault(t, 1, "a:"+secret1).CheckValues(), nil},
-		"another index key": {vault(t, 2, "a:"+secret1).CheckValues(), []string{IndexKeyCheck}},
-		"exchanged":         {vault(t, 1, "a:"+secret2+",b:"+secret1).CheckValues(), []string{"key a", "key b"}},
-		"all others":        {vault(t, 2, "a:"+secret2).CheckValues(), []string{IndexKeyCheck, "key a"}},
+		"turned round":      {vault(t, 1, "b:"+secret2+",a:"+secret1).KeyCheckValues(), nil},
+		"without b":         {vault(t, 1, "a:"+secret1).KeyCheckValues(), nil},
+		"another index key": {vault(t, 2, "a:"+secret1).KeyCheckValues(), []string{IndexKeyCheckName}},
+		"exchanged":         {vault(t, 1, "a:"+secret2+",b:"+secret1).KeyCheckValues(), []string{"key a", "key b"}},
+		"all others":        {vault(t, 2, "a:"+secret2).KeyCheckValues(), []string{IndexKeyCheckName, "key a"}},
 	} {
 		if got := c.of.Differing(a); !slices.Equal(got, c.differs) {
 			t.Errorf("%s: %q differ, want %q", name, got, c.differs)
@@ -37,20 +37,20 @@ func TestChecks(t *testing.T) {
 	}
 	r := ring(t, "a:"+secret1)
 	code, _ := r.Subkey("a", codeLabel)
-	if v := a["key a"]; len(v) != 32 || len(a[IndexKeyCheck]) != 32 || bytes.Equal(v, code) ||
+	if v := a["key a"]; len(v) != 32 || len(a[IndexKeyCheckName]) != 32 || bytes.Equal(v, code) ||
 		bytes.Equal(v, r.content().keys[0].prk) {
 		t.Errorf("the values are %x", a)
 	}
-	if got := hex.EncodeToString(a[IndexKeyCheck]); got != indexCheckVector {
+	if got := hex.EncodeToString(a[IndexKeyCheckName]); got != indexCheckVector {
 		t.Errorf("the value of the index key is %s: databases have another one", got)
 	}
-	if len(Vault{Ring: &Ring{}}.CheckValues()) != 0 {
+	if len(Vault{Ring: &Ring{}}.KeyCheckValues()) != 0 {
 		t.Error("a value without a key")
 	}
 }
 
 func TestLacking(t *testing.T) {
-	checks := vault(t, 1, "b:"+secret2+",a:"+secret1).CheckValues()
+	checks := vault(t, 1, "b:"+secret2+",a:"+secret1).KeyCheckValues()
 	for entries, want := range map[string][]string{"a:" + secret1: {"b"}, "c:" + secret1: {"a", "b"},
 		"b:" + secret2 + ",a:" + secret1: nil} {
 		if got := ring(t, entries).MissingKeys(checks); !slices.Equal(got, want) {

@@ -47,16 +47,16 @@ func (k Vault) AddressHash(r recipient.Recipient) recipient.Hash { return r.Hash
 // Hashes returns all hashes of a recipient.
 func (k Vault) Hashes(r recipient.Recipient) recipient.Hashes { return k.Folding.Hashes(r, k.IndexKey) }
 
-// Seal encrypts an address, bound to the ID of its verification, and returns the ID of the key. It
-// fails if the ring has no key.
-func (k Vault) Seal(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
+// SealRecipient encrypts an address, bound to the ID of its verification, and returns the ID of the
+// key. It fails if the ring has no key.
+func (k Vault) SealRecipient(r recipient.Recipient, id string) (sealed []byte, keyID string, err error) {
 	sealed, err = k.Ring.Seal(RecipientLabel, []byte(r.Address()), []byte(id))
 	return sealed, k.Ring.CurrentID(), err
 }
 
-// Recipient decrypts the address of a verification. It fails if the address was erased, or if its
-// key is not in the ring.
-func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
+// OpenRecipient decrypts the address of a verification. It fails if the address was erased, or if
+// its key is not in the ring.
+func (k Vault) OpenRecipient(v store.Verification) (recipient.Recipient, error) {
 	address, err := k.Ring.Open(RecipientLabel, v.Sealed, []byte(v.ID))
 	if err != nil {
 		return recipient.Recipient{}, err
@@ -65,9 +65,9 @@ func (k Vault) Recipient(v store.Verification) (recipient.Recipient, error) {
 }
 
 // AddressHashOf decrypts a verification's address and returns its AddressHash. Errors: those of
-// Recipient.
+// OpenRecipient.
 func (k Vault) AddressHashOf(v store.Verification) (recipient.Hash, error) {
-	r, err := k.Recipient(v)
+	r, err := k.OpenRecipient(v)
 	if err != nil {
 		return recipient.Hash{}, err
 	}
@@ -106,7 +106,7 @@ func (k Vault) DeriveCode(v store.Verification) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return code.Derive(key, v.ID, v.Nonce, ShapeOf(v))
+	return code.Derive(key, v.ID, v.Nonce, CodeShapeOf(v))
 }
 
 // SealCode encrypts a caller's code, bound to the ID of its send. timed: the message tells how long
@@ -137,8 +137,8 @@ func (k Vault) Code(w store.Work) (code string, timed bool, err error) {
 	return string(plain[1:]), strings.HasPrefix(string(plain), timedPrefix), nil
 }
 
-// ShapeOf returns the shape of a verification's derived code.
-func ShapeOf(v store.Verification) code.Shape {
+// CodeShapeOf returns the shape of a verification's derived code.
+func CodeShapeOf(v store.Verification) code.Shape {
 	return code.Shape{Alphabet: code.Alphabet(v.Alphabet), Length: v.CodeLength}
 }
 

@@ -15,11 +15,11 @@ type Throttle struct {
 	Every time.Duration // least time between two lines of a key
 
 	mu   sync.Mutex
-	kept map[string]pending
+	kept map[string]unloggedEvents
 }
 
-// pending counts the events of a key since its last line.
-type pending struct {
+// unloggedEvents counts the events of a key since its last line.
+type unloggedEvents struct {
 	last  time.Time
 	count int // events since last
 }
@@ -31,7 +31,7 @@ func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept == nil {
-		s.kept = map[string]pending{}
+		s.kept = map[string]unloggedEvents{}
 	}
 	p := s.kept[key]
 	p.count++
@@ -39,7 +39,7 @@ func (s *Throttle) Add(key string, now time.Time) (n int, due bool) {
 		s.kept[key] = p
 		return p.count, false
 	}
-	s.kept[key] = pending{last: now}
+	s.kept[key] = unloggedEvents{last: now}
 	return p.count, true
 }
 
@@ -52,7 +52,7 @@ func (s *Throttle) takePending(key string) int {
 	if p.count == 0 {
 		delete(s.kept, key)
 	} else {
-		s.kept[key] = pending{last: p.last}
+		s.kept[key] = unloggedEvents{last: p.last}
 	}
 	return p.count
 }

@@ -34,7 +34,7 @@ func labelsOfMetrics(t *testing.T) map[string][]string {
 	m.RegisterSettings(nil)
 	m.RegisterAdmissions(nil)
 	m.RegisterRebuilds(func() int64 { return 0 })
-	m.RegisterClocks(func() time.Duration { return 0 })
+	m.RegisterClockDifference(func() time.Duration { return 0 })
 	m.RegisterDatabaseWritable(func(context.Context) error { return nil })
 	m.RegisterStorage(nil)
 	m.RegisterRedis(nil)

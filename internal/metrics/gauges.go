@@ -59,8 +59,8 @@ func (m *Metrics) RegisterRebuilds(n func() int64) {
 	}, func() float64 { return float64(n()) })
 }
 
-// RegisterClocks adds a gauge of the limiter's clock minus the database's.
-func (m *Metrics) RegisterClocks(apart func() time.Duration) {
+// RegisterClockDifference adds a gauge of the limiter's clock minus the database's.
+func (m *Metrics) RegisterClockDifference(apart func() time.Duration) {
 	m.gauge("sendcode_limiter_clock_ahead_seconds",
 		"By how much the limiter's clock is ahead of the database's, as last measured.", nil,
 		func() float64 { return apart().Seconds() })
@@ -134,10 +134,10 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	})
 }
 
-// RegisterKeys adds a gauge of when each key of an app was last used, so that unused keys can be
+// RegisterAPIKeys adds a gauge of when each key of an app was last used, so that unused keys can be
 // removed. each calls show for every present key; used is zero for a key that was not used since
 // this process started.
-func (m *Metrics) RegisterKeys(each func(show func(app, key string, used time.Time))) {
+func (m *Metrics) RegisterAPIKeys(each func(show func(app, key string, used time.Time))) {
 	last := prometheus.NewDesc("sendcode_api_key_last_used_timestamp_seconds",
 		"When a request came with the key; 0: not since this process started.", []string{"app", "key"}, nil)
 	m.registry.MustRegister(collector{described: []*prometheus.Desc{last}, collect: func(show showFunc) {

@@ -143,8 +143,8 @@ var deliveryClasses = []string{DeliveryAccepted, "rejected", "temporary", "unkno
 // DeliveryAccepted is the class of an attempt that did not fail.
 const DeliveryAccepted = "accepted"
 
-// InitServer creates the metrics of attempts at a mail server or carrier, at 0.
-func (m *Metrics) InitServer(ch recipient.Channel, server string) {
+// InitDeliveryServer creates the metrics of attempts at a mail server or carrier, at 0.
+func (m *Metrics) InitDeliveryServer(ch recipient.Channel, server string) {
 	for _, class := range deliveryClasses {
 		m.tried.WithLabelValues(string(ch), server, class)
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	readingEvery    = 5 * time.Second
-	readingShare    = 20               // after a reading, none begins for 20 times its duration
-	readingTimeout  = 5 * time.Second  // of one reading
-	readingValidFor = 15 * time.Second // how long a value is shown after the next reading could have begun
+	readingEvery       = 5 * time.Second
+	readingPauseFactor = 20               // after a reading, none begins for 20 times its duration
+	readingTimeout     = 5 * time.Second  // of one reading
+	readingValidFor    = 15 * time.Second // how long a value is shown after the next reading could have begun
 )
 
 // reading is a value of the database or of Redis for gauges. A scrape waits at most recent.Wait
@@ -19,7 +19,7 @@ const (
 type reading[T any] struct{ recent.Value[T] }
 
 func newReading[T any](ask func(context.Context) (T, error)) *reading[T] {
-	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, Share: readingShare, Timeout: readingTimeout}}
+	return &reading[T]{recent.Value[T]{Ask: ask, Every: readingEvery, Share: readingPauseFactor, Timeout: readingTimeout}}
 }
 
 // get returns the last value; false if there is none, it is too old, or the last reading failed.

@@ -45,10 +45,10 @@ func TestReading(t *testing.T) {
 			want         int
 			ok           bool
 		}{
-			{0, 0, false, 1, true}, {2*readingShare*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
+			{0, 0, false, 1, true}, {2*readingPauseFactor*recent.MaxWait - 1, 0, false, 1, true}, {1, 0, false, 2, true},
 			{readingEvery - 1, 0, false, 2, true},
 			{1, 0, true, 3, false}, {readingEvery, time.Second, false, 4, false}, {time.Second, 0, false, 4, true},
-			{readingShare*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
+			{readingPauseFactor*time.Second - time.Second, 0, false, 4, true}, {time.Second, 2 * readingValidFor, false, 4, true},
 			{readingValidFor - recent.MaxWait, 0, false, 0, false},
 		} {
 			time.Sleep(c.after)

@@ -210,7 +210,7 @@ func (o *Outbox) recordCarrierHold(ctx context.Context, w store.Work, fail *deli
 // zero value, which suppresses nothing, for addresses of the simulator, which must be able to
 // bounce again, and if the recipient cannot be decrypted.
 func (o *Outbox) suppression(v store.Verification, why store.SuppressionCause, lasts time.Duration) store.NewSuppression {
-	to, err := o.Vault.Recipient(v)
+	to, err := o.Vault.OpenRecipient(v)
 	if err != nil || to.Domain() == delivery.SimulatorDomain {
 		return store.NewSuppression{}
 	}

@@ -69,7 +69,7 @@ func (o *Outbox) recipientOf(w store.Work) (recipient.Recipient, recipient.Hash,
 	if !w.To.IsZero() {
 		return w.To, w.Address, nil
 	}
-	to, err := o.Vault.Recipient(w.Verification)
+	to, err := o.Vault.OpenRecipient(w.Verification)
 	if err != nil {
 		return to, recipient.Hash{}, err
 	}

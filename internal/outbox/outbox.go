@@ -148,7 +148,7 @@ var MaxStopWait = 10 * time.Second
 type Dependencies struct {
 	Store    Store
 	Limiter  limiter
-	Policy   *policy.InForce
+	Policy   *policy.CurrentSet
 	Vault    keys.Vault
 	Mails    MailRenderer
 	Sender   MailSender

@@ -142,7 +142,7 @@ func newIdle(t *testing.T) *idle {
 	now := func() time.Time { return r.now }
 	set := policy.Set{Purposes: map[string]policy.Purpose{"login": login}}
 	r.Outbox = New(Config{}, Dependencies{
-		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewInForce(set, now), Now: now,
+		Store: r.db, Limiter: r.fakeLimiter, Policy: policy.NewCurrentSet(set, now), Now: now,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	return r

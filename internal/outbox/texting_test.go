@@ -79,7 +79,7 @@ func TestCountryDeniedMeanwhile(t *testing.T) {
 		r.Carrier.Fail(&delivery.Error{Class: delivery.Temporary, Stage: delivery.StageDial})
 		a := r.Send(vtest.TextTo(vtest.Mobile))
 		terms := r.Settings.Set
-		terms.Numbers = policy.Numbers{Countries: []string{"FR"}}
+		terms.Numbers = policy.ServedNumbers{Countries: []string{"FR"}}
 		r.Svc.Change(terms)
 		r.Carrier.Fail(nil)
 		r.Sleep(time.Minute)

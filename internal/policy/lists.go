@@ -9,8 +9,8 @@ import (
 	"sendcode/internal/store"
 )
 
-// Blocks are recipients that get no codes.
-type Blocks struct {
+// BlockLists are recipients that get no codes.
+type BlockLists struct {
 	Recipients map[recipient.Hash]bool // by the hash of the address as spelled, ignoring case
 	Domains    map[string]bool         // of mail addresses, with their subdomains; lower-case A-labels
 	Prefixes   []string                // of phone numbers, with their "+"
@@ -20,7 +20,7 @@ type Blocks struct {
 // Contains reports whether a recipient is blocked. address is the hash of r's address as spelled.
 // It ignores Disposable. A send to a blocked recipient is written and fails, and browsers do not
 // see the reason. The send is not refunded, so that such requests use up quota.
-func (b Blocks) Contains(r recipient.Recipient, address recipient.Hash) bool {
+func (b BlockLists) Contains(r recipient.Recipient, address recipient.Hash) bool {
 	if b.Recipients[address] || domainListed(r.Domain(), b.Domains) {
 		return true
 	}
@@ -43,8 +43,8 @@ func domainListed(domain string, listed map[string]bool) bool {
 	return false
 }
 
-// Numbers says to which phone numbers codes are sent. The zero value allows none.
-type Numbers struct {
+// ServedNumbers says to which phone numbers codes are sent. The zero value allows none.
+type ServedNumbers struct {
 	Countries  []string // by Recipient.Country, sorted; nil with Everywhere
 	Everywhere bool     // all countries; for carriers that send nothing, as in development
 	RefuseVoIP bool     // refuse numbers that the numbering plan assigns to internet telephony
@@ -52,7 +52,7 @@ type Numbers struct {
 
 // Validate returns the reason why no code is sent to a phone number; nil if codes are sent to it,
 // and nil for mail addresses.
-func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
+func (n ServedNumbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 	switch {
 	case r.Channel() != recipient.SMS:
 		return nil
@@ -68,7 +68,7 @@ func (n Numbers) Validate(r recipient.Recipient) *recipient.InvalidError {
 
 // ServedCountries returns the served countries, as ISO 3166-1 alpha-2, sorted; "001" stands for
 // international numbers.
-func (n Numbers) ServedCountries() []string {
+func (n ServedNumbers) ServedCountries() []string {
 	if n.Everywhere {
 		return recipient.Countries()
 	}
@@ -82,9 +82,9 @@ const (
 	ReasonDisposable       = "disposable"
 )
 
-// IsUnserved reports whether a row is a refusal for one of these reasons. A rule may have the name
-// of a reason, but the rule's refusals have a RetryAfter.
-func IsUnserved(row store.SendOrRefusal) bool {
+// IsUnservedRefusal reports whether a row is a refusal for one of these reasons. A rule may have
+// the name of a reason, but the rule's refusals have a RetryAfter.
+func IsUnservedRefusal(row store.SendOrRefusal) bool {
 	switch row.BlockedBy {
 	case ReasonCountryNotServed, ReasonVoIP, ReasonDisposable:
 		return row.RetryAfter == 0
@@ -94,7 +94,7 @@ func IsUnserved(row store.SendOrRefusal) bool {
 
 // ValidateRecipient returns the reason why requests for a recipient are refused before any rule
 // decides: the country, VoIP, or a disposable domain; nil if there is none. The response contains
-// the reason. The other lists of Blocks are not checked.
+// the reason. The other lists of BlockLists are not checked.
 func (s Set) ValidateRecipient(r recipient.Recipient) *recipient.InvalidError {
 	if refusal := s.Numbers.Validate(r); refusal != nil {
 		return refusal
@@ -112,7 +112,7 @@ type Pause struct {
 	Channel recipient.Channel
 	Purpose string
 	Reason  string    // an operator's words, for administrators
-	Since   time.Time // when this process first had the pause in its configuration; set by InForce
+	Since   time.Time // when this process first had the pause in its configuration; set by CurrentSet
 }
 
 // Paused returns the first pause that stops sends of the channel and purpose; false if none does.
@@ -125,9 +125,9 @@ func (s Set) Paused(ch recipient.Channel, purpose string) (Pause, bool) {
 	return Pause{}, false
 }
 
-// withSince returns the pauses of after with Since set: for a pause that is also in before, to its
-// Since there; for a new pause, to now.
-func withSince(before, after []Pause, now time.Time) []Pause {
+// withPauseStarts returns the pauses of after with Since set: for a pause that is also in before,
+// to its Since there; for a new pause, to now.
+func withPauseStarts(before, after []Pause, now time.Time) []Pause {
 	after = slices.Clone(after)
 	for i := range after {
 		after[i].Since = now

@@ -1,6 +1,6 @@
 // Package policy has the settings that can change while the service runs: purposes with their
 // rules, the lists of recipients that get no codes, pauses, bounds of failed checks, retention. Set
-// is one snapshot; InForce holds the current one.
+// is one snapshot; CurrentSet holds the current one.
 //
 // The package decides nothing: package buckets names the buckets in which a request is counted,
 // package quota evaluates the rules, packages gates and store count events. Packages verification,
@@ -53,14 +53,14 @@ const DefaultPurpose = "default"
 type Set struct {
 	Purposes    map[string]Purpose
 	Apps        map[string]App
-	Blocks      Blocks        // recipients that get no codes
-	Checks      CheckRules    // bounds of failed checks
-	Breaker     quota.Rule    // bounds all sends together; see BreakerScope. Zero: no bound
-	Spellings   quota.Rule    // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
-	Pauses      []Pause       // channels and purposes that send nothing for now
-	SuppressFor time.Duration // how long a bounce or a complaint suppresses its recipient; 0: not at all
-	Numbers     Numbers       // phone numbers to which codes are sent
-	Retention   time.Duration // of rows in the database; 0: for ever
+	Blocks      BlockLists       // recipients that get no codes
+	Checks      FailedCheckRules // bounds of failed checks
+	Breaker     quota.Rule       // bounds all sends together; see BreakerScope. Zero: no bound
+	Spellings   quota.Rule       // bounds unknown browsers' requests to all spellings of one mailbox; zero: no bound
+	Pauses      []Pause          // channels and purposes that send nothing for now
+	SuppressFor time.Duration    // how long a bounce or a complaint suppresses its recipient; 0: not at all
+	Numbers     ServedNumbers    // phone numbers to which codes are sent
+	Retention   time.Duration    // of rows in the database; 0: for ever
 	// BreakerReserve is how many last places of the breaker strangers may not use.
 	BreakerReserve int
 	// Reports has the channels whose providers send receipts, bounces or complaints.
@@ -144,8 +144,8 @@ func (s Set) RecipientHashRetention() time.Duration {
 	return max(s.LongestRecipientWindow(), s.FailureWindow(), gate.ConsecutiveFailedCheckWindow+store.MaxCodeLife) + 24*time.Hour
 }
 
-// LongestLife returns the longest life of a code of any purpose.
-func (s Set) LongestLife() (d time.Duration) {
+// LongestCodeLife returns the longest life of a code of any purpose.
+func (s Set) LongestCodeLife() (d time.Duration) {
 	for _, p := range s.Purposes {
 		d = max(d, p.TTL)
 	}
@@ -189,33 +189,33 @@ func CountsByArea(r quota.Rule) bool {
 	return r.Scope == quota.Country || r.Scope == quota.Prefix
 }
 
-// InForce holds the current Set, which a reload replaces. Safe for concurrent use.
-type InForce struct {
+// CurrentSet holds the current Set, which a reload replaces. Safe for concurrent use.
+type CurrentSet struct {
 	set atomic.Pointer[Set]
 	now func() time.Time
 }
 
-// NewInForce makes an InForce that holds s.
-func NewInForce(s Set, now func() time.Time) *InForce {
-	f := &InForce{now: now}
-	s.Pauses = withSince(nil, s.Pauses, now())
+// NewCurrentSet makes an CurrentSet that holds s.
+func NewCurrentSet(s Set, now func() time.Time) *CurrentSet {
+	f := &CurrentSet{now: now}
+	s.Pauses = withPauseStarts(nil, s.Pauses, now())
 	f.set.Store(&s)
 	return f
 }
 
 // Get returns the current set.
-func (f *InForce) Get() Set { return *f.set.Load() }
+func (f *CurrentSet) Get() Set { return *f.set.Load() }
 
 // Change replaces the current set. The new rules apply at once, also to events counted before. The
 // caller must not change the set's maps afterwards. wider: a rule may now need sends that the
 // limiter has dropped or has in other buckets, since a window became longer, or a purpose has
 // another policy or shares its policy with other purposes. Then call gates.Gates.Rebuild for an
 // in-process limiter; until then the database still decides correctly.
-func (f *InForce) Change(s Set) (wider bool) {
+func (f *CurrentSet) Change(s Set) (wider bool) {
 	for {
 		before := f.set.Load()
 		after := s
-		after.Pauses = withSince(before.Pauses, s.Pauses, f.now())
+		after.Pauses = withPauseStarts(before.Pauses, s.Pauses, f.now())
 		after.former = maps.Clone(before.former)
 		if after.former == nil {
 			after.former = map[string][]string{}
@@ -226,7 +226,7 @@ func (f *InForce) Change(s Set) (wider bool) {
 			}
 		}
 		if f.set.CompareAndSwap(before, &after) {
-			return widened(*before, after)
+			return needsLimiterRebuild(*before, after)
 		}
 	}
 }
@@ -242,8 +242,9 @@ func appendFormer(policies []string, policy string) []string {
 	return policies[max(0, len(policies)-most):]
 }
 
-// widened reports whether a rule may need events that the limiter lacks; see InForce.Change.
-func widened(before, after Set) bool {
+// needsLimiterRebuild reports whether a rule may need events that the limiter lacks; see
+// CurrentSet.Change.
+func needsLimiterRebuild(before, after Set) bool {
 	if before.FailureWindow() < after.FailureWindow() {
 		return true
 	}

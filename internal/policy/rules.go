@@ -158,8 +158,8 @@ func withUniqueName(rules []quota.Rule, r quota.Rule) quota.Rule {
 	return r
 }
 
-// CheckRules bound the failed checks of a client's networks and of an app.
-type CheckRules struct {
+// FailedCheckRules bound the failed checks of a client's networks and of an app.
+type FailedCheckRules struct {
 	Network     quota.Rule // scope IP
 	WideNetwork quota.Rule // scope Network
 	App         quota.Rule // scope App; refuses no check
@@ -199,9 +199,9 @@ func FailureRule(rules []quota.Rule) quota.Rule {
 	return quota.Rule{}
 }
 
-// ExplainedByDatabase returns the rules whose state can be computed from the database: those of the
-// scope recipient, and FailureRule.
-func ExplainedByDatabase(rules []quota.Rule) []quota.Rule {
+// ComputableFromDatabase returns the rules whose state can be computed from the database: those of
+// the scope recipient, and FailureRule.
+func ComputableFromDatabase(rules []quota.Rule) []quota.Rule {
 	failures := FailureRule(rules)
 	return slices.DeleteFunc(slices.Clone(rules), func(r quota.Rule) bool {
 		return r.Scope != quota.Recipient && (failures.Limit == 0 || r != failures)
@@ -221,9 +221,9 @@ const SpellingsScope quota.Scope = "spellings"
 // SpellingsName is the name of the rule on spellings in answers.
 const SpellingsName = "spellings"
 
-// WithoutSpellings returns a decision without the rule on spellings, unless that rule refuses. The
-// list of rules is a copy.
-func WithoutSpellings(d quota.Decision) quota.Decision {
+// WithoutSpellingsRule returns a decision without the rule on spellings, unless that rule refuses.
+// The list of rules is a copy.
+func WithoutSpellingsRule(d quota.Decision) quota.Decision {
 	d.Rules = slices.DeleteFunc(slices.Clone(d.Rules), func(s quota.State) bool {
 		return s.Scope == SpellingsScope &&
 			s.RetryAfter == 0

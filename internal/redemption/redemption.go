@@ -32,7 +32,7 @@ type Service struct {
 	Store  Store
 	Proofs *proof.Signer
 	Vault  keys.Vault
-	Policy *policy.InForce
+	Policy *policy.CurrentSet
 	Now    func() time.Time
 }
 
@@ -119,7 +119,7 @@ func (s *Service) redeem(ctx context.Context, v store.Verification, r Request) (
 }
 
 func (s *Service) newRedeemed(v store.Verification) (Redeemed, error) {
-	to, err := s.Vault.Recipient(v)
+	to, err := s.Vault.OpenRecipient(v)
 	if err != nil { // its key left the ring
 		return Redeemed{}, fault.Unavailable.Wrap(fmt.Errorf("recipient not decrypted: %w", err))
 	}

@@ -57,7 +57,7 @@ type EventStore interface {
 // ProviderEvents records the events that mail providers report.
 type ProviderEvents struct {
 	Store  EventStore
-	Policy *policy.InForce
+	Policy *policy.CurrentSet
 	Vault  keys.Vault
 	Teller webhook.EventMaker
 	Logger *slog.Logger
@@ -83,7 +83,7 @@ func (s *ProviderEvents) Ingest(ctx context.Context, provider string, e Event) (
 	if err != nil {
 		return "", err
 	}
-	to, err := s.Vault.Recipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
+	to, err := s.Vault.OpenRecipient(*story.Verification) // fails after an erasure: then nothing is compared or suppressed
 	known := err == nil
 	if known && !s.sameRecipient(e.To, to) {
 		return OtherRecipient, nil

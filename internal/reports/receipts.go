@@ -143,7 +143,7 @@ func (r *ReceiptRecorder) statusQuery(ctx context.Context, a store.PendingReceip
 	case err != nil:
 		return sms.StatusQuery{}, err
 	}
-	to, err := r.Vault.Recipient(*story.Verification)
+	to, err := r.Vault.OpenRecipient(*story.Verification)
 	if err != nil {
 		return sms.StatusQuery{}, errNoStatusQuery
 	}

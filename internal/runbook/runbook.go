@@ -17,7 +17,7 @@ const (
 	SendsFail     Section = "sends-fail"
 	Attack        Section = "attack"
 	TextMessages  Section = "text-messages"
-	Room          Section = "room"
+	DatabaseSpace Section = "room"
 	Jobs          Section = "jobs"
 	Configuration Section = "configuration"
 	Events        Section = "events"

@@ -93,7 +93,7 @@ func policySet(p Plan, number int) policy.Set {
 	return policy.Set{
 		Purposes: map[string]policy.Purpose{"default": shared, "login": login},
 		Apps:     map[string]policy.App{app: {Title: "Shop"}},
-		Checks:   checks, Numbers: policy.Numbers{Everywhere: true},
+		Checks:   checks, Numbers: policy.ServedNumbers{Everywhere: true},
 		Subscriptions: map[string][]string{app: {"send.sent", "send.failed", "send.unknown", "verification.approved"}},
 	}
 }

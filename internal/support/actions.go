@@ -230,7 +230,7 @@ func (d *Desk) RevealRecipient(ctx context.Context, v store.Verification, act st
 	if err := d.Store.AddAuditEntry(ctx, targetOf(v).addToEntry(act)); err != nil {
 		return "", err
 	}
-	r, err := d.Vault.Recipient(v)
+	r, err := d.Vault.OpenRecipient(v)
 	if err != nil {
 		d.recordEnd(ctx, targetOf(v).addToEntry(act), store.AuditFailed, "unreadable")
 		return "", fault.Invalid("id", "not_kept",

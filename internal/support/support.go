@@ -99,7 +99,7 @@ type Dependencies struct {
 	Codes    verificationService
 	Limiter  limiter
 	Refusals refusalFlusher
-	Policy   *policy.InForce
+	Policy   *policy.CurrentSet
 	Vault    keys.Vault
 	Mails    MailRenderer
 	Texts    TextRenderer // nil: there are no text messages

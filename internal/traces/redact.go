@@ -26,25 +26,25 @@ func (h redactingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Rea
 
 // Keys of attributes: first our own, then some of OpenTelemetry's.
 const (
-	requestID = attribute.Key("sendcode.request_id")
-	app       = attribute.Key("sendcode.app")
-	channel   = attribute.Key("sendcode.channel")
-	event     = attribute.Key("sendcode.event")
-	attempt   = attribute.Key("sendcode.attempt")
-	provider  = attribute.Key("sendcode.provider")
-	outcome   = attribute.Key("sendcode.outcome")
-	reason    = attribute.Key("sendcode.reason")
+	requestIDKey = attribute.Key("sendcode.request_id")
+	appKey       = attribute.Key("sendcode.app")
+	channelKey   = attribute.Key("sendcode.channel")
+	eventKey     = attribute.Key("sendcode.event")
+	attemptKey   = attribute.Key("sendcode.attempt")
+	providerKey  = attribute.Key("sendcode.provider")
+	outcomeKey   = attribute.Key("sendcode.outcome")
+	reasonKey    = attribute.Key("sendcode.reason")
 
-	route         = attribute.Key("http.route")
-	method        = attribute.Key("http.request.method")
-	serverAddress = attribute.Key("server.address")
+	routeKey         = attribute.Key("http.route")
+	methodKey        = attribute.Key("http.request.method")
+	serverAddressKey = attribute.Key("server.address")
 )
 
 // exportedKeys are the keys of the exported attributes. A caller can choose only one of their
 // values, the request ID, which is checked (requestid.Valid) and logged too.
 var exportedKeys = map[attribute.Key]bool{
-	requestID: true, app: true, channel: true, event: true, attempt: true, provider: true, outcome: true, reason: true,
-	route: true, method: true, "http.response.status_code": true, "error.type": true, serverAddress: true, "server.port": true,
+	requestIDKey: true, appKey: true, channelKey: true, eventKey: true, attemptKey: true, providerKey: true, outcomeKey: true, reasonKey: true,
+	routeKey: true, methodKey: true, "http.response.status_code": true, "error.type": true, serverAddressKey: true, "server.port": true,
 	"db.system": true, "db.system.name": true, "db.operation.batch.size": true, "db.redis.num_cmd": true,
 	"pgx.sql_state": true,
 }
@@ -56,7 +56,7 @@ type redactedSpan struct{ sdktrace.ReadOnlySpan }
 func (s redactedSpan) Attributes() (all []attribute.KeyValue) {
 	for _, a := range s.ReadOnlySpan.Attributes() {
 		// a request's server address is its header Host, which the caller chooses
-		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddress || a.Key == "server.port")
+		callers := s.SpanKind() == trace.SpanKindServer && (a.Key == serverAddressKey || a.Key == "server.port")
 		if exportedKeys[a.Key] && !callers {
 			all = append(all, a)
 		}
@@ -72,9 +72,9 @@ func (s redactedSpan) Name() string {
 		var name [2]string
 		for _, a := range s.ReadOnlySpan.Attributes() {
 			switch a.Key {
-			case method:
+			case methodKey:
 				name[0] = a.Value.AsString()
-			case route:
+			case routeKey:
 				name[1] = a.Value.AsString()
 			}
 		}

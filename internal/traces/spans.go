@@ -33,7 +33,7 @@ func (t *Traces) Handler(h http.Handler) http.Handler {
 // empty text adds nothing.
 func AnnotateRequest(ctx context.Context, template, id, by string) {
 	span := trace.SpanFromContext(ctx)
-	for _, a := range []attribute.KeyValue{route.String(template), requestID.String(id), app.String(by)} {
+	for _, a := range []attribute.KeyValue{routeKey.String(template), requestIDKey.String(id), appKey.String(by)} {
 		if a.Value.AsString() != "" {
 			span.SetAttributes(a)
 		}
@@ -52,15 +52,15 @@ func (p traceparentOnly) Extract(ctx context.Context, from propagation.TextMapCa
 	return ctx
 }
 
-// Redis makes the client add a span to each round trip that is part of a trace.
-func (t *Traces) Redis(client redis.UniversalClient) error {
+// InstrumentRedis makes the client add a span to each round trip that is part of a trace.
+func (t *Traces) InstrumentRedis(client redis.UniversalClient) error {
 	return redisotel.InstrumentTracing(client, redisotel.WithTracerProvider(childSpansOnly{t.provider}),
 		redisotel.WithDBStatement(false))
 }
 
-// Postgres returns a tracer for connections. It adds a span to each round trip that is part of a
-// trace, and one to each statement in it.
-func (t *Traces) Postgres() pgx.QueryTracer {
+// PostgresTracer returns a tracer for connections. It adds a span to each round trip that is part
+// of a trace, and one to each statement in it.
+func (t *Traces) PostgresTracer() pgx.QueryTracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider),
 		otelpgx.WithMeterProvider(noMetrics.NewMeterProvider()),
 		otelpgx.WithDisableSQLStatementInAttributes())
@@ -86,9 +86,9 @@ func (t childTracer) Start(ctx context.Context, name string, options ...trace.Sp
 	return t.Tracer.Start(ctx, name, options...)
 }
 
-// Began begins a span if ctx is part of a trace; Ended ends it. Calls may share one round trip: its
-// span then belongs to the first call, and the spans of the others show only their wait.
-func (t *Traces) Began(ctx context.Context) context.Context {
+// BeginCall begins a span if ctx is part of a trace; EndCall ends it. Calls may share one round trip:
+// its span then belongs to the first call, and the spans of the others show only their wait.
+func (t *Traces) BeginCall(ctx context.Context) context.Context {
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx
 	}
@@ -96,9 +96,9 @@ func (t *Traces) Began(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Ended ends the span of the context that Began returned, and names it; without a span it does not
-// call name.
-func (t *Traces) Ended(ctx context.Context, name func() string) {
+// EndCall ends the span of the context that BeginCall returned, and names it; without a span it does
+// not call name.
+func (t *Traces) EndCall(ctx context.Context, name func() string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetName(name())
 		span.End()
@@ -110,14 +110,14 @@ func (t *Traces) Ended(ctx context.Context, name func() string) {
 // request's. BeginAttempt and EndAttempt implement outbox.Tracer.
 func (t *Traces) BeginAttempt(ctx context.Context, s store.Send) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "attempt", trace.WithNewRoot(),
-		trace.WithAttributes(requestID.String(s.RequestID), app.String(s.App),
-			channel.String(string(s.Channel)), attempt.Int(s.Attempt)))
+		trace.WithAttributes(requestIDKey.String(s.RequestID), appKey.String(s.App),
+			channelKey.String(string(s.Channel)), attemptKey.Int(s.Attempt)))
 	return ctx
 }
 
 // EndAttempt ends the trace with the send's status and the reason.
 func (t *Traces) EndAttempt(ctx context.Context, s store.Status, why string) {
-	end(ctx, string(s), why, s == store.Failed || s == store.Unknown)
+	endSpan(ctx, string(s), why, s == store.Failed || s == store.Unknown)
 }
 
 // RecordOffer adds to an attempt's trace the span of one offer of the message to a mail server or
@@ -127,7 +127,7 @@ func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool,
 	now := time.Now()
 	_, span := t.tracer.Start(ctx, "offer", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithTimestamp(now.Add(-took)),
-		trace.WithAttributes(provider.String(to), outcome.String(class)))
+		trace.WithAttributes(providerKey.String(to), outcomeKey.String(class)))
 	if failed {
 		span.SetStatus(codes.Error, "")
 	}
@@ -139,20 +139,20 @@ func (t *Traces) RecordOffer(ctx context.Context, to, class string, failed bool,
 func (t *Traces) BeginEvent(ctx context.Context, e store.AppEvent) context.Context {
 	ctx, _ = t.tracer.Start(ctx, "webhook", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
-			app.String(e.App), event.String(e.Type), attempt.Int(e.Attempt)))
+			appKey.String(e.App), eventKey.String(e.Type), attemptKey.Int(e.Attempt)))
 	return ctx
 }
 
 // EndEvent ends the trace with the answer: a status, or the kind of failure.
 func (t *Traces) EndEvent(ctx context.Context, answer string, failed bool) {
-	end(ctx, answer, "", failed)
+	endSpan(ctx, answer, "", failed)
 }
 
-func end(ctx context.Context, word, why string, failed bool) {
+func endSpan(ctx context.Context, word, why string, failed bool) {
 	span := trace.SpanFromContext(ctx)
-	span.SetAttributes(outcome.String(word))
+	span.SetAttributes(outcomeKey.String(word))
 	if why != "" {
-		span.SetAttributes(reason.String(why))
+		span.SetAttributes(reasonKey.String(why))
 	}
 	if failed {
 		span.SetStatus(codes.Error, "")

@@ -75,7 +75,7 @@ func TestSpansHaveNoCanary(t *testing.T) {
 		_, _ = conn.Exec(r.Context(), "SELECT $1::text, '"+canary+"'", canary)
 		_, _ = conn.Exec(r.Context(), "SELECT $1::int / 0", 1)
 		_, span := traces.tracer.Start(r.Context(), "attempt 123456",
-			trace.WithLinks(trace.LinkFromContext(r.Context(), app.String(canary))))
+			trace.WithLinks(trace.LinkFromContext(r.Context(), appKey.String(canary))))
 		span.RecordError(errors.New(canary))
 		span.SetStatus(codes.Error, canary)
 		span.End()
@@ -123,7 +123,7 @@ func TestSpansOfRequests(t *testing.T) {
 	for _, s := range exported() {
 		line := s.Name
 		for _, a := range s.Attributes {
-			if a.Key != method && a.Key != route {
+			if a.Key != methodKey && a.Key != routeKey {
 				line += " " + a.Value.String()
 			}
 		}
@@ -139,24 +139,24 @@ func TestWhatIsInNoTrace(t *testing.T) {
 	traces, exported := exporting(t)
 	client := redis.NewClient(&redis.Options{Addr: servertest.Redis(t).Addr()})
 	defer client.Close()
-	if err := traces.Redis(client); err != nil {
+	if err := traces.InstrumentRedis(client); err != nil {
 		t.Fatal(err)
 	}
 	work := func(ctx context.Context) {
 		if err := client.Ping(ctx).Err(); err != nil {
 			t.Error(err)
 		}
-		ctx = traces.Began(ctx)
-		traces.Ended(ctx, func() string { t.Error("a name is asked for without a trace"); return "" })
+		ctx = traces.BeginCall(ctx)
+		traces.EndCall(ctx, func() string { t.Error("a name is asked for without a trace"); return "" })
 	}
 	work(t.Context())
 	h := traces.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { work(r.Context()) }))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
 	h.ServeHTTP(httptest.NewRecorder(), r)
-	ended := traces.Began(traces.BeginAttempt(t.Context(), store.Send{}))
-	traces.Ended(ended, func() string { return "database begin" })
-	traces.Ended(ended, func() string { return "database begin again" })
+	ended := traces.BeginCall(traces.BeginAttempt(t.Context(), store.Send{}))
+	traces.EndCall(ended, func() string { return "database begin" })
+	traces.EndCall(ended, func() string { return "database begin again" })
 	var names []string
 	for _, s := range exported() {
 		names = append(names, s.Name)

@@ -181,7 +181,7 @@ func (s *Service) codeShape(v store.Verification) code.Shape {
 	if t, ok := s.testCodeOf(v); ok {
 		return code.ShapeOf(t.Code)
 	}
-	return keys.ShapeOf(v)
+	return keys.CodeShapeOf(v)
 }
 
 // rightCode returns the right code for v: the configured one for a test recipient, else the derived

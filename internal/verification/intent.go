@@ -44,7 +44,7 @@ func (s *Service) newIntent(r *sendInProgress, d quota.Decision) (store.Intent, 
 func (s *Service) newVerification(r *sendInProgress, id string) (store.Verification, error) {
 	nonce := make([]byte, 16)
 	_, _ = rand.Read(nonce) // never fails
-	sealed, keyID, err := s.Vault.Seal(r.to, id)
+	sealed, keyID, err := s.Vault.SealRecipient(r.to, id)
 	if err != nil {
 		return store.Verification{}, err
 	}

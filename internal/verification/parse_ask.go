@@ -109,7 +109,7 @@ func (s *Service) fillFromVerification(ctx context.Context, a *parsedRequest) er
 	if v.CallerChecks {
 		return ErrCallerCode
 	}
-	to, err := s.Vault.Recipient(v.Verification)
+	to, err := s.Vault.OpenRecipient(v.Verification)
 	if err != nil { // the key is no longer in the ring
 		return fault.Unavailable.Wrap(err)
 	}

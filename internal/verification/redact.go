@@ -80,7 +80,7 @@ func redactDecision(d quota.Decision, c Caller, state State, sends sendHistory) 
 	if c.Kind == BackEnd {
 		return d
 	}
-	d = policy.WithoutSpellings(d)
+	d = policy.WithoutSpellingsRule(d)
 	for i, rule := range d.Rules {
 		d.Rules[i] = sends.visibleState(rule, d.At)
 	}

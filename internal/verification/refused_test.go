@@ -80,7 +80,7 @@ func TestRefusalsAreCountedByGate(t *testing.T) {
 func TestWhatIsTurnedAwayHasARow(t *testing.T) {
 	vtest.InBubbleWith(t, func(s *vtest.Settings) {
 		s.Blocks.Disposable = map[string]bool{"short.example": true}
-		s.Numbers = policy.Numbers{Countries: []string{"DE", "GB"}, RefuseVoIP: true}
+		s.Numbers = policy.ServedNumbers{Countries: []string{"DE", "GB"}, RefuseVoIP: true}
 	}, func(r *vtest.Rig) {
 		us, voip := vtest.TextTo("+12025550123"), vtest.TextTo("+445612345678")
 		short := vtest.AskFor("ana.maria@short.example")

@@ -51,7 +51,7 @@ func TestAppsAreToldHowSendsEnd(t *testing.T) {
 				r.Sleep(10 * time.Second)
 			}},
 		"blocked": {want: []string{"send.failed blocked"}, run: send, prepare: func(s *vtest.Settings) {
-			s.Blocks = policy.Blocks{Domains: map[string]bool{"example.com": true}}
+			s.Blocks = policy.BlockLists{Domains: map[string]bool{"example.com": true}}
 		}},
 		"a test recipient": {
 			prepare: vtest.TestRecipient(t, vtest.Ana, "424242"),
@@ -237,7 +237,7 @@ func TestTestRecipients(t *testing.T) {
 // A blocked recipient gets nothing; the request counts, and the row has the reason.
 func TestBlockedRecipients(t *testing.T) {
 	change := func(s *vtest.Settings) {
-		s.Blocks = policy.Blocks{
+		s.Blocks = policy.BlockLists{
 			Recipients: map[recipient.Hash]bool{vtest.ParseEmail(t, "abuser@example.com").Hash(s.Vault.IndexKey): true},
 			Domains:    map[string]bool{"bad.example": true},
 			Disposable: map[string]bool{"short.example": true},
@@ -262,7 +262,7 @@ func TestBlockedRecipients(t *testing.T) {
 
 // Each answer says whether a failed send gave its place back: one to a blocked recipient did not.
 func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
-	change := func(s *vtest.Settings) { s.Blocks = policy.Blocks{Domains: map[string]bool{"bad.example": true}} }
+	change := func(s *vtest.Settings) { s.Blocks = policy.BlockLists{Domains: map[string]bool{"bad.example": true}} }
 	vtest.InBubbleWith(t, change, func(r *vtest.Rig) {
 		r.MailServer.Answer(vtest.NoMailbox)
 		for to, want := range map[string]string{"a@bad.example": "failed true 1m0s", vtest.Ana: "failed false 0s"} {
@@ -280,7 +280,7 @@ func TestAFailedSendSaysWhetherItCounts(t *testing.T) {
 func TestBlockedPrefixes(t *testing.T) {
 	phone, _ := recipient.Parse(recipient.SMS, vtest.Mobile)
 	for prefix, want := range map[string]bool{"+49": true, vtest.Mobile: true, "+44": false, "49": false} {
-		blocks := policy.Blocks{Prefixes: []string{prefix}}
+		blocks := policy.BlockLists{Prefixes: []string{prefix}}
 		servertest.Same(t, prefix, blocks.Contains(phone, recipient.Hash{}), want)
 		servertest.Same(t, "of a mail address",
 			blocks.Contains(vtest.ParseEmail(t, vtest.Mobile+"@example.com"), recipient.Hash{}), false)

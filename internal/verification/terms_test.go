@@ -99,7 +99,7 @@ func TestWhatNeedsHistory(t *testing.T) {
 			delete(after.Purposes, "login")
 		}
 		after.Purposes[p.Name] = p
-		r.Want(name, policy.NewInForce(before, time.Now).Change(after), c.want)
+		r.Want(name, policy.NewCurrentSet(before, time.Now).Change(after), c.want)
 	}
 }
 

@@ -100,7 +100,7 @@ type Dependencies struct {
 	Gates    *gates.Gates
 	Outbox   Outbox
 	Refusals *refusals.Batch
-	Policy   *policy.InForce
+	Policy   *policy.CurrentSet
 	Vault    keys.Vault
 	Mails    Languages
 	Texts    Languages // nil: there are no text messages

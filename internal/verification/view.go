@@ -179,7 +179,7 @@ func (s *Service) areaOf(p policy.Purpose, v store.Verification) buckets.Area {
 	}) {
 		return buckets.Area{}
 	}
-	r, err := s.Vault.Recipient(v)
+	r, err := s.Vault.OpenRecipient(v)
 	if err != nil {
 		return buckets.Area{}
 	}

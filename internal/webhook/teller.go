@@ -12,7 +12,7 @@ import (
 // EventMaker makes the events that apps get. The database writes each event in the transaction of its
 // change; after that, Notify wakes the deliverer.
 type EventMaker struct {
-	Policy *policy.InForce
+	Policy *policy.CurrentSet
 	Vault  keys.Vault
 	IDs    *store.IDGenerator
 	Now    func() time.Time

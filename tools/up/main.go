@@ -107,7 +107,7 @@ func loadSecrets(dir string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return string(text), err
 	}
-	key, _ := config.NewAPIKey(config.SecretKey)
+	key, _ := config.NewAPIKey(config.SecretKeyKind)
 	made := "SENDCODE_SECRET_KEYS=" + config.NewRingKey() + "\nSENDCODE_INDEX_KEY=" + config.NewIndexKey() +
 		"\nSENDCODE_API_KEY=" + key +
 		"\nSENDCODE_ADMIN_PASSWORD=" + rand.Text() + "\n"

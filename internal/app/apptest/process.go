@@ -28,7 +28,7 @@ import (
 var longer = 4
 
 // waitLonger applies longer.
-var waitLonger = sync.OnceFunc(func() { app.RelaxForTests(longer) })
+var waitLonger = sync.OnceFunc(func() { app.RelaxTimeoutsForTests(longer) })
 
 // onPostgres and onRedis are longer as parts of URLs.
 func onPostgres() string {

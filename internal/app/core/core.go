@@ -55,15 +55,15 @@ type Database interface {
 	webhook.Database
 }
 
-// Mails renders mails. Implementation: message.Renderer.
-type Mails interface {
+// MailRenderer renders mails. Implementation: message.Renderer.
+type MailRenderer interface {
 	outbox.MailRenderer
 	support.MailRenderer
 	verification.Languages
 }
 
-// Texts renders text messages. Implementation: message.TextRenderer.
-type Texts interface {
+// TextRenderer renders text messages. Implementation: message.TextRenderer.
+type TextRenderer interface {
 	support.TextRenderer
 	verification.Languages
 }
@@ -87,9 +87,9 @@ type Observer interface {
 type Dependencies struct {
 	DB        Database
 	Limiter   gates.Limiter
-	Mails     Mails
+	Mails     MailRenderer
 	Sender    outbox.MailSender
-	Texts     Texts                 // set if Carrier is
+	Texts     TextRenderer          // set if Carrier is
 	Carrier   outbox.Carrier        // nil: there are no text messages
 	Receipts  outbox.ReceiptSources // nil: no carrier is asked for receipts
 	Observer  Observer
@@ -105,7 +105,7 @@ type Dependencies struct {
 
 // Core is the part of the service that one process runs without ports, files and connections.
 type Core struct {
-	Policy      *policy.InForce
+	Policy      *policy.CurrentSet
 	Gates       *gates.Gates
 	Outbox      *outbox.Outbox
 	Refusals    *refusals.Batch
@@ -125,7 +125,7 @@ type Core struct {
 
 // New connects the services. Nothing runs in the background until Run.
 func New(s Settings, p Dependencies) *Core {
-	c := &Core{settings: s, dependencies: p, Policy: policy.NewInForce(s.Policy, p.Now),
+	c := &Core{settings: s, dependencies: p, Policy: policy.NewCurrentSet(s.Policy, p.Now),
 		Refusals: refusals.New(p.DB, p.Now, p.Logger),
 		Signer:   proof.New(s.Vault.Ring)}
 	c.Hooks = webhook.New(s.Webhooks, webhook.Dependencies{DB: p.DB, Observer: p.Observer, Tracer: p.Tracer, Logger: p.Logger,

@@ -53,7 +53,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.checkPTRs(ctx)
 	d.checkCarriers(ctx)
 	d.remarkReceiptAddresses()
-	d.checkProvider(ctx)
+	d.checkIdentityProvider(ctx)
 	if d.broken > 0 {
 		return fmt.Errorf("%d of the things looked at do not work", d.broken)
 	}
@@ -155,9 +155,9 @@ func (d *doctor) checkRedis(ctx context.Context) (string, error) {
 	return "answers, and lets a send count", nil
 }
 
-// checkProvider checks that the identity provider's addresses can be read. Only a login shows
-// whether it accepts the client's secret.
-func (d *doctor) checkProvider(ctx context.Context) {
+// checkIdentityProvider checks that the identity provider's addresses can be read. Only a login
+// shows whether it accepts the client's secret.
+func (d *doctor) checkIdentityProvider(ctx context.Context) {
 	p := app.IdentityProvider(d.cfg)
 	if p == nil {
 		return

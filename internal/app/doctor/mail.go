@@ -41,8 +41,8 @@ func (d *doctor) checkMailServer(ctx context.Context, name string, c mailserver.
 	return c.Address + " answers, as encrypted and logged in as configured", nil
 }
 
-// renewBefore is how long before its end a certificate should be renewed.
-const renewBefore = 14 * 24 * time.Hour
+// renewCertificateBefore is how long before its end a certificate should be renewed.
+const renewCertificateBefore = 14 * 24 * time.Hour
 
 func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption) {
 	how := "by STARTTLS"
@@ -57,7 +57,7 @@ func (d *doctor) reportEncryption(what string, local bool, e delivery.Encryption
 		d.remark(what, "none, though the server offers STARTTLS: set tls=required")
 	case e.Version == "":
 		d.remark(what, "none, and the server offers none: every code crosses in the clear")
-	case left < renewBefore:
+	case left < renewCertificateBefore:
 		d.remark(what, fmt.Sprintf("%s %s; its certificate, of %s, ends in %s: renew it", e.Version, how, e.Issuer,
 			durationInWords(left)))
 	default:

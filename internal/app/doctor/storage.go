@@ -12,9 +12,9 @@ import (
 	"sendcode/internal/store/postgres"
 )
 
-// minWeeksAhead is the least number of coming weeks with partitions for which the doctor prints no
-// remark.
-const minWeeksAhead = 2
+// minPartitionWeeksAhead is the least number of coming weeks with partitions for which the doctor
+// prints no remark.
+const minPartitionWeeksAhead = 2
 
 // checkKeys compares the keys with the database's check values, and counts the rows that are
 // encrypted under each key. It stops after half of checkTimeout; sendcode rekey counts any
@@ -22,7 +22,7 @@ const minWeeksAhead = 2
 func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout/2)
 	defer cancel()
-	missing, err := app.CompareKeys(ctx, d.cfg, db.Store())
+	missing, err := app.CompareKeysWithDatabase(ctx, d.cfg, db.Store())
 	if err != nil {
 		d.fail("keys", err.Error())
 	}
@@ -33,7 +33,7 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 	if len(ring) == 0 { // the service uses generated keys
 		return
 	}
-	counts, err := app.CountKeys(ctx, db.Store())
+	counts, err := app.CountRowsByKey(ctx, db.Store())
 	d.pass("keys", describeRowCounts(ring[0], counts, err == nil))
 	for id := range counts {
 		switch {
@@ -50,9 +50,9 @@ func (d *doctor) checkKeys(ctx context.Context, db *postgres.DB) {
 func describeRowCounts(first string, counts map[string]int, all bool) string {
 	switch {
 	case len(counts) > 0 && all:
-		return "rows by key, the first of which is " + first + ": " + app.FormatCounts(counts)
+		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts)
 	case len(counts) > 0:
-		return "rows by key, the first of which is " + first + ": " + app.FormatCounts(counts) + ", and more"
+		return "rows by key, the first of which is " + first + ": " + app.FormatRowsByKey(counts) + ", and more"
 	case all:
 		return "no rows are encrypted yet; the first key is " + first
 	}
@@ -65,7 +65,7 @@ func (d *doctor) checkStorage(ctx context.Context, db *postgres.DB) (string, err
 	if err != nil {
 		return "", err
 	}
-	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minWeeksAhead {
+	if store.PartitionWeeksAhead(e.PartitionsUntil(), e.Now) < minPartitionWeeksAhead {
 		d.remark("partitions", "rows can be written until "+e.PartitionsUntil().Format(time.DateOnly)+
 			" alone; the service makes more while it runs, "+
 			"and sendcode migrate does")

@@ -170,7 +170,7 @@ func (c verdictInput) refusedReply() texts.Sentence {
 	switch {
 	case c.BlockedBy == verification.LockoutRuleName:
 		return c.lockoutReply()
-	case policy.IsUnserved(c.SendOrRefusal):
+	case policy.IsUnservedRefusal(c.SendOrRefusal):
 		return c.text("answer.norows.unserved")
 	case !known:
 		return c.replyText("refused.later")

@@ -71,7 +71,7 @@ func codeHasEnded(s store.SendDetails) bool {
 func (t rowTimeline) entries() []TimelineEntry {
 	if t.row.Status == store.Refused {
 		key := texts.PluralKey("line.refused", t.row.Count)
-		if policy.IsUnserved(t.row) {
+		if policy.IsUnservedRefusal(t.row) {
 			key = texts.PluralKey("line.unserved", t.row.Count)
 		}
 		return []TimelineEntry{t.datedEntry(t.row.LoggedAt, Warn, key)}

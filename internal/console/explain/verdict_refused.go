@@ -19,7 +19,7 @@ func (c verdictInput) refusedTexts() (what, next texts.Sentence) {
 	switch {
 	case c.BlockedBy == verification.LockoutRuleName: // no code was sent because none could have been entered
 		what, next = c.text(texts.PluralKey("verdict.checks", c.Count)), c.lockoutsText()
-	case policy.IsUnserved(c.SendOrRefusal): // nothing is sent to the recipient at all
+	case policy.IsUnservedRefusal(c.SendOrRefusal): // nothing is sent to the recipient at all
 		what = c.Join(c.text(texts.PluralKey("verdict.unserved", c.Count)), c.text("unserved."+c.BlockedBy),
 			c.recipientCountText())
 		return what, c.text("norows.next." + c.BlockedBy)

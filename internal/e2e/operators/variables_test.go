@@ -32,7 +32,7 @@ func TestDeployedTwiceWithNothingButVariables(t *testing.T) {
 	s.Env = map[string]string{"SENDCODE_DATABASE_URL": database, "SENDCODE_SMTP_URL": provider.URL(),
 		"SENDCODE_MAIL_FROM":   "Shop <codes@shop.example>",
 		"SENDCODE_CONFIG_YAML": "purposes:\n  sign-up: {ttl: 5m}\n"}
-	for line := range strings.Lines(config.NewEnvironment()) {
+	for line := range strings.Lines(config.GenerateSecretVariables()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		s.Env[name] = value
 	}

@@ -139,7 +139,7 @@ func (p *Process) Terms() policy.Set { return p.Policy.Get() }
 func (p *Process) Change(to policy.Set) bool { return p.Policy.Change(withChecks(to)) }
 
 // Checks are the bounds on failed checks where a test sets none.
-var Checks = policy.CheckRules{
+var Checks = policy.FailedCheckRules{
 	Network:     quota.Rule{Name: "network", Scope: quota.IP, Limit: 100, Window: time.Hour},
 	WideNetwork: quota.Rule{Name: "wide_network", Scope: quota.Network, Limit: 300, Window: time.Hour},
 	App:         quota.Rule{Name: "app", Scope: quota.App, Limit: 10_000, Window: time.Hour},
