@@ -46,7 +46,7 @@ var EventTypes = []EventType{
 // or by the last wrong one.
 var CheckEventTypes = map[bool]string{true: VerificationApproved, false: VerificationLocked}
 
-// ExpiryEventID returns the ID of the event that v has expired. It is derived from v, so that the
+// ExpiryEventID returns the ID of the event of the expiry of v. It is derived from v, so that the
 // event is written once.
 func ExpiryEventID(v Verification) uuid.UUID {
 	id := uuid.UUID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("expired:"+v.ID)))

@@ -19,7 +19,7 @@ type AuditEntry struct {
 	ID        uuid.UUID // version 7
 	At        time.Time // on the database's clock; the database sets it
 	Who       string    // the account
-	Role      string    // that the account had
+	Role      string    // the account's role at that time
 	Network   string    // where the request came from
 	What      string    // machine-readable action, as "quota.reset"
 	App       string

@@ -22,8 +22,8 @@ func BadRequestf(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrBadRequest}, args...)...)
 }
 
-// TruncateToMicroseconds returns t as the database stores it: whole microseconds, in UTC, without the monotonic
-// clock. The zero time stays zero.
+// TruncateToMicroseconds returns t as the database stores it: whole microseconds, in UTC, without
+// the monotonic clock. The zero time stays zero.
 func TruncateToMicroseconds(t time.Time) time.Time {
 	if t.IsZero() {
 		return time.Time{}
@@ -98,8 +98,8 @@ func (p Postponement) Sanitized() Postponement {
 	return p
 }
 
-// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxTextBytes bytes, so that
-// every database can store it.
+// sanitized replaces invalid UTF-8 and NUL by U+FFFD and cuts the text to MaxTextBytes bytes, so
+// that every database can store it.
 func sanitized(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > MaxTextBytes {
@@ -129,8 +129,8 @@ func MergeRefusals(refusals []SendOrRefusal) []SendOrRefusal {
 	return rows
 }
 
-// sanitizedRefusal returns the row of a refusal, without LoggedAt. Texts that no database could store are
-// repaired, not rejected, since every refused request is recorded.
+// sanitizedRefusal returns the row of a refusal, without LoggedAt. Texts that no database could
+// store are repaired, not rejected, since every refused request is recorded.
 func sanitizedRefusal(r SendOrRefusal) SendOrRefusal {
 	for _, c := range r.Columns() {
 		if text, ok := c.Field.(*string); ok && c.Flags&InsertedByRefusal != 0 {
@@ -164,8 +164,8 @@ func (f Filter) MayMatchRefusals() bool {
 // RuleSeparator joins the names of rules in a column. No name contains it.
 const RuleSeparator = ","
 
-// Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text that
-// no row can hold.
+// Validate returns an error that wraps ErrBadRequest if the query names no holder, or has a text
+// that no row can hold.
 func (h HolderQuery) Validate() error {
 	if h.Holder == "" || !AreValidTexts(h.App, string(h.Channel), h.Purpose, h.Holder) {
 		return BadRequestf("a holding names its holder, app, channel and purpose")

@@ -6,8 +6,8 @@ import (
 	"sendcode/internal/fault"
 )
 
-// Unavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as they
-// are.
+// WrapUnavailable wraps err in fault.Unavailable. nil and the store's own errors are returned as
+// they are.
 func WrapUnavailable(err error) error {
 	if err == nil || IsStoreError(err) {
 		return err
@@ -15,15 +15,15 @@ func WrapUnavailable(err error) error {
 	return fault.Unavailable.Wrap(err)
 }
 
-// Uncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the write
-// may have been committed.
+// WrapUncertain wraps err in fault.Unavailable and fault.Uncertain: the database failed, and the
+// write may have been committed.
 func WrapUncertain(err error) error {
 	return fault.Uncertain.Wrap(err)
 }
 
 // IsStoreError reports whether err is one of the store's own errors (fault.Unavailable,
-// fault.NotFound, ErrBadRequest, *OtherKeysError) or a *fault.InvalidError of Judge, which callers
-// pass on unchanged.
+// fault.NotFound, ErrBadRequest, *OtherKeysError) or a *fault.InvalidError of Judge. Callers pass
+// all of these on unchanged.
 func IsStoreError(err error) bool {
 	if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
 		return true

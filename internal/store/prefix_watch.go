@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Fraudsters request codes for phone numbers that earn them money with each message, and never enter
-// the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
+// Fraudsters request codes for phone numbers that earn them money with each message, and never
+// enter the codes. So a prefix of such numbers has few approved codes. The watch compares sent and
 // approved codes for each app, prefix and class of callers. So fraud by strangers pauses strangers
 // alone.
 

@@ -52,8 +52,8 @@ func (e ProviderEvent) Sanitized(suppress NewSuppression) (ProviderEvent, NewSup
 	return e, suppress
 }
 
-// WithHeardAt returns the event with HeardAt set to now, and with At, if it is missing or later, set
-// to now too.
+// WithHeardAt returns the event with HeardAt set to now. An At that is missing or later is set to
+// now too.
 func (e ProviderEvent) WithHeardAt(now time.Time) ProviderEvent {
 	if e.HeardAt = now; e.At.IsZero() || e.At.After(now) {
 		e.At = now

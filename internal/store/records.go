@@ -159,7 +159,7 @@ func (v *Verification) Columns() []Column {
 	}
 }
 
-// Validate is one counted check of a code.
+// Check is one counted check of a code.
 type Check struct {
 	At      time.Time
 	Network string // the client's, as Send.IP; empty: not known, or erased
@@ -231,8 +231,9 @@ type Send struct {
 	Observed       []string          // observing rules that would have refused this send; none for a refusal
 }
 
-// StatusForApp returns the status for the app: a mail that bounced for good is Undelivered. final: it does
-// not change any more; where providers report, Sent and Unknown may.
+// StatusForApp returns the status for the app: a mail that bounced for good is Undelivered. final:
+// the status does not change any more. reports: a provider reports on such messages later, so Sent
+// and Unknown may still change.
 func (s Send) StatusForApp(reports bool) (status Status, final bool) {
 	switch {
 	case s.Status == Queued || s.Status == Sending:

@@ -52,9 +52,10 @@ func (in Intent) HolderToJoin() string {
 // BeginAnswer is what Begin decided.
 //
 // History, Rejected and At are the input of the decision: quota.Evaluate computes the states of the
-// rules from them. They are on the intent's clock, even if Now is on the database's. Each event's
-// instant is At minus the event's age; see PastSend in package gate for the age. A repeated Begin
-// has no History, Rejected and At. A refusal by a lockout has no History and Rejected.
+// rules from them. These three have instants of the intent's clock, even if Now is on the
+// database's. Each event's instant is At minus the event's age; see PastSend in package gate for
+// the age. A repeated Begin has no History, Rejected and At. A refusal by a lockout has no History
+// and Rejected.
 type BeginAnswer struct {
 	Admitted     bool
 	Repeated     bool         // the row existed already; another process may be delivering it
@@ -103,7 +104,7 @@ type AttemptID struct {
 	Attempt int
 }
 
-// SendOrRefusal returns h, also of a type that embeds it.
+// GetAttemptID returns h, also for a type that embeds it.
 func (h AttemptID) GetAttemptID() AttemptID { return h }
 
 // Outcome is how a send ended. Finish writes it. Later, only a receipt changes it.
@@ -176,7 +177,7 @@ type Filter struct {
 	Limit     int       // 1 to 200; of the console's stream 500
 }
 
-// MaxBacklogCounted is the largest number of sends that is counted for Backlogs, over all channels.
+// MaxBacklogCounted is the largest number of sends that Backlog counts, over all channels.
 const MaxBacklogCounted = 100_000
 
 // Backlog has the number of a channel's sends without an outcome, waiting or being sent.

@@ -17,9 +17,9 @@
 // The base list is for "device": a text that only back ends give, shown on the console's page of a
 // send. Refusals and lists do not have it, and a resend does not inherit it.
 //
-//	internal/api/verifications.go          sendBody, askFromRequest
-//	internal/verification/ask.go           Ask; validateOptions: bound it by IsPlainText, and refuse it without a secret key
-//	internal/verification/parse_ask.go     row: copy it
+//	internal/api/verifications.go          sendBody, parseSendRequest
+//	internal/verification/ask.go           Request; validateOptions: bound it by IsPlainText, and refuse it without a secret key
+//	internal/verification/parse_ask.go     sendRow: copy it
 //	internal/verification/idempotency.go   fingerprint: append it only if it is set, so that earlier fingerprints stay
 //	internal/store/records.go              Send; its Columns: {"device", &s.Device, InsertedByBegin | PersonalColumn}
 //	internal/store/check.go                ValidatedIntent: pass it to AreValidTexts
@@ -41,7 +41,7 @@
 //     web/admin/layout.html.
 //   - A resend inherits it: Verification and its Columns, ValidatedIntent, fillFromVerification (parse_ask.go) and
 //     newVerification (intent.go) of package verification.
-//   - An attempt finds it: [Outcome], postgres/finish.go and sqlite/outbox.go instead of api, Ask and InsertedByBegin.
+//   - An attempt finds it: [Outcome], postgres/finish.go and sqlite/outbox.go instead of api, Request and InsertedByBegin.
 //
 // A filter of the list by it, as by the reference:
 //
@@ -66,7 +66,7 @@
 //	internal/store/sqldb/fields.go         notesTable, by columns.New
 //	internal/store/sqldb                   a file with its methods and statements
 //	internal/store/sqldb/erase.go          Erase empties personal columns, Forget deletes the keyed hash
-//	internal/store/sqldb/retention.go      aged: the age at which rows are deleted; without it they stay for ever
+//	internal/store/sqldb/retention.go      agedTables: the age at which rows are deleted; without it they stay for ever
 //	internal/store/storetest               a contract of its methods; kit.go: WriteTraces
 //	internal/store/postgres/erase_test.go  erasable
 //	docs/compliance.md                     its content, how long rows are kept, who reads them

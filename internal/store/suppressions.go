@@ -139,8 +139,8 @@ func validatedAuditEntry(act *AuditEntry) (*AuditEntry, error) {
 	return &a, err
 }
 
-// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail and, if it
-// names no recipient, with that of the first.
+// WithLiftedSuppressions returns the entry with the number of lifted suppressions as its detail
+// and, if it names no recipient, with the first one's recipient.
 func (act AuditEntry) WithLiftedSuppressions(list []Suppression) AuditEntry {
 	act.Detail = strconv.Itoa(len(list))
 	if len(list) > 0 && !act.HasRecipient() {

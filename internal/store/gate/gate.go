@@ -88,10 +88,10 @@ type PastSend struct {
 	Verification string // ID; only set in a History
 }
 
-// age returns the row's age. It is measured on the limiter's clock if the row has the intent's clock
-// and the result differs by at most store.MaxClockSkew from the age on the database's clock; else
-// on the database's clock. If the database's clock was set back, the age may be negative; such a
-// row counts.
+// age returns the row's age. It is measured on the limiter's clock if the row has the intent's
+// clock and the result differs by at most store.MaxClockSkew from the age on the database's clock;
+// else on the database's clock. If the database's clock was set back, the age may be negative; such
+// a row counts.
 func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
 	limited, logged := in.Send.TakenAt.Sub(p.TakenAt), now.Sub(p.LoggedAt)
 	if p.Clock == in.Send.Clock && in.Send.Clock != store.DatabaseClock &&
@@ -102,8 +102,7 @@ func (p PastSend) age(in store.Intent, now time.Time) time.Duration {
 }
 
 // eventsWithin returns the rows younger than window as events, oldest first. If window is 0, it
-// returns none.
-// An event's instant is decisionTime minus the row's age.
+// returns none. An event's instant is decisionTime minus the row's age.
 func eventsWithin(window time.Duration, in store.Intent, now time.Time, rows []PastSend) (events []quota.Event) {
 	at := decisionTime(in, now)
 	for _, row := range rows {
@@ -217,9 +216,9 @@ func newSend(in store.Intent, v store.Verification, number int, suppression uuid
 	return asFirstWritten(s, in.Lease)
 }
 
-// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the row
-// as the first one wrote it. So its caller continues as attempt 1. If a later attempt has begun,
-// the caller's writes change nothing.
+// asFirstWritten resets the fields that change after Begin, so that a repeated Begin returns the
+// row as the first one wrote it. Its caller then continues as attempt 1; if a later attempt has
+// begun, the writes of that caller change nothing.
 func asFirstWritten(s store.Send, lease time.Duration) store.Send {
 	s.Status, s.Attempt, s.InDoubt, s.Counts, s.RefundDue, s.Forgiven = store.Sending, 1, false, true, false, false
 	s.Reason, s.Provider, s.ProviderCode, s.Took = "", "", "", 0

@@ -15,8 +15,8 @@ type HistoryQuery struct {
 	Rejected time.Duration // largest time since the end of the recipient's rejected sends; 0: none are read
 }
 
-// History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a send
-// right after it.
+// History has a recipient's rows at an instant. It is read without a lock, so a Begin may add a
+// send right after it.
 type History struct {
 	Past       []PastSend // the bucket's counted sends
 	Rejections []PastSend // the recipient's rejected sends, of all purposes
@@ -54,8 +54,8 @@ func (h History) AllTakenOnClock(clock string, events []quota.Event) bool {
 	return !slices.ContainsFunc(events, func(e quota.Event) bool { return !taken[e.ID].Equal(e.At) })
 }
 
-// RejectedSends returns the rejected sends that ended less than within ago as events, oldest first. An
-// event's instant is the send's end, on the database's clock.
+// RejectedSends returns the rejected sends that ended less than within ago as events, oldest first.
+// An event's instant is the send's end, on the database's clock.
 func (h History) RejectedSends(within time.Duration) []quota.Event {
 	return EventsOnClock(h.Rejections, within, store.DatabaseClock, time.Time{}, h.Now)
 }

@@ -75,9 +75,9 @@ func (p *DB) recordFailure() {
 }
 
 // Begin takes two round trips to the server, in one transaction. The first locks the recipients and
-// reads. Then package gate decides. The second writes and commits. Between them is another trip if
-// a send may join a verification that it does not name: it locks that, and reads again. After a
-// failure before the last trip, certainly nothing was written.
+// reads. Then package gate decides. The second writes and commits. If a send may join a
+// verification that it does not name, a trip between them locks that verification and reads again.
+// After a failure before the last trip, certainly nothing was written.
 
 // beginOnConn decides a batch in one transaction on a connection. It rolls back and reads again, up
 // to three times, if the database's clock is not within the bounds that the read assumed.
@@ -110,8 +110,7 @@ func (p *DB) beginOnConn(ctx context.Context, conn *pgxpool.Conn, batch []*begin
 	return nil, true, errClockJumps
 }
 
-// decide returns an answer to each call: admitted or refused, repeated, or the error of an ID that
-// drifted.
+// decide returns an answer to each call: admitted or refused, repeated, or ErrDrift.
 func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 	answers := make([]beginAnswer, len(batch))
 	for i, x := range batch {
@@ -127,8 +126,8 @@ func (v batchFacts) decide(batch []*beginCall) []beginAnswer {
 }
 
 // lockAndRead opens a transaction, locks the recipients and the verifications that calls name, and
-// reads what the gate decides by. If holders have verifications that calls may join, a second trip
-// locks all candidates in one order, and reads again what decides on their calls: a check may have
+// reads the facts for the gate. If holders have verifications that calls may join, a second trip
+// locks all candidates in one order and reads the facts of these calls again: a check may have
 // ended a verification, and locked out its recipient, before the lock was free.
 func (p *DB) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*beginCall, b idBounds) (v batchFacts, err error) {
 	named := listCandidates(batch, nil)
@@ -222,8 +221,8 @@ func (p *DB) runAndCommit(ctx context.Context, conn *pgxpool.Conn, queued *pgx.B
 	results := conn.SendBatch(ctx, queued)
 	defer results.Close()
 	// The server answers in order. If it reports an error before the COMMIT, nothing was committed.
-	// If the connection ends without an answer, that is not known, since all statements were
-	// already sent.
+	// If the connection ends without an answer, the COMMIT may have taken effect, since all
+	// statements were already sent.
 	if err := read(results); err != nil {
 		return failedBeforeCommit(err), err
 	}

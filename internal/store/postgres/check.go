@@ -19,11 +19,11 @@ import (
 )
 
 // Checks make two trips in one transaction and share them, as Begins do. The first trip locks and
-// reads, package gate and the caller's Judge decide, and the second writes and commits; only then
-// does a caller get an answer. Two locks are taken, both in one order: that on the tries of a
-// recipient, since its checks of several codes have common bounds, and that on the row, which
-// Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the others form
-// the next one.
+// reads, package gate and the caller's Judge decide, and the second trip writes and commits. Only
+// then does a caller get an answer. Two locks are taken, in the same order by all: one on the
+// checks of a recipient, since the bounds on failed checks cover all its codes, and one on the row,
+// which Cancel, Erase and Begin wait for. A batch decides one check of each recipient; the others
+// form the next one.
 
 const (
 	stmtLockChecks  = "sendcode_lock_tries"
@@ -37,7 +37,8 @@ func (p *DB) checkStatements() []statement {
 		{stmtCountChecks, countChecksSQL}}
 }
 
-// The lock is a separate statement, so that the snapshot of the next one is younger than the lock.
+// lockChecksSQL takes the locks on the recipients' checks. It is a separate statement, so that the
+// snapshot of the next one is younger than the locks.
 const lockChecksSQL = `
 SELECT pg_advisory_xact_lock(key) FROM (
     SELECT hashtextextended(v.app || chr(31) || v.channel || chr(31) || encode(v.recipient, 'hex'), 1) AS key

@@ -46,15 +46,15 @@ func (f postgresFilter) postgresQuery() (string, sqldb.Args) {
 	return f.Query(sqldb.Postgres)
 }
 
-// One index begins with these columns; appChannelPurposeQuery uses it. Its combinations are those
-// of app, channel and purpose that have rows.
+// The columns with which one index begins, of a send s and of a combination: one of the
+// combinations of their values that have rows. See appChannelPurposeQuery.
 const (
 	appChannelPurposeColumns = "s.app, s.channel, s.purpose"
 	combinationColumns       = "kind.app, kind.channel, kind.purpose"
 )
 
-// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. It first lists the few
-// combinations of them that exist, each by one look at the index (a loose index scan,
+// appChannelPurposeQuery builds the statement for a filter by app, channel or purpose. It first
+// lists the few combinations of them that exist, each by one look at the index (a loose index scan,
 // https://wiki.postgresql.org/wiki/Loose_indexscan), then reads the first rows of each that
 // matches. So a rare or missing combination is not searched for in all rows. The bounds and the
 // order begin with these columns, which only one index has, so the planner can choose no other.
@@ -78,9 +78,9 @@ SELECT s.* FROM kind CROSS JOIN LATERAL (` + inner + `) s` + fits.Where() + f.Pa
 }
 
 // addBounds adds a lower and an upper bound to c. Each compares the row (columns, logged_at, id)
-// with values (SQL with the parameters args) and the filter's mark, or fewer columns if it has only
-// a time or neither. As the columns then equal values, an index on them and the time is read only
-// between the bounds.
+// with values (SQL with the parameters args) and the filter's mark. It compares fewer columns if
+// the filter has only a time, or neither. As the columns then equal values, an index on them and
+// the time is read only between the bounds.
 func (f postgresFilter) addBounds(c *sqldb.Conditions, from sqldb.RowSource, columns, values string, args ...any) {
 	bound := func(with, sign string, more ...any) {
 		c.Add("("+columns+with+") "+sign+" ("+values+strings.Repeat(", ?", len(more))+")",

@@ -22,7 +22,7 @@ import (
 const (
 	stmtReadHistory       = "sendcode_look"
 	stmtReadVerifications = "sendcode_find"
-	maxReaders            = 2 // as maxWriters; reads have connections of their own, so that they and Begins do not delay each other
+	maxReaders            = 2 // batches under way at once, of each kind of read; separate connections, so that reads and Begins do not delay each other
 )
 
 // historyCall is a call of ReadHistory, verificationCall one of Verification, sharedReadCall one of
@@ -39,9 +39,10 @@ type storedVerification struct {
 	now time.Time // zero: it was not found
 }
 
-// historySQL reads, for each look, the counted sends of the bucket and then the rejected ones of
-// the recipient, which name no verification. Its first row has the database's clock. As in gateSQL,
-// the planner can only choose one plan, and the bounds on IDs let Postgres skip partitions.
+// historySQL reads, for each call, the bucket's counted sends and then the recipient's rejected
+// sends, the latter without their verifications. Its first row has the database's clock. As in
+// gateSQL, the planner can only choose one plan, and the bounds on IDs let Postgres skip
+// partitions.
 const historySQL = `
 WITH clock AS MATERIALIZED (
     SELECT @now AS now
@@ -236,7 +237,7 @@ func historyParameters(looks []*historyCall, b idBounds) []any {
 	return p.Args(uuidParameter(b.first), uuidParameter(b.last))
 }
 
-// readHistoryRows reads the rows of historySQL for n looks.
+// readHistoryRows reads the rows of historySQL for n calls.
 func readHistoryRows(rows pgx.Rows, n int) (seen []gate.History, now time.Time, err error) {
 	seen = make([]gate.History, n)
 	var i int64

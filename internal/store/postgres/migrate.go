@@ -101,8 +101,8 @@ func lockSchema(ctx context.Context, db *sql.DB) (unlock func() error, err error
 		nil
 }
 
-// ownFingerprints returns the fingerprints of this program's migrations, which are embedded and so
-// computed once.
+// ownFingerprints returns the fingerprints of this program's migrations. It computes them once,
+// since the migrations are embedded.
 var ownFingerprints = sync.OnceValues(func() (map[int64]string,
 	error) {
 	return migrations.Fingerprints(migrations.Postgres, "postgres")

@@ -19,7 +19,7 @@ func (p *DB) RenewLeases(ctx context.Context, lease time.Duration, held []store.
 	if len(held) == 0 {
 		return nil
 	}
-	// see finish.go
+	// sorted, so that two statements cannot deadlock; see finish.go
 	held = slices.SortedFunc(slices.Values(held), func(x, y store.AttemptID) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 	ids, attempts := make([][16]byte, len(held)), make([]int32, len(held))
 	for i, h := range held {
@@ -76,7 +76,7 @@ func (p *DB) TakeOver(ctx context.Context, q store.Queue, lease time.Duration, l
 	return work, err
 }
 
-// TakeOverExpired implements sqldb.PerDatabase. It searches from the oldest on.
+// TakeOverExpired implements sqldb.PerDatabase. It always searches from the oldest row on.
 func (p *DB) TakeOverExpired(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error) {
 	now, err := p.Clock(ctx)
 	if err != nil {
@@ -98,9 +98,9 @@ func (p *DB) takeOver(ctx context.Context, statement string, q store.Queue, leas
 	return columns.MapSlice(rows, func(d due) store.Work { d.Send.DueAt = d.at; return d.Work }), err
 }
 
-// takeOverSearches remembers the last searches of each queue, so that TakeOver need not search from
-// the oldest row on. Deleted rows leave dead index entries until no transaction can see
-// them, and a search from the oldest would read all of these.
+// takeOverSearches remembers the last search of each queue, so that TakeOver need not search from
+// the oldest row on. Deleted rows leave dead index entries until no transaction can see the rows,
+// and a search from the oldest would read all these entries.
 type takeOverSearches struct {
 	mu    sync.Mutex
 	marks map[store.Queue]takeOverSearch

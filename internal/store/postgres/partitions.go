@@ -39,7 +39,8 @@ func (p *DB) DropPartition(ctx context.Context, age time.Duration) (name string,
 	return name, err
 }
 
-// PurgeDeleted implements sqldb.Engine. A vacuum of Postgres does that.
+// PurgeDeleted implements sqldb.Engine. It does nothing, since Postgres's vacuum removes deleted
+// rows.
 func (p *DB) PurgeDeleted(context.Context) error { return nil }
 
 // lockNotAvailable is the SQLSTATE of a lock that was not free within lock_timeout.

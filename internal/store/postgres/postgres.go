@@ -82,8 +82,8 @@ const (
 )
 
 // connectTimeout bounds the opening of a connection to one host, unless the URL's connect_timeout
-// is less. With TLS and a password that takes six round trips, 3.6 s where one takes 600 ms. It is
-// less than store.CallTimeout, so that a call learns that it failed.
+// is less. With TLS and a password, opening takes six round trips: 3.6 s if one takes 600 ms. The
+// bound is less than store.CallTimeout, so that the call gets the error.
 func connectTimeout() time.Duration { return store.CallTimeout * 9 / 10 }
 
 // sessionSettings has the settings of all connections, unless the URL has other values.
@@ -108,13 +108,14 @@ var sessionSettings = map[string]string{
 	"jit":               "off",
 }
 
-// writerSettings is added to session for Begin and Check.
+// writerSettings is added to sessionSettings for Begin and Check.
 var writerSettings = map[string]string{"idle_in_transaction_session_timeout": maxIdleInTransaction}
 
-// finisherSettings is added to session for statements that join a list of IDs with their rows. The
-// planner expects one row from such a join, whatever the length of the list, and may choose a
-// nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000 leases more
-// than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to the list.
+// finisherSettings is added to sessionSettings for statements that join a list of IDs with their
+// rows. The planner expects one row from such a join, whatever the length of the list, and may
+// choose a nested loop, which compares each ID with each row: 256 outcomes took 0.3 s, and 4,000
+// leases more than 1 s. A hash join is as fast for one ID, and its time grows only in proportion to
+// the list.
 var finisherSettings = map[string]string{"enable_nestloop": "off"}
 
 // maxIdleInTransaction is how long a transaction of Begin or Check may wait for its second trip:
@@ -124,8 +125,7 @@ const maxIdleInTransaction = "800ms"
 
 // Open connects to the database at url, a postgres:// URL, and works there as role; if role is
 // empty, as the URL's user. It fails if Migrate has not brought the schema up to date. ctx bounds
-// the opening. The tracer, if one is given, is told of what each connection does. Errors do not
-// contain the URL.
+// the opening. A tracer gets the events of every connection. Errors do not contain the URL.
 func Open(ctx context.Context, url, role string, tracer ...pgx.QueryTracer) (*DB, error) {
 	return openWithClock(ctx, url, serverClockSQL, role, tracer...)
 }
@@ -401,7 +401,7 @@ func isConnectionLost(err error) bool {
 		!errors.Is(err, context.DeadlineExceeded)
 }
 
-// isServerReadOnly reports whether err says that the server only follows another one.
+// isServerReadOnly reports whether err says that the server is a read-only standby.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func isServerReadOnly(err error) bool { return sqlState(err) == "25006" }
 

@@ -65,8 +65,8 @@ func verificationsWithChecksSQL(of, now string) string {
 // about 40 µs, also if it finds nothing. The bounds and the order on recipients match only one
 // index, and no index can be used for the other conditions. So the planner can only choose one
 // plan, even without statistics on a new partition. The bounds on IDs ($12 to $15) let Postgres
-// skip partitions; $12 and $13 leave out no row that counts, if the database's clock is where
-// idBoundsOfBatch assumes it.
+// skip partitions; $12 and $13 leave out no row that counts, as long as the database's clock is
+// within the bounds that idBoundsOfBatch assumes.
 func gateSQL(sends ...string) string {
 	return `
 WITH clock AS MATERIALIZED (
@@ -102,7 +102,7 @@ UNION ALL` + strings.Join(sends, `
 UNION ALL`)
 }
 
-// countedSendsSQL reads the counted sends of calls without u.once.
+// countedSendsSQL reads the counted sends of calls without u.once (see holderSendsCoverRules).
 var countedSendsSQL = `
 SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, NULL FROM clock, u CROSS JOIN LATERAL (
     SELECT s.id, s.clock, s.taken_at, s.logged_at FROM sends s
@@ -113,8 +113,8 @@ SELECT u.i, 3, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, N
 ) s WHERE NOT u.once`
 
 // sendsOfHoldersSQL reads the open verifications of the calls' holders, by all sends of the last
-// day, and the counted sends of calls with u.once. It does not lock the verifications, so what was
-// read decides nothing on a call that may join one.
+// day, and the counted sends of calls with u.once. It does not lock the verifications, so calls
+// that may join one are not decided by this read.
 var sendsOfHoldersSQL = `
 SELECT u.i, CASE WHEN s.past THEN 3 ELSE 6 END, s.id, s.clock, s.taken_at, s.logged_at, NULL, NULL, NULL, NULL, v.id
 FROM clock, u CROSS JOIN LATERAL (
@@ -206,12 +206,12 @@ type batchFacts struct {
 	now      time.Time
 	facts    []gate.Facts // of each call
 	repeated []bool       // of each call: its send has a row already
-	// of each call without Join: the open verifications of its holder; has knows them only once
-	// they are locked
+	// of each call without Join: the IDs of its holder's open verifications; facts has them only
+	// once they are locked
 	ofHolders [][]string
 }
 
-// addRow stores one row of gateSQL in the view.
+// addRow stores one row of gateSQL in the facts.
 func (v *batchFacts) addRow(r gateRow) {
 	if r.kind == clockRow {
 		v.now = store.TruncateToMicroseconds(r.at.Time)

@@ -32,7 +32,7 @@ var tableRights = map[string]string{
 // (migrations/postgres/00001_schema.sql).
 var ownerFunctions = []string{"sendcode_make_partitions()", "sendcode_drop_partition(timestamptz)"}
 
-// ownTablesSQL returns the current schema and the tables in it that the migrating user owns,
+// ownTablesSQL selects the current schema and the tables in it that the migrating user owns,
 // without partitions, which need no rights of their own.
 const ownTablesSQL = `
 SELECT current_schema(), ARRAY(

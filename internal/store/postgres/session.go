@@ -54,8 +54,9 @@ var (
 )
 
 // checkOwnSession returns an error if a pooler before Postgres gives connections to transactions
-// and not to sessions, since prepared statements and settings belong to a session; and if an
-// advisory lock of one session does not lock out another. It opens a second connection to find out.
+// and not to sessions, since prepared statements and settings belong to a session. It also returns
+// an error if an advisory lock of one session does not lock out another. To find out, it opens a
+// second connection.
 func checkOwnSession(ctx context.Context, conn *pgx.Conn) error {
 	server, err := serverPID(ctx, conn)
 	if err != nil {

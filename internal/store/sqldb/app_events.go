@@ -31,9 +31,9 @@ SELECT @event, s.app, @type, s.id, s.verification_id, @told, @why, @test, @now, 
 )
 
 // ExpiredVerificationsSQL returns the statement that selects the verifications of @apps that
-// expired at @from or later, and before @until. It leaves out those that ended otherwise or that
-// the caller checks, and of those that expired at @from the IDs up to @after, which were read
-// before.
+// expired at @from or later, and before @until. It leaves out verifications that ended otherwise
+// and those that the caller checks. Of those that expired at @from, it selects only IDs after
+// @after; the others were read before.
 func (d dialect) ExpiredVerificationsSQL() string {
 	return `
 SELECT ` + VerificationColumns + ` FROM verifications v
@@ -52,8 +52,8 @@ LEFT JOIN LATERAL (SELECT * FROM verifications v WHERE v.id = e.verification_id 
 LEFT JOIN sends s ON s.id = e.send_id LEFT JOIN verifications v ON v.id = e.verification_id`,
 }
 
-// takeEventsSQL returns the statement that starts the next attempt of events that are due, as many
-// of each app as its share allows. It adds the shares to args.
+// takeEventsSQL returns the statement that starts the next attempt of events that are due, for each
+// app at most its limit. It adds the apps and limits to args.
 func (d dialect) takeEventsSQL(shares []store.AppEventLimit, args Args) string {
 	var due []string
 	for i, s := range shares {
@@ -79,8 +79,8 @@ SELECT c.now, EXISTS (SELECT 1 FROM app_events e WHERE e.app `+db.Dialect.inList
 }
 
 // AppEventsDue starts the next attempt of events that are due or whose lease ran out. Of each app
-// it takes at most Share.Limit events, those that are longest overdue. It returns all of them
-// sorted by ID, and the time on the database's clock.
+// it takes at most AppEventLimit.Limit events, those that are longest overdue. It returns all of
+// them sorted by ID, and the time on the database's clock.
 func (db *DB) AppEventsDue(ctx context.Context, lease time.Duration,
 	shares []store.AppEventLimit) (events []store.AppEvent, now time.Time, err error) {
 	if now, idle := db.noEventDue(ctx, shares); idle {
@@ -156,12 +156,12 @@ func (q Tx) AddAppEvents(id any, why string, events ...store.NewEvent) error {
 	return nil
 }
 
-// AddExpiryEvents writes the events of verifications of the apps that expired after the one of
-// from, oldest first, up to limit of them. It returns where the next call continues, and how many
-// verifications it read: limit, if more may be left. Each verification gets one event, however
-// often this is called, since the event's ID is store.ExpiryEventID. It leaves out verifications
-// that expired less than two store.CallTimeout ago, since a check of them may be about to commit,
-// and those that expired more than an hour before that.
+// AddExpiryEvents writes an event for each verification of the apps that expired after the place
+// from: the oldest first, up to limit of them. It returns the place where the next call continues,
+// and how many verifications it read: limit, if more may be left. Each verification gets one event,
+// however often this is called, since the event's ID is store.ExpiryEventID. It leaves out
+// verifications that expired less than two store.CallTimeout ago, since a check of them may be
+// about to commit, and those that expired more than an hour before that.
 func (db *DB) AddExpiryEvents(ctx context.Context, apps []string, from store.ExpiryCursor, limit int,
 	event func(store.Verification) (store.NewEvent, error)) (to store.ExpiryCursor, read int, err error) {
 	to, err = WriteWithResult(ctx, db, func(q Tx) (store.ExpiryCursor, error) {

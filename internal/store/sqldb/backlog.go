@@ -18,8 +18,8 @@ var backlogSQL = fmt.Sprintf(`
 SELECT o.channel, count(*), min(CAST(o.id AS text))
 FROM (SELECT channel, id FROM outbox ORDER BY id LIMIT %d) o GROUP BY o.channel`, store.MaxBacklogCounted)
 
-// anySendWaitsSQL looks at the same rows of the outbox: a send that waits is older than those under
-// way.
+// anySendWaitsSQL looks at the same rows of the outbox as backlogSQL. They suffice, since a send
+// that waits is older than those under way.
 var anySendWaitsSQL = fmt.Sprintf(`
 SELECT EXISTS (SELECT 1 FROM (SELECT channel, queued FROM outbox ORDER BY id LIMIT %d) o WHERE o.channel = @channel AND o.queued = true)`, store.MaxBacklogCounted)
 

@@ -43,8 +43,8 @@ func (d dialect) lockRows(query string) string {
 	return d.pick(dialectSQL{query + " FOR UPDATE SKIP LOCKED", query})
 }
 
-// loggedSince returns a condition on the IDs of sends s that holds for all that were logged at the
-// instant (SQL) or later. It lets Postgres skip earlier partitions.
+// loggedSince returns a condition on IDs that holds for every send s that was logged at the instant
+// (SQL) or later. It lets Postgres skip earlier partitions.
 func (d dialect) loggedSince(at string) string {
 	return d.pick(dialectSQL{LoggedSinceSQL(at), "1 = 1"})
 }

@@ -90,8 +90,8 @@ func forgetRowsSQL(table string) string {
 }
 
 const (
-	// If a recipient is erased again, forget_at is set anew, also for the rows that the first
-	// erasure changed.
+	// addErasureSQL schedules Forget. If a recipient is erased again, forget_at is set anew, also
+	// for the rows that the first erasure changed.
 	addErasureSQL = `
 INSERT INTO erasures (recipient, erased_at, forget_at) VALUES (@recipient, @now, @until)
 ON CONFLICT (recipient) DO UPDATE SET erased_at = excluded.erased_at, forget_at = excluded.forget_at`

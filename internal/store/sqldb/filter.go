@@ -188,9 +188,9 @@ func (f SendFilter) Query(d dialect) (string, Args) {
 	return f.MergePages(func(from RowSource, args Args) (string, Args) { return f.tableQuery(d, from, args) })
 }
 
-// MergePages returns the statement that merges the pages of sends and of refusals, or reads the one
-// of them that can have rows of the filter.
-// page returns the statement for one of them, and its arguments added to args.
+// MergePages returns the statement that merges the pages of sends and of refusals. If only one of
+// the two can have rows of the filter, it reads that one. page returns the statement for one of
+// them, and its arguments added to args.
 func (f SendFilter) MergePages(page func(from RowSource, args Args) (string, Args)) (string, Args) {
 	switch {
 	case !f.MayMatchRefusals():

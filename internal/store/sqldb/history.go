@@ -53,7 +53,7 @@ func (q Tx) CountedInBucket(b store.Bucket, within time.Duration) ([]gate.PastSe
 }
 
 // RejectedSends returns the rejected sends of the bucket's recipient, of all purposes, that ended
-// less than within ago; store.Outcome.BadAddress says which those are.
+// less than within ago; see store.Outcome.BadAddress.
 func (q Tx) RejectedSends(b store.Bucket, within time.Duration) ([]gate.PastSend, error) {
 	args := bucketArgs(b)
 	args["after"] = q.Now.Add(-within.Truncate(time.Microsecond))

@@ -168,8 +168,8 @@ func (db *DB) PausePrefixes(ctx context.Context, w store.PrefixWatch) ([]store.P
 	})
 }
 
-// PrefixPaused returns the pause of an app's prefix for a class that is in force now. False: there
-// is none.
+// PrefixPaused returns the pause that stops an app's messages to a prefix now, for a class. False:
+// there is none.
 func (db *DB) PrefixPaused(ctx context.Context, app, prefix string, class store.Class) (p store.PrefixPause,
 	paused bool, err error) {
 	p, err = readFirst(ctx, db, prefixPauseTable.Destinations, prefixPauseSQL+currentPauseSQL,

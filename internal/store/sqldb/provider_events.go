@@ -43,10 +43,10 @@ func eventRankSQL(of string) string {
 var providerEventsSQL = `SELECT ` + providerEventTable.SelectList() +
 	` FROM provider_events e WHERE e.send_id = @id ORDER BY e.at, e.kind`
 
-// IngestProviderEvent records an event of a send that a provider accepted, and adds the suppression
-// if suppress.For > 0, in one transaction with the event tell. A hard bounce marks the send; its
-// status stays. False: an event of the kind was recorded before, and no other is. Errors:
-// fault.NotFound, fault.Unavailable.
+// IngestProviderEvent records a provider's event on a send that it had accepted, adds the
+// suppression if suppress.For > 0, and writes the event tell, in one transaction. A hard bounce
+// marks the send; the status stays. False: the send has an event of this kind already, and no
+// second one was recorded. Errors: fault.NotFound, fault.Unavailable.
 func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, suppress store.NewSuppression,
 	tell ...store.NewEvent) (bool, error) {
 	e, suppress = e.Sanitized(suppress)

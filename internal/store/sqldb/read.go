@@ -88,8 +88,7 @@ func (db *DB) VerificationsByID(ctx context.Context, ids []string) (all []store.
 func compareIDs(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) }
 
 // latestRowsSQL reads, among others, the newest send and the newest refusal of each recipient.
-// LATERAL makes Postgres look up each recipient in the index, and the conditions match no other
-// one.
+// LATERAL makes Postgres look up each recipient in an index, and the conditions fit only one.
 var latestRowsSQL = dialectSQL{
 	Postgres: `
 SELECT s.* FROM unnest(CAST(@recipients AS bytea[])) AS h (recipient) CROSS JOIN LATERAL ((` +
@@ -167,8 +166,8 @@ func (q Tx) sendDetails(id uuid.UUID) (story store.SendDetails, err error) {
 }
 
 // SendsOfVerificationSQL is the condition for the sends of the verification @id. The recipient
-// @its_recipient and the time @since, before the verification existed, let the planner use an
-// index, and no other one (see CountedInBucketSQL).
+// @its_recipient and the time @since, before the verification existed, let the planner use one
+// index and no other (see CountedInBucketSQL).
 const SendsOfVerificationSQL = `s.recipient <= @its_recipient AND (s.recipient, s.logged_at) > (@its_recipient, @since) AND s.verification_id = @id`
 
 // relatedRows returns SendDetails.Related of a verification.

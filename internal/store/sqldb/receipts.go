@@ -18,7 +18,7 @@ SELECT @carrier, @message, @send, clock.now, clock.now + CAST(@ask AS interval) 
 ON CONFLICT (carrier, message_id) DO NOTHING`
 
 // duePollsSQL returns the messages that are due, and schedules the next poll of each: after
-// FirstPollPause, doubled with each poll, and after PollDoublings polls LastPollPause.
+// FirstPollPause, doubled with each poll, and after PollDoublings polls LongestPollPause.
 func (d dialect) duePollsSQL() string {
 	return `
 UPDATE pending_receipts SET asked = asked + 1,

@@ -28,8 +28,8 @@ const (
 
 // agedTables are the tables whose rows o are deleted by their own age. SQLite, without partitions,
 // deletes verifications and failures together with their sends; in Postgres a send in flight or
-// with a refund due keeps its own. A partition takes a week of sends at once, so their
-// verifications go in larger steps than other rows: 24,000 take 100 ms.
+// with a refund due keeps its verification. A dropped partition has a week of sends, so
+// verifications are deleted in larger steps than other rows: 24,000 take 100 ms.
 var agedTables = [...]struct {
 	table, due, order string
 	times             int  // @limit

@@ -15,7 +15,7 @@ import (
 
 const (
 	// spendSQL adds an amount to an account, and returns no row if that would exceed the limit. Of
-	// two at once, the second waits for the row lock and then sees the sum of the first.
+	// two parallel calls, the second waits for the row lock and then sees the sum of the first.
 	spendSQL = `
 INSERT INTO spending AS s (account, period, used) SELECT @account, @period, CAST(@amount AS bigint) WHERE CAST(@amount AS bigint) <= @limit
 ON CONFLICT (account, period) DO UPDATE SET used = s.used + excluded.used WHERE s.used + excluded.used <= @limit

@@ -45,18 +45,18 @@ type Engine interface {
 	// Run runs the steps in one transaction, in Postgres in one round trip, and sets Changed of
 	// each.
 	Run(ctx context.Context, steps ...*Statement) error
-	// ReadHistory reads what the database counts of a recipient, without a lock.
+	// ReadHistory reads a recipient's counted and rejected sends, without a lock.
 	ReadHistory(ctx context.Context, l gate.HistoryQuery) (gate.History, error)
 	// Verification returns a verification with its newest send, and the time on the database's
 	// clock. Error: fault.NotFound.
 	Verification(ctx context.Context, id string) (store.Verification, store.Send, time.Time, error)
-	// ReadShared runs a statement that only reads, for which a send or a check waits. In Postgres
-	// it shares a round trip with other reads.
+	// ReadShared runs a statement that only reads. It is for reads that a send or a check waits
+	// for: in Postgres they share round trips.
 	ReadShared(ctx context.Context, s *Statement) error
 	// SendsQuery returns the statement for a filter, and its arguments.
 	SendsQuery(f SendFilter) (string, Args)
 	// DropPartition drops the oldest partition whose rows are all older than age, if none of them
-	// has to stay. It returns its name; "": it dropped nothing.
+	// has to stay. It returns the name of the partition; "": none was dropped.
 	DropPartition(ctx context.Context, age time.Duration) (name string, err error)
 	// BeforeErase runs in the transaction of Erase, before anything is erased.
 	BeforeErase(q Tx, h recipient.Hash) error
@@ -153,8 +153,8 @@ type Tx struct {
 	audited *[]store.AuditEntry // the entries that the transaction wrote; nil: they are not collected
 }
 
-// Statement is an SQL statement that does not depend on the results of the ones before it, so that all can be
-// sent in one trip.
+// Statement is an SQL statement that does not depend on the results of the ones before it, so that
+// all can be sent in one trip.
 type Statement struct {
 	SQL     string
 	Args    Args

@@ -309,7 +309,7 @@ var DimensionColumns = map[store.Dimension]string{store.ByPurpose: "s.purpose", 
 	store.ByCarrier: "s.provider", store.ByDomain: "s.domain"}
 
 // ApprovalsBy returns how many codes were sent and entered for each value of a dimension: at most
-// 20 values, the one with the most codes first.
+// maxApprovals values, the one with the most codes first.
 func (db *DB) ApprovalsBy(ctx context.Context, q store.StatsQuery, by store.Dimension) ([]store.ApprovalTally, error) {
 	q, err := q.Validated()
 	column, known := DimensionColumns[by]

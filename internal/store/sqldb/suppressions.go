@@ -84,9 +84,9 @@ func (db *DB) Suppressions(ctx context.Context, f store.SuppressionFilter) (list
 	return list, now, err
 }
 
-// LiftSuppressions ends all suppressions of an address that are in force now, and returns them, oldest first.
-// The audit entry is written even if there were none. Its Detail becomes their number, and its
-// recipient, if it has none, that of the first.
+// LiftSuppressions ends all suppressions of an address that are in force now, and returns them,
+// oldest first. The audit entry is written even if there were none. Its Detail becomes their
+// number, and its recipient, if it has none, that of the first.
 func (db *DB) LiftSuppressions(ctx context.Context, l store.LiftSuppressionsRequest, act *store.AuditEntry) (lifted []store.Suppression,
 	err error) {
 	if l, act, err = l.Validated(act); err != nil {

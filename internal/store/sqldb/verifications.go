@@ -14,7 +14,7 @@ UPDATE verifications SET canceled_at = @now
 WHERE id = @id AND approved_at IS NULL AND canceled_at IS NULL AND expires_at > @now`
 
 // Cancel cancels a verification unless it is approved, canceled or expired, and then writes the
-// event tell in the same transaction. False: nothing was changed, or there is none.
+// event tell in the same transaction. False: nothing was changed, or there is no such verification.
 func (db *DB) Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error) {
 	if !store.AreValidTexts(id) {
 		return false, nil
@@ -105,8 +105,8 @@ WHERE v.recipient = @recipient AND v.app = @app AND v.channel = @channel AND v.a
 		Args{"recipient": v.Recipient, "app": v.App, "channel": v.Channel, "after": now.Add(-gate.ConsecutiveFailedCheckWindow)})
 }
 
-// Lockout returns the state of the bounds on failed checks for v's recipient and the class of
-// caller that opened v.
+// Lockout returns the state of the bounds on failed checks, for v's recipient and the class of
+// callers that opened v.
 func (db *DB) Lockout(ctx context.Context, v store.Verification) (out store.Lockout, err error) {
 	_, err = db.readWithClock(ctx, func(q Tx, now time.Time) error {
 		list, err := q.VerificationsWithChecks(v, now)

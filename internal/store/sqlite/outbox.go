@@ -35,8 +35,8 @@ func (s *DB) Finish(ctx context.Context, outcome store.Outcome) (bool, error) {
 	})
 }
 
-// finish writes the outcome of a send and, if the outcome has them, its failure, refund, suppression
-// and event.
+// finish writes the outcome of a send and, if the outcome has them, its failure, refund,
+// suppression and event.
 func finish(q sqldb.Tx, o store.Outcome) error {
 	statements := []string{endSendSQL}
 	if o.Status != store.Sent {

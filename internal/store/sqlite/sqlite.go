@@ -182,8 +182,8 @@ func (s *DB) writeShared(ctx context.Context, tx *sql.Tx, f func(sqldb.Tx) error
 	return failure, nil
 }
 
-// commitError wraps the error of a COMMIT in fault.Unavailable and, if the transaction may have been
-// committed, also in fault.Uncertain.
+// commitError wraps the error of a COMMIT in fault.Unavailable and, if the transaction may have
+// been committed, also in fault.Uncertain.
 func commitError(err error) error {
 	if err == nil || commitUndone(err) {
 		return store.WrapUnavailable(sqliteCause(err))

@@ -25,8 +25,8 @@ func OpenPool(dsn string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-// limitReplacer replaces a parameter of LIMIT by an expression. SQLite's planner reads the value of a
-// bare parameter, so SQLite would compile the statement again for each value.
+// limitReplacer replaces a parameter of LIMIT by an expression. SQLite's planner reads the value of
+// a bare parameter, so SQLite would compile the statement again for each value.
 var limitReplacer = strings.NewReplacer("LIMIT @", "LIMIT 0 + @")
 
 type stmtCachingConnector struct{ driver.Connector }
@@ -80,8 +80,8 @@ func (c *stmtCachingConn) takeStatement(ctx context.Context, text string) (prepa
 	return stmt.(preparedStmt), nil
 }
 
-// putStatement makes a statement that has run idle again. If there are too many, it first closes any
-// other one.
+// putStatement makes a statement that has run idle again. If there are too many, it first closes
+// any other one.
 func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	if _, twice := c.idle[text]; twice {
 		return stmt.Close()
@@ -99,8 +99,8 @@ func (c *stmtCachingConn) putStatement(text string, stmt preparedStmt) error {
 	return nil
 }
 
-// mayBeScript reports whether a text may not be prepared: it may have several statements, or it is a
-// PRAGMA, which can take effect when it is prepared.
+// mayBeScript reports whether a text may not be prepared: it may have several statements, or it is
+// a PRAGMA, which can take effect when it is prepared.
 func mayBeScript(text string) bool {
 	return strings.Contains(text, ";") || strings.HasPrefix(text, "PRAGMA")
 }
