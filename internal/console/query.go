@@ -29,7 +29,7 @@ type listQuery struct {
 var (
 	statusChoices = []store.Status{store.Queued, store.Sending, store.Sent, store.Delivered, store.Undelivered, store.Failed,
 		store.Unknown, store.Proven, store.Refused}
-	codeStateChoices = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
+	codeStateChoices = []store.CodeState{store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,
 		store.CodeCanceled, store.CodeOfCaller}
 	channelChoices  = []recipient.Channel{recipient.Email, recipient.SMS}
 	timeSpanChoices = []string{"1h", "24h", "7d", "30d"}

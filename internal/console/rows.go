@@ -173,7 +173,7 @@ func (a *Console) rowsWithState(ctx context.Context, sends []store.SendOrRefusal
 func codeLabel(state store.CodeState, w texts.Words) explain.StateLabel {
 	l := map[store.CodeState]explain.StateLabel{
 		store.CodeEntered: {Sign: "✓", Tone: explain.Good}, store.CodeWaiting: {Sign: "…", Tone: explain.Neutral},
-		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeLocked: {Sign: "✕", Tone: explain.Bad},
+		store.CodeExpired: {Sign: "–", Tone: explain.Warn}, store.CodeUsedUp: {Sign: "✕", Tone: explain.Bad},
 		store.CodeCanceled: {Sign: "–", Tone: explain.Warn}, store.CodeOfCaller: {Sign: "→", Tone: explain.Neutral},
 	}[state]
 	l.Word = w.Get("outcome.code." + string(state))

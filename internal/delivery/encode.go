@@ -21,10 +21,10 @@ type unfilledMail interface {
 	Texts(fill string) (subject, text, html string, err error)
 }
 
-// Encoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in place
-// of the fill, so that most mails are only filled in. The zero Encoder is ready; safe for concurrent
+// MailEncoder encodes mails for SMTP. It keeps the encoded parts of each form, with placeholders in place
+// of the fill, so that most mails are only filled in. The zero MailEncoder is ready; safe for concurrent
 // use.
-type Encoder struct {
+type MailEncoder struct {
 	mu      sync.RWMutex
 	kept    map[sharedPartsKey]*sharedParts // nil: mails of this kind are encoded one by one
 	buffers sync.Pool                       // of *Rendered
@@ -60,7 +60,7 @@ const placeholderCharacters = "\x01\x02\x03\x04\x05\x06\x07\x08\x0e\x0f\x10\x11\
 
 // Encode returns the mail as servers take it. The error says why the message is rejected: the same
 // message would fail again.
-func (e *Encoder) Encode(m Mail) (*RenderedMail, *Error) {
+func (e *MailEncoder) Encode(m Mail) (*RenderedMail, *Error) {
 	to, id, problem := m.checkRecipientFields()
 	if problem != "" {
 		return nil, rejectedError(problem)
@@ -82,14 +82,14 @@ func (e *Encoder) Encode(m Mail) (*RenderedMail, *Error) {
 
 // Release lets the encoder use r's memory for another mail; nil does nothing. The caller must not use
 // r afterwards.
-func (e *Encoder) Release(r *RenderedMail) {
+func (e *MailEncoder) Release(r *RenderedMail) {
 	if r != nil {
 		e.buffers.Put(r)
 	}
 }
 
 // partsOf returns the kept parts of a mail's form; if there are none, it encodes the mail's own.
-func (e *Encoder) partsOf(m Mail) (*sharedParts, *Error) {
+func (e *MailEncoder) partsOf(m Mail) (*sharedParts, *Error) {
 	key := sharedPartsKey{m.Form, m.From, m.Language, len(m.Fill)}
 	e.mu.RLock()
 	known, ok := e.kept[key]
@@ -121,7 +121,7 @@ func (e *Encoder) partsOf(m Mail) (*sharedParts, *Error) {
 	return p, nil
 }
 
-func (e *Encoder) keepParts(key sharedPartsKey, p *sharedParts) {
+func (e *MailEncoder) keepParts(key sharedPartsKey, p *sharedParts) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kept == nil || len(e.kept) >= maxKeptParts {

@@ -88,12 +88,12 @@ func readMail(t *testing.T, content []byte) (r read) {
 
 // sameMail encodes a mail, and wants what is read of it to be what was given, or the refusal of an
 // encoder that has kept nothing.
-func sameMail(t *testing.T, e *Encoder, m Mail) {
+func sameMail(t *testing.T, e *MailEncoder, m Mail) {
 	t.Helper()
 	got, fail := e.Encode(m)
 	plain, err := m.WithTexts()
 	plain.Form = nil
-	_, want := new(Encoder).Encode(plain)
+	_, want := new(MailEncoder).Encode(plain)
 	switch {
 	case fail != nil && want != nil && fail.Error() == want.Error():
 		return
@@ -143,7 +143,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 		{strings.Repeat("long ", 30) + "§", strings.Repeat("x", 200) + "§" + strings.Repeat("é", 50),
 			long + "§" + long},
 	} {
-		var e Encoder
+		var e MailEncoder
 		for _, fill := range fills {
 			for _, to := range recipients {
 				m := formed(form, fill)
@@ -160,7 +160,7 @@ func TestEncodedMailsAreReadAsGiven(t *testing.T) {
 
 // What is kept is bounded, and holds neither recipient nor code.
 func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
-	var e Encoder
+	var e MailEncoder
 	for range 2*maxKeptParts + 10 {
 		form := usual
 		sameMail(t, &e, formed(&form, "739154"))
@@ -179,7 +179,7 @@ func TestPartsAreBoundedAndHoldNoCode(t *testing.T) {
 // To write a mail of a known form costs next to nothing.
 func TestAllocationsOfAMail(t *testing.T) {
 	servertest.SkipUnderRace(t)
-	var e Encoder
+	var e MailEncoder
 	m := formed(&usual, "739154")
 	m.IDHeaders = nil
 	most := testing.AllocsPerRun(100, func() {
@@ -197,7 +197,7 @@ func TestAllocationsOfAMail(t *testing.T) {
 // What cannot be sent is rejected, also where the parts of its form are kept.
 func TestUnsendable(t *testing.T) {
 	long := strings.Repeat("x", 64)
-	var e Encoder
+	var e MailEncoder
 	sameMail(t, &e, formed(&usual, "654321"))
 	refused := func(what string, change func(*Mail)) {
 		m, _ := formed(&usual, "654321").WithTexts()
@@ -253,7 +253,7 @@ func TestUnsendable(t *testing.T) {
 func TestEncodedMailTellsWhatIsPrivate(t *testing.T) {
 	plain := formed(nil, "")
 	plain.Form, plain.Subject, plain.Text = nil, "Your code", "Your code is 493817"
-	var e Encoder
+	var e MailEncoder
 	for want, m := range map[string]Mail{"493817S7K3": formed(&usual, "493817S7K3"), plain.Text: plain} {
 		r, fail := e.Encode(m)
 		if fail != nil || r.Private.To != m.To || r.Private.Content != want {

@@ -16,13 +16,13 @@ import (
 
 // Bounds of look-ups. Anyone can cause one, for a domain of their own.
 const (
-	cacheFor         = 10 * time.Minute
-	cacheFailureFor  = time.Minute // of a domain without an issuer, or whose issuer does not answer
-	lookUpTimeout    = 5 * time.Second
-	maxDocumentSize  = 64 << 10 // bytes
-	maxKeysTried     = 4        // keys with the ID that a signature names
-	maxLookUpsAtOnce = 16
-	maxCachedDomains = 1000
+	cacheFor            = 10 * time.Minute
+	cacheFailureFor     = time.Minute // of a domain without an issuer, or whose issuer does not answer
+	issuerLookUpTimeout = 5 * time.Second
+	maxDocumentSize     = 64 << 10 // bytes
+	maxKeysTried        = 4        // keys with the ID that a signature names
+	maxLookUpsAtOnce    = 16
+	maxCachedDomains    = 1000
 )
 
 // Verifier verifies tokens, and keeps what it has fetched. Safe for concurrent use. Client, TXT and
@@ -82,7 +82,7 @@ func (v *Verifier) findOrLookUp(domain string) *cachedIssuer {
 	v.known[domain] = e
 	v.underWay++
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), issuerLookUpTimeout)
 		defer cancel()
 		e.err = v.lookUp(ctx, domain, e)
 		v.mu.Lock()

@@ -267,7 +267,7 @@ func (g *Gates) tell(ctx context.Context, s buckets.Subject, d quota.Decision, f
 		differ = append(differ, quota.Recipient)
 	}
 	var failed error
-	if only, ok := g.cachedLimiterOnly(s, f, d, refused); ok {
+	if only, ok := g.recentLimiterOnlyEvents(s, f, d, refused); ok {
 		f.events, at = mergeEvents(f.events, only), time.Time{}
 	} else if len(differ) > 0 {
 		began := g.now()
@@ -319,10 +319,10 @@ func (f databaseFacts) differingScopes(told, limited []quota.State) (scopes []qu
 	return scopes
 }
 
-// cachedLimiterOnly returns the remembered events that only the limiter has. It returns false if d
+// recentLimiterOnlyEvents returns the remembered events that only the limiter has. It returns false if d
 // is no refusal, if the events were not read less than rememberedFor ago, if this process has since
 // taken events out, or if the database with these events would admit the Take that d refuses.
-func (g *Gates) cachedLimiterOnly(s buckets.Subject, f databaseFacts, d quota.Decision,
+func (g *Gates) recentLimiterOnlyEvents(s buckets.Subject, f databaseFacts, d quota.Decision,
 	refused bool) (map[quota.Scope][]quota.Event, bool) {
 	if !refused {
 		return nil, false

@@ -22,7 +22,7 @@ func anyCode(length int) string {
 
 // A form gives what the templates give, and delivery can encode it.
 func TestFormsGiveTheSameMails(t *testing.T) {
-	var encoder delivery.Encoder
+	var encoder delivery.MailEncoder
 	r := renderer(t)
 	changes := map[string]func(*RenderRequest){
 		"nothing": func(*RenderRequest) {}, "app": func(q *RenderRequest) { q.Data.App = "Other" },

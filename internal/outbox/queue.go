@@ -173,7 +173,8 @@ func (o *Outbox) attemptsAllowed(l *lane) int {
 // takeOverFunc is Store.TakeOver or Store.TakeOverExpired.
 type takeOverFunc func(ctx context.Context, q store.Queue, lease time.Duration, limit int) ([]store.Work, error)
 
-// takeOverUpTo takes over at most `most` rows of a lane.
+// takeOverUpTo leases rows of a lane by from, in batches, and queues their flights, until there are
+// no more rows, the lane's memory is full, or `most` rows were leased.
 func (o *Outbox) takeOverUpTo(ctx context.Context, l *lane, most int, from takeOverFunc) error {
 	for limit := min(o.freeCapacity(l), takeOverBatch, most); limit > 0; limit = min(o.freeCapacity(l), takeOverBatch, most) {
 		work, err := o.leaseRows(ctx, l.Queue, limit, from)

@@ -57,7 +57,7 @@ func (l *visit) askCard(on recipient.Channel) *card {
 			k.Ask.Choices = append(k.Ask.Choices, channelChoice{o.Channel, t[channelNameKeys[o.Channel]], o.Channel == on})
 		}
 		f := textField{Name: recipientFieldNames[o.Channel], Label: t.forChannel(o.Channel)["AddressLabel"],
-			Value: l.fieldText(o.Channel),
+			Value: l.fieldValue(o.Channel),
 			Focus: o.Channel == on}
 		if o.Channel == recipient.SMS {
 			k.Ask.Phone = l.newPhoneField(o.Countries, f)
@@ -80,8 +80,8 @@ var (
 	channelNameKeys     = map[recipient.Channel]string{recipient.Email: "ByMail", recipient.SMS: "BySMS"}
 )
 
-// fieldText returns the text in the field of a channel: what was typed last, else the recipient.
-func (l *visit) fieldText(ch recipient.Channel) string {
+// fieldValue returns the text in the field of a channel: what was typed last, else the recipient.
+func (l *visit) fieldValue(ch recipient.Channel) string {
 	s := l.session
 	switch {
 	case l.view == viewEmptyField:

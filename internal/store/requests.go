@@ -201,7 +201,7 @@ const (
 	CodeEntered  CodeState = "entered"
 	CodeWaiting  CodeState = "waiting" // can still be entered
 	CodeExpired  CodeState = "expired"
-	CodeLocked   CodeState = "locked" // no tries left
+	CodeUsedUp   CodeState = "locked" // no tries left
 	CodeCanceled CodeState = "canceled"
 	CodeOfCaller CodeState = "caller" // the caller checks it
 )

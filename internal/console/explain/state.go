@@ -53,7 +53,7 @@ func RequestedLocale(s store.SendOrRefusal) string {
 // codeStates are the states of codes in the words of lists.
 var codeStates = map[verification.State]store.CodeState{
 	verification.Approved: store.CodeEntered, verification.Canceled: store.CodeCanceled,
-	verification.MaxAttemptsReached: store.CodeLocked,
+	verification.MaxAttemptsReached: store.CodeUsedUp,
 	verification.Expired:            store.CodeExpired, verification.Pending: store.CodeWaiting,
 }
 

@@ -22,7 +22,7 @@ import (
 // deliver offers a sample mail, and looks for secrets in the failure.
 func deliver(t *testing.T, ctx context.Context, s *mailapi.Client, n int) (string, *delivery.Error) {
 	t.Helper()
-	mail, fail := new(delivery.Encoder).Encode(smtptest.Sample(n))
+	mail, fail := new(delivery.MailEncoder).Encode(smtptest.Sample(n))
 	if fail != nil {
 		t.Fatal(fail)
 	}
@@ -94,7 +94,7 @@ func TestTheMailArrivesWhole(t *testing.T) {
 		m := smtptest.Sample(1)
 		m.From, m.Language = `"Läden, Ltd" <codes@news.shop.example>`, "de"
 		m.IDHeaders = map[string]string{"X-Pm-Metadata-Send": "mark-1", "X-Mailgun-Variables": "mark-2"}
-		encoded, fail := new(delivery.Encoder).Encode(m)
+		encoded, fail := new(delivery.MailEncoder).Encode(m)
 		if fail != nil {
 			t.Fatal(fail)
 		}
@@ -197,7 +197,7 @@ func TestTurns(t *testing.T) {
 			all.Go(func() { deliver(t, t.Context(), server, n) })
 		}
 		time.Sleep(time.Millisecond)
-		mail, _ := new(delivery.Encoder).Encode(smtptest.Sample(9))
+		mail, _ := new(delivery.MailEncoder).Encode(smtptest.Sample(9))
 		if inUse, _, _ := server.ConnCounts(); inUse != 2 || server.MaxConns() != 2 {
 			t.Errorf("%d in use", inUse)
 		}

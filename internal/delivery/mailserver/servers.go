@@ -45,7 +45,7 @@ type Servers []*serverWithBreaker
 type serverWithBreaker struct {
 	Server
 	health  *delivery.Breaker
-	encoder *delivery.Encoder
+	encoder *delivery.MailEncoder
 	tried   func(ctx context.Context, server string, fail *delivery.Error, took time.Duration) // nil: not observed
 }
 
@@ -54,7 +54,7 @@ func New(all ...Server) Servers {
 	servers := make(Servers, len(all))
 	for n, server := range all {
 		servers[n] = &serverWithBreaker{Server: server, health: delivery.NewBreaker(server.Address(), false),
-			encoder: &delivery.Encoder{}}
+			encoder: &delivery.MailEncoder{}}
 	}
 	return servers
 }

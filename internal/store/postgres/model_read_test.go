@@ -84,7 +84,7 @@ func (m *model) readFiltered() {
 		func() { filter.From = storetest.Epoch.Add(m.span("from")) },
 		func() { filter.To = storetest.Epoch.Add(m.span("to")) },
 		func() {
-			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeLocked,
+			filter.Outcome = pick(m, "code", store.CodeEntered, store.CodeWaiting, store.CodeExpired, store.CodeUsedUp,
 				store.CodeCanceled, store.CodeOfCaller)
 		},
 	}

@@ -73,7 +73,7 @@ func (c *Conditions) Where() string {
 var codeStateConditions = map[store.CodeState]string{
 	store.CodeEntered:  "v.approved_at IS NOT NULL",
 	store.CodeCanceled: "v.approved_at IS NULL AND v.canceled_at IS NOT NULL",
-	store.CodeLocked:   openCodeSQL + " AND v.attempts >= v.max_attempts",
+	store.CodeUsedUp:   openCodeSQL + " AND v.attempts >= v.max_attempts",
 	store.CodeExpired:  openCodeSQL + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at <= @now",
 	store.CodeWaiting:  openCodeSQL + " AND v.attempts < v.max_attempts AND NOT v.caller_checks AND v.expires_at > @now",
 	store.CodeOfCaller: openCodeSQL + " AND v.caller_checks",

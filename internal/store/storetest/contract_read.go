@@ -64,7 +64,7 @@ func refusalsAddUp(t *testing.T, f *Fixture) {
 
 // Sends are found by what became of their codes, and by the network and the request of the client.
 func codeStates(t *testing.T, f *Fixture) {
-	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeLocked, store.CodeExpired,
+	states := []store.CodeState{store.CodeEntered, store.CodeCanceled, store.CodeUsedUp, store.CodeExpired,
 		store.CodeOfCaller, store.CodeWaiting}
 	var sends []uuid.UUID
 	codes := []string{"unknown"}
@@ -84,7 +84,7 @@ func codeStates(t *testing.T, f *Fixture) {
 			f.approve(t, b.Verification.ID)
 		case store.CodeCanceled:
 			cancel(t, f, b.Verification.ID)
-		case store.CodeLocked:
+		case store.CodeUsedUp:
 			useTries(t, f, b.Verification.ID, 1)
 		}
 		sends, codes = append(sends, b.Send.ID), append(codes, b.Verification.ID)
