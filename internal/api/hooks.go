@@ -132,14 +132,14 @@ func (h *authHooks) codeRequests(ctx context.Context, hook hooks.Hook, r hooks.R
 }
 
 const (
-	busyRetryTimeout  = 3 * time.Second // less than the servers wait for an answer
-	busyRetryInterval = 100 * time.Millisecond
+	busyKeyRetryTimeout = 3 * time.Second // less than the servers wait for an answer
+	busyRetryInterval   = 100 * time.Millisecond
 )
 
 // sendRetryingBusy requests a code. While an earlier request with the same key is under way, it
-// tries again, for at most busyRetryTimeout.
+// tries again, for at most busyKeyRetryTimeout.
 func (h *authHooks) sendRetryingBusy(ctx context.Context, ask verification.Request) (verification.Answer, error) {
-	for until := time.Now().Add(busyRetryTimeout); ; {
+	for until := time.Now().Add(busyKeyRetryTimeout); ; {
 		answer, err := h.codes.Send(ctx, ask)
 		if !errors.Is(err, verification.ErrBusy) || time.Now().After(until) {
 			return answer, err

@@ -75,7 +75,7 @@ const (
 
 // ProviderOutcomes returns all outcomes that are counted.
 func ProviderOutcomes() []string {
-	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeUnsubscribed}
+	all := []string{outcomeForged, outcomeMalformed, outcomeReplayed, outcomeUnavailable, outcomeSubscribed, outcomeUnconfirmed, outcomeSubscriptionEnded}
 	for _, r := range reports.IngestResults {
 		all = append(all, string(r))
 	}

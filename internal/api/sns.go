@@ -25,9 +25,9 @@ type subscriptionConfirmer interface {
 
 // Outcomes of a topic's messages that are no events.
 const (
-	outcomeSubscribed   = "subscribed"
-	outcomeUnconfirmed  = "unconfirmed"
-	outcomeUnsubscribed = "unsubscribed"
+	outcomeSubscribed        = "subscribed"
+	outcomeUnconfirmed       = "unconfirmed"
+	outcomeSubscriptionEnded = "unsubscribed"
 )
 
 // receiveFromTopic handles a message of a topic of Amazon SNS, whatever its Content-Type, which is
@@ -51,7 +51,7 @@ func (p *eventHandlers) receiveFromTopic(c echo.Context, source reports.Source, 
 	case sns.SubscriptionConfirmation:
 		err = p.confirmSubscription(ctx, source.Name, topic, m)
 	case sns.UnsubscribeConfirmation:
-		p.count(source.Name, outcomeUnsubscribed)
+		p.count(source.Name, outcomeSubscriptionEnded)
 		p.logger.WarnContext(ctx, "provider events end: the subscription was removed", "provider", source.Name,
 			runbook.Events.See())
 	case sns.Notification:

@@ -78,7 +78,7 @@ var (
 	replyURLPattern    = regexp.MustCompile(`(?i)https?://[^\s<>"'()\[\]{}]+|www\.[^\s<>"'()\[\]{}]+`)
 	replyStatusPattern = regexp.MustCompile(`^(?:[0-9]{1,3}|[245]\.[0-9]{1,3}\.[0-9]{1,3})$`)
 	// identifiers of Microsoft, Yahoo and others, by which their postmasters find a reason
-	replyReasonIDPattern = regexp.MustCompile(
+	postmasterCodePattern = regexp.MustCompile(
 		`^(?:S[0-9]{3,4}|(?:OU|SC|DY|RP|CS|BL)-?[0-9]{3,6}|TS{1,2}[0-9]{2}|PH[0-9]{2}|RFC[0-9]{4})$`)
 	longNumberPattern = regexp.MustCompile(`[0-9]{7}`)
 )
@@ -100,7 +100,7 @@ func (p PrivateData) redactToken(token string, pieces []string) (safe string, wo
 	if _, err := netip.ParseAddr(bare); err == nil || replyStatusPattern.MatchString(bare) {
 		return token, false
 	}
-	reason := replyReasonIDPattern.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
+	reason := postmasterCodePattern.MatchString(bare) && !strings.Contains(strings.ToLower(p.Content), lower)
 	if reason || isPublicHostName(lower) || replyWords[strings.ReplaceAll(lower, "'", "")] {
 		return token, true
 	}

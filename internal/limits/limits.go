@@ -86,11 +86,11 @@ type Service struct {
 	observe func(limit string, o Operation, outcome string)
 	queue   *quota.Queue
 	alone   atomic.Pointer[string] // the clock of decisions without the limiter; nil before the first
-	set     atomic.Pointer[map[string]limit]
+	set     atomic.Pointer[map[string]preparedRules]
 }
 
-// limit is a list of rules, prepared for requests.
-type limit struct {
+// preparedRules is a list of rules, prepared for requests.
+type preparedRules struct {
 	rules     []quota.Rule
 	observing []quota.Rule // the same rules with Observe set, so that none refuses
 	keys      map[quota.Scope][]string
@@ -108,9 +108,9 @@ func New(limiter limiter, secret []byte, set Set, counted func(limit string, o O
 // SetLimits replaces all limits. Counted events stay, and still count for rules with the same limit
 // name and keys.
 func (s *Service) SetLimits(set Set) {
-	limits := map[string]limit{}
+	limits := map[string]preparedRules{}
 	for name, rules := range set {
-		l := limit{keys: map[quota.Scope][]string{}}
+		l := preparedRules{keys: map[quota.Scope][]string{}}
 		for _, r := range rules {
 			keys := slices.Compact(slices.Sorted(slices.Values(r.Keys)))
 			r.Scope = quota.Scope("key:" + strings.Join(keys, "+")) // no scope of sends has a colon
@@ -158,7 +158,7 @@ func outcome(o Operation, a Answer, err error) string {
 // run runs the operation in the limiter or, while the limiter is unavailable, in this process. It
 // ignores a cancellation of ctx except while it waits: a client that hangs up must not leave an
 // event uncounted.
-func (s *Service) run(ctx context.Context, l limit, ask Request, r quota.Request) (a Answer, err error) {
+func (s *Service) run(ctx context.Context, l preparedRules, ask Request, r quota.Request) (a Answer, err error) {
 	counting := context.WithoutCancel(ctx)
 	switch {
 	case ask.Operation == Peek:
@@ -201,7 +201,7 @@ func (s *Service) noteLocalClock(d quota.Decision, alone bool, err error) (quota
 	return d, err
 }
 
-func (s *Service) quotaRequest(l limit, ask Request) (quota.Request, error) {
+func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, error) {
 	if len(ask.Keys) > MaxKeys {
 		return quota.Request{}, fault.Invalid("keys", "too_many",
 			fmt.Sprintf("A request has at most %d keys.", MaxKeys))

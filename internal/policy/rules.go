@@ -26,9 +26,9 @@ const BreakerScope quota.Scope = "everything"
 const BreakerName = "breaker"
 
 // ForBrowser returns the purpose with the rules for requests of browsers of a class to an app:
-// those of WithLimits, each of browserRules whose scope the policy does not limit, the breaker if
-// it is configured, and for unknown browsers the rule on spellings if it is configured. In a scope
-// in which the class counts as strangers, a limit is lower by the rule's reserve; see
+// first those of WithLimits, then each of browserRules whose scope the policy does not limit. The
+// breaker, and for unknown browsers the rule on spellings, are added if they are configured. In a
+// scope in which the class counts as strangers, a limit is lower by the rule's reserve; see
 // IsStrangerInScope.
 func (s Set) ForBrowser(p Purpose, app string, class store.Class) Purpose {
 	spellings := s.Spellings

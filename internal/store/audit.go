@@ -79,8 +79,8 @@ type AuditFilter struct {
 	Limit     int     // 1 to 200
 }
 
-// maxReasonLength is the largest length of an administrator's reason, in characters.
-const maxReasonLength = 500
+// maxAuditReasonLength is the largest length of an administrator's reason, in characters.
+const maxAuditReasonLength = 500
 
 // Validated validates the entry and returns it; errors wrap ErrBadRequest.
 func (a AuditEntry) Validated() (AuditEntry, error) {
@@ -91,9 +91,9 @@ func (a AuditEntry) Validated() (AuditEntry, error) {
 		return a, BadRequestf("an audit entry has an outcome")
 	case !AreValidTexts(a.Who, a.Role, a.Network, a.What, a.App, string(a.Channel), a.Purpose, a.To, a.Target, a.Detail):
 		return a, BadRequestf("a text of an audit entry can't be stored")
-	case utf8.RuneCountInString(a.Reason) > maxReasonLength || !utf8.ValidString(a.Reason) ||
+	case utf8.RuneCountInString(a.Reason) > maxAuditReasonLength || !utf8.ValidString(a.Reason) ||
 		strings.ContainsRune(a.Reason, 0):
-		return a, BadRequestf("a reason has at most %d characters", maxReasonLength)
+		return a, BadRequestf("a reason has at most %d characters", maxAuditReasonLength)
 	}
 	return a, nil
 }

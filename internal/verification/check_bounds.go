@@ -71,8 +71,8 @@ func (s *Service) wrongCodeRequest(app string, ch recipient.Channel) quota.Reque
 		Rules: []quota.Rule{s.Policy.Get().Checks.App}}
 }
 
-// countWrongCode counts a wrong code for its app. If the app has too many, it also counts the check
-// for the alarm.
+// countWrongCode counts a wrong code in the app's rule on failed checks. A check beyond that rule is
+// not refused: the metrics count it, and the log reports it (alarm.go).
 func (s *Service) countWrongCode(ctx context.Context, app string, ch recipient.Channel) {
 	r := s.wrongCodeRequest(app, ch)
 	switch d, err := s.takeWithNewID(ctx, &r); {

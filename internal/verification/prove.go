@@ -64,7 +64,7 @@ func (s *Service) Prove(ctx context.Context, ask Request, p AddressEvidence) (re
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), store.CallTimeout)
 	defer cancel()
-	begun, fresh, err := s.Store.Prove(ctx, store.Intent{
+	begun, fresh, err := s.Store.InsertProven(ctx, store.Intent{
 		Send: row, Verification: v, Purposes: a.subject.Purpose.Shares, TTL: a.subject.Purpose.TTL,
 	}, p.Issuer, tell)
 	switch {

@@ -61,7 +61,7 @@ func TestProveRefuses(t *testing.T) {
 				t.Errorf("%s: proven", what)
 			}
 		}
-		r.FailStore(sqlitetest.Down, "Prove")
+		r.FailStore(sqlitetest.Down, "InsertProven")
 		if _, err := r.Svc.Prove(r.Context(), browsersAsk(vtest.Ana), p); !errors.Is(err, fault.Unavailable) {
 			t.Errorf("without a database: %v", err)
 		}

@@ -50,7 +50,7 @@ type Store interface {
 	NewestPending(ctx context.Context, h store.HolderQuery) (store.Verification, error)
 	Check(ctx context.Context, c store.CheckRequest) (store.CheckAnswer, error)
 	Cancel(ctx context.Context, id string, tell ...store.NewEvent) (bool, error)
-	Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
+	InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer, bool, error)
 }
 
 // Outbox delivers sends, and refunds sends that were counted but not written. Implementation:

@@ -132,7 +132,7 @@ func TestTheTraceOfASend(t *testing.T) {
 		"proof": checked.Proof, "session": "canary-of-a-session", "key": apptest.APIKey,
 		"Idempotency-Key": "canary-of-an-idempotency-key", "token": apptest.Token, "state": "of.the.state",
 		"agent": "canary-of-an-agent", "path": "canary-of-a-path",
-		"bucket": "sendcode{", "statement": "insert into", "parameter": "$1", "password": "a password",
+		"bucket": "sendcode{", "statement": "insert into", "parameter": "= $1", "password": "a password",
 		"collector's secret": secretOfOTLP,
 	} {
 		for _, trace := range []string{strings.ToLower(canary), fmt.Sprintf("%x", canary)} {

@@ -79,7 +79,7 @@ func keepPrintableASCII(s string) string {
 	}, s)
 }
 
-// bodyFormat is how a body is written.
+// bodyFormat is the Content-Type of a request's body, and how values are escaped in it.
 type bodyFormat struct {
 	contentType string
 	escape      func(string) string

@@ -280,7 +280,7 @@ func updateJoinedParameters(joined []*store.Verification) []any {
 	return p.Args()
 }
 
-// insertOutboxParameters returns the parameters of insertOutboxSQL.
+// insertOutboxParameters returns the arrays of insertOutboxSQL, with one element for each admitted send.
 func insertOutboxParameters(admitted []*beginAnswer) []any {
 	p := columns.NewArrayParameters(admitted, 6)
 	p.Add(columns.UUID, func(buf []byte, a *beginAnswer) []byte { return append(buf, a.Send.ID[:]...) })

@@ -147,7 +147,8 @@ func (q Tx) startPause(w store.PrefixWatch, c prefixConversion, usual int) (stor
 	return p, q.exec(prefixPauseTable.InsertSQL(store.InsertedColumn, &p))
 }
 
-// pauseIDNamespace is the namespace of the IDs of pauses.
+// pauseIDNamespace is the namespace of the UUIDs version 5 that are the IDs of pauses (RFC 9562,
+// section 5.5).
 var pauseIDNamespace = uuid.MustParse("5f0f3a5e-2b57-5b0e-9d0c-7f6d2f1f9b11")
 
 // prefixWatchLockKey is the key of the lock that lets one replica at a time pause prefixes.

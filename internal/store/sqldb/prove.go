@@ -13,12 +13,12 @@ INSERT INTO minute_index (field, value, minute) SELECT m.field, m.value, date_tr
   CROSS JOIN LATERAL (VALUES ('provider', s.provider), ('status', s.status)) AS m (field, value) WHERE s.id = @id ORDER BY 1
   ON CONFLICT DO NOTHING`}
 
-// Prove writes an approved verification, whose address a browser proved, a row of sends with status
+// InsertProven writes an approved verification, whose address a browser proved, a row of sends with status
 // Proven, and the event tell. Nothing is sent for the row, and no rule counts it. issuer is the
 // host that vouches for the address. The intent has neither rules nor a lease. False: the nonce was
 // used before, so the verification's ID, which is made of it, has a row already; nothing was
 // written.
-func (db *DB) Prove(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer,
+func (db *DB) InsertProven(ctx context.Context, intent store.Intent, issuer string, tell store.NewEvent) (store.BeginAnswer,
 	bool, error) {
 	in, err := store.ValidatedIntent(intent)
 	if err == nil && !store.AreValidTexts(issuer) {

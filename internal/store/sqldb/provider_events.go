@@ -21,9 +21,9 @@ SELECT 'undelivered', s.logged_at, s.id, coalesce(s.finished_at, s.logged_at), f
 FROM sends s WHERE s.id = @id AND s.receipt = 'undelivered' ON CONFLICT DO NOTHING`
 )
 
-// indexDeliveredSQL adds the minute of a delivered message to the table minute_index, by which
+// addDeliveredMinuteSQL adds the minute of a delivered message to the table minute_index, by which
 // Postgres finds such messages.
-var indexDeliveredSQL = dialectSQL{Postgres: `
+var addDeliveredMinuteSQL = dialectSQL{Postgres: `
 INSERT INTO minute_index (field, value, minute) SELECT 'receipt', 'delivered', date_trunc('minute', s.logged_at) FROM sends s
   WHERE s.id = @id
   ON CONFLICT DO NOTHING`}
@@ -82,7 +82,7 @@ func (db *DB) IngestProviderEvent(ctx context.Context, e store.ProviderEvent, su
 // still become Delivered.
 func (db *DB) RecordReceipt(ctx context.Context, id uuid.UUID, status store.Status,
 	tell ...store.NewEvent) (bool, error) {
-	statement := db.Dialect.pick(indexDeliveredSQL)
+	statement := db.Dialect.pick(addDeliveredMinuteSQL)
 	if status == store.Undelivered {
 		statement = addUndeliveredSQL
 	}

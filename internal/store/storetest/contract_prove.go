@@ -14,7 +14,7 @@ func proves(t *testing.T, f *Fixture) {
 	in := f.Intent(1)
 	tell := f.Telling(store.VerificationApproved)
 	tell.Status = "approved"
-	begun, fresh := must2(f.Prove(t.Context(), in, "issuer.example", tell))(t)
+	begun, fresh := must2(f.InsertProven(t.Context(), in, "issuer.example", tell))(t)
 	Equal(t, "fresh", fresh, true)
 	v, send, now := Must3(f.Verification(t.Context(), in.Verification.ID))(t)
 	Equal(t, "verification", v, begun.Verification)
@@ -53,7 +53,7 @@ func provesOnce(t *testing.T, f *Fixture) {
 	Equal(t, "proven", f.atOnce(t, 20, func(db *sqldb.DB, i int) (bool, error) {
 		in := f.Intent(2)
 		in.Verification.ID = id
-		_, fresh, err := db.Prove(t.Context(), in, "issuer.example", store.NewEvent{})
+		_, fresh, err := db.InsertProven(t.Context(), in, "issuer.example", store.NewEvent{})
 		return fresh, err
 	}), 1)
 	Equal(t, "rows", len(f.All(t)), 1)
