@@ -56,6 +56,7 @@ func Seconds(d time.Duration) int { return int(ceil(d, time.Second)) }
 // Milliseconds returns d in whole milliseconds, rounded up; 0 if d is 0 or negative.
 func Milliseconds(d time.Duration) int64 { return ceil(d, time.Millisecond) }
 
+// ceil returns d in units, rounded up; 0 if d is 0 or negative.
 func ceil(d, unit time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -66,6 +67,7 @@ func ceil(d, unit time.Duration) int64 {
 // instant converts µs since 1970 to a time in UTC.
 func instant(µs int64) time.Time { return time.UnixMicro(µs).UTC() }
 
+// sortedTimes returns the instants of events in µs since 1970, ascending.
 func sortedTimes(events []Event) []int64 {
 	times := make([]int64, len(events))
 	for i, e := range events {

@@ -36,6 +36,7 @@ func (b *bucket) clampToNow(now int64) {
 // indexedAbove is the number of events above which a bucket keeps an index by ID.
 const indexedAbove = 32
 
+// history returns the instants of the events, oldest first.
 func (b *bucket) history() []int64 {
 	if b == nil {
 		return nil
@@ -43,6 +44,7 @@ func (b *bucket) history() []int64 {
 	return b.times
 }
 
+// refunded reports whether the bucket has a tombstone of the ID that has not ended.
 func (b *bucket) refunded(id string, now int64) bool {
 	return b != nil && b.refunds != nil && b.refunds.until[id] > now
 }

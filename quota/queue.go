@@ -379,8 +379,8 @@ func (q *Queue) refusalBehindLine(req Request) (Decision, bool) {
 	return l.answerBehind(len(l.waiters)), true
 }
 
-// giveUp returns the answer to a waiter whose wait has ended. left is false if the limiter's last
-// answer does not refuse the waiter.
+// giveUp returns the answer to a waiter whose wait has ended. left: the waiter must leave the line
+// with that answer or error; else the limiter's last answer does not refuse the waiter.
 func (q *Queue) giveUp(ctx context.Context, key string, w *waiter) (d Decision, left bool, err error) {
 	if err := cancelError(ctx); err != nil {
 		return d, true, err

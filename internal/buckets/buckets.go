@@ -60,8 +60,9 @@ func NetworkFailedChecks(app string, ip netip.Addr, ch recipient.Channel) map[qu
 	return all
 }
 
-// Area is what some rules count by instead of the recipient: the country and prefix of a phone
-// number, or the mailbox of a mail address. An empty field is unknown; a peek leaves its rules out.
+// Area has the properties of a recipient by which some rules count instead of the recipient itself:
+// the country and prefix of a phone number, or the mailbox of a mail address. An empty field is
+// unknown; a peek leaves out the rules that count by it.
 type Area struct {
 	Country, Prefix string
 	Mailbox         recipient.Hash

@@ -1,4 +1,4 @@
-// Package editdistance compares words as people mistype them.
+// Package editdistance measures by how many typing errors two words differ.
 package editdistance
 
 // Of returns the edit distance of two words: the least number of edits that turn one into the

@@ -19,7 +19,7 @@ type clocks struct {
 	limiter, db clockOffset
 }
 
-// clockOffset is how far a clock is ahead of this process's clock.
+// clockOffset is the estimate of how far a clock is ahead of this process's clock.
 type clockOffset struct {
 	ahead time.Duration
 	read  bool // the clock was read
@@ -74,8 +74,8 @@ func (c *clocks) wasSetSince(by time.Duration) bool {
 }
 
 // OnDatabaseClock moves a decision's instant to the database's clock if the limiter's clock is
-// ahead or behind by more than MaxClockSkew. So the instants in an answer differ by
-// at most MaxClockSkew from those of one clock.
+// ahead or behind by more than MaxClockSkew. So the instants in an answer differ by at most
+// MaxClockSkew from those of one clock.
 func (g *Gates) OnDatabaseClock(d quota.Decision) quota.Decision {
 	if apart := g.ClocksApart(); d.Clock != store.DatabaseClock && apart.Abs() > store.MaxClockSkew {
 		d.At, d.Clock = d.At.Add(-apart), store.DatabaseClock

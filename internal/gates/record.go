@@ -52,8 +52,8 @@ func (g *Gates) RecordFailure(ctx context.Context, bucket string, e quota.Event,
 	return g.recordAged(ctx, bucket, keep, e, now)
 }
 
-// recordAged adds an event to a bucket of the limiter. e.At and now are on the same clock. e.At is
-// shifted to the limiter's clock, so that the event keeps its age.
+// recordAged adds an event to a bucket of the limiter with its age at now. e.At and now are on the
+// same clock; the limiter's clock may show another time.
 func (g *Gates) recordAged(ctx context.Context, bucket string, keep time.Duration, e quota.Event, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, LimiterTimeout)
 	defer cancel()

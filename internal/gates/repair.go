@@ -74,8 +74,8 @@ func (g *Gates) limiterEvents(ctx context.Context, bucket string) ([]quota.Event
 	return g.shared.Events(ctx, bucket)
 }
 
-// keepOf returns how long the limiter keeps the events of a subject's bucket. The bucket of
-// failures has the longest window of all purposes, which share it.
+// keepOf returns how long the limiter keeps the events of a subject's bucket. All purposes share
+// the bucket of failures, so it keeps events for the longest window of any purpose.
 func (g *Gates) keepOf(s buckets.Subject, scope quota.Scope) time.Duration {
 	if scope == quota.Failures {
 		return g.policy.Get().FailureWindow()
@@ -97,10 +97,10 @@ type bucketChange struct {
 
 func (c bucketChange) needed() bool { return len(c.set)+len(c.gone) > 0 }
 
-// compareBucket returns how to change a bucket whose events in the limiter are limited, and the
-// events that count beside those of f, on the clock of f.at. An event that f lacks is looked up in
-// the database: its row may be newer than f, or may not count in this bucket. Error: of the
-// database.
+// compareBucket returns the change that a bucket of the limiter needs, and the events that count in
+// addition to those of f, on the clock of f.at. limited are the bucket's events in the limiter. An
+// event that f lacks is looked up in the database: its row may be newer than f, or may not count in
+// this bucket. Error: of the database.
 func (g *Gates) compareBucket(ctx context.Context, s buckets.Subject, scope quota.Scope, clock string, f databaseFacts,
 	limited []quota.Event,
 	keep time.Duration) (c bucketChange, only []quota.Event, err error) {
@@ -173,7 +173,7 @@ func countsInBucket(s buckets.Subject, scope quota.Scope, row store.Send) bool {
 }
 
 // eventOfSend converts a counted row to an event on the limiter's clock, whose name is clock. It
-// returns no event if that is older than keep at f.at.
+// returns no event if the event is older than keep at f.at.
 func (g *Gates) eventOfSend(row store.Send, scope quota.Scope, clock string, f databaseFacts, keep time.Duration) []quota.Event {
 	now := f.at.Add(-g.ClocksApart()) // on the database's clock
 	if f.history != nil {

@@ -192,8 +192,8 @@ func (s *Service) take(ctx context.Context, r quota.Request) (quota.Decision, er
 	return s.noteLocalClock(s.limiter.TakeOrLocal(ctx, r))
 }
 
-// noteLocalClock notes the clock of a decision without the limiter, by which run sets Degraded: the
-// queue may answer from such a decision later.
+// noteLocalClock notes the clock of a decision that was made without the limiter. run sets Degraded
+// by this clock, since the queue may later answer from an earlier decision.
 func (s *Service) noteLocalClock(d quota.Decision, alone bool, err error) (quota.Decision, error) {
 	if known := s.alone.Load(); alone && err == nil && (known == nil || *known != d.Clock) {
 		s.alone.Store(&d.Clock)
@@ -239,8 +239,8 @@ func (s *Service) quotaRequest(l preparedRules, ask Request) (quota.Request, err
 	return r, nil
 }
 
-// eventID hashes the caller's ID, or a random one if it is empty, to 16 bytes. Error:
-// *fault.InvalidError if it is too long.
+// eventID hashes the caller's ID to 16 bytes; an empty ID is first replaced by a random one. Error:
+// *fault.InvalidError for an ID of more than MaxTextBytes.
 func eventID(id string) (string, error) {
 	if len(id) > MaxTextBytes {
 		return "", fault.Invalid("id", "too_long", fmt.Sprintf("An ID has at most %d bytes.", MaxTextBytes))

@@ -1,5 +1,5 @@
-// Package proof signs proofs of approvals, so that a back end can check offline what a browser
-// brings: JWTs (RFC 7519) with EdDSA (RFC 8037), and the public keys to check them (RFC 7517).
+// Package proof signs proofs of approvals: JWTs (RFC 7519) with EdDSA (RFC 8037). With the public
+// keys (RFC 7517), a back end can check offline a proof that a browser brings.
 //
 // Package verification signs a proof after an approved check, package api returns it, and package
 // app serves the public keys. Each key of the ring gives one Ed25519 key with the same ID. New
@@ -107,8 +107,9 @@ func (s *Signer) Sign(f Claims, now time.Time) (string, error) {
 // another key.
 var errInvalid = errors.New("proof: not a proof of this service")
 
-// VerifySignature verifies a proof's signature and returns its claims and when it expires. The
-// caller must check that it has not expired. It fails if the token is not a proof of this service.
+// VerifySignature verifies a proof's signature and returns the proof's claims and the end of its
+// validity. The caller must check that the proof has not expired. It fails if the token is not a
+// proof of this service.
 func (s *Signer) VerifySignature(token string) (f Claims, expires time.Time, err error) {
 	// go-jose ignores the last bits of a part, and line ends: one proof would have many texts
 	for part := range strings.SplitSeq(token, ".") {

@@ -78,8 +78,8 @@ func isInvisible(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// checkBareAddress returns an error that names what RFC 5322 allows and this service does not
-// accept: a display name, a quoted part, a comment, an IP literal, or several addresses.
+// checkBareAddress returns an error for a form that RFC 5322 allows and this service rejects: a
+// display name, a quoted part, a comment, an IP literal, or several addresses.
 func checkBareAddress(s string) error {
 	switch {
 	case strings.ContainsAny(s, "<>"):
@@ -158,10 +158,11 @@ func isNonASCIILetterOrDigit(r rune) bool {
 	return r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.M, unicode.Nd)
 }
 
-// foldLocal returns one form of spellings that mail systems treat as one mailbox: it ignores case
-// and the composition of accents. Like RFC 8265 section 3.3 it lowers instead of folding case
-// fully, since full folding equates "ß" with "ss" and "ſ" with "s", which may be different people.
-// It decomposes first, which keeps "İ" and "i" different, and treats the final sigma as a sigma.
+// foldLocal returns the same form for all spellings of a local part that mail systems treat as one
+// mailbox: it ignores case and the composition of accents. Like RFC 8265 section 3.3 it lowers
+// instead of folding case fully, since full folding equates "ß" with "ss" and "ſ" with "s", which
+// may be different people. It decomposes first, which keeps "İ" and "i" different, and treats the
+// final sigma as a sigma.
 func foldLocal(local string) string {
 	lower := func(r rune) rune {
 		if r == 'ς' {
@@ -172,6 +173,7 @@ func foldLocal(local string) string {
 	return norm.NFC.String(strings.Map(lower, norm.NFD.String(local)))
 }
 
+// maskBullets stand for the hidden part of a masked address or number, whatever its length.
 const maskBullets = "•••"
 
 // firstCharacter returns the first letter with its combining marks.

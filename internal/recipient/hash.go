@@ -71,7 +71,7 @@ func ParseHash(s string) (Hash, error) {
 	return Hash(b), nil
 }
 
-// FoldRules says what a mail system ignores in local parts.
+// FoldRules are the differences between local parts that a mail system ignores.
 type FoldRules struct {
 	PlusTags bool // "ana+shop" is "ana"
 	Dots     bool // "an.a" is "ana"
@@ -121,8 +121,8 @@ func (f Folding) Hashes(r Recipient, key []byte) Hashes {
 // without dots.
 var googleDomains = []string{"gmail.com", "googlemail.com"}
 
-// foldAddress returns the address without the parts of its local part that rules ignore. Addresses
-// of one mailbox then are equal.
+// foldAddress drops the tag and the dots of the address's local part if the rules ignore them, so
+// that all addresses of one mailbox become equal.
 func (rules FoldRules) foldAddress(address, domain string) string {
 	local := strings.TrimSuffix(address, "@"+domain)
 	if tagless, _, _ := strings.Cut(local, "+"); rules.PlusTags && tagless != "" {

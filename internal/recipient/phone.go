@@ -127,7 +127,7 @@ func toASCIIDigit(r rune) (rune, bool) {
 }
 
 // maskNumber masks a phone number. It shows the country code and at most three digits at each end
-// of the national number, and hides at least four digits of that.
+// of the national number, of which it hides at least four digits.
 func maskNumber(countryCode, national string) string {
 	shown := max(0, min(6, len(national)-4))
 	tail := (shown + 1) / 2

@@ -51,14 +51,14 @@ type Recipient struct {
 type parts struct {
 	channel Channel
 	address string
-	folded  string // what Hash covers
+	folded  string // the form that Hash hashes
 	masked  string
 	country string
 	kind    phonenumbers.PhoneNumberType
 }
 
-// Parse checks and normalises what a person or a back end typed. Plain spaces around it are
-// dropped.
+// Parse checks and normalises a recipient that a person or a back end typed. It drops plain spaces
+// around the recipient.
 //
 // E-mail: one bare addr-spec with a dot-atom local part, which is kept as typed, at a public domain
 // name (RFC 5321 section 4.1.2, RFC 6531; no quoted string, comment, display name, group or address
@@ -156,6 +156,7 @@ func (r Recipient) Prefix() string {
 	return number[:len(number)-prefixHiddenDigits]
 }
 
+// prefixHiddenDigits is how many digits of a phone number Prefix leaves out at the end.
 const prefixHiddenDigits = 4
 
 // VisiblePrefix returns the leading digits of a phone number that Masked shows, with the country
@@ -202,8 +203,8 @@ func (r Recipient) GoString() string { return "recipient.Recipient(" + r.Masked(
 // LogValue gives the masked form to slog.
 func (r Recipient) LogValue() slog.Value { return slog.StringValue(r.Masked()) }
 
-// MarshalText gives the masked form to JSON, YAML, XML and whatever else writes text. There is no
-// way back from it.
+// MarshalText gives the masked form to JSON, YAML, XML and other text encoders. The form
+// cannot be parsed back to the address.
 func (r Recipient) MarshalText() ([]byte, error) { return []byte(r.Masked()), nil }
 
 // Format gives the masked form for every verb: without it %d and %x would walk the fields.

@@ -29,8 +29,8 @@ var realLookAlikeDomains = []string{"mail.com", "email.com", "ymail.com", "gmx.a
 // room for two slips; "gmail.com" is two slips away from too many others.
 const longDomainLength = 10
 
-// Names this short, such as "live", are one slip from many other names ("line"), so Suggest
-// corrects only what follows the name.
+// shortNameLength is the length up to which SuggestDomain does not correct a name, but only the
+// rest of the domain: a short name such as "live" is one slip away from many others ("line").
 const shortNameLength = 4
 
 // SuggestDomain returns a correction if a mail domain looks like a typo of a well-known one:
@@ -54,8 +54,8 @@ func SuggestDomain(address string) (string, bool) {
 	return address[:at] + best, true
 }
 
-// isPlausibleTypo reports whether a typed domain at edit distance d from a known one is rather a
-// typo than a domain of its own.
+// isPlausibleTypo reports whether a typed domain is probably a typo of a known one, and not a
+// domain of its own. d is their edit distance.
 func isPlausibleTypo(typed, known string, d int) bool {
 	name, _, dotted := strings.Cut(typed, ".")
 	knownName, _, _ := strings.Cut(known, ".")

@@ -69,9 +69,9 @@ type Redeemed struct {
 
 // Redeem returns the address of an approval and marks the approval as redeemed. A later call gets
 // the address again if it has the Idempotency-Key of the first, else ErrRedeemed. Other errors:
-// *fault.InvalidError if not exactly one of proof and reference is given, or if it is expired,
-// forged, or of another app; ErrErased; fault.Unavailable if the database fails or the address
-// cannot be decrypted.
+// *fault.InvalidError if not exactly one of proof and reference is given, or if the given one is
+// expired, forged, or of another app; ErrErased; fault.Unavailable if the database fails or the
+// address cannot be decrypted.
 func (s *Service) Redeem(ctx context.Context, app string, r Request) (Redeemed, error) {
 	id, expires, err := s.openRequest(app, r)
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *Service) newRedeemed(v store.Verification) (Redeemed, error) {
 	}, nil
 }
 
-// openRequest returns the verification's ID from the proof or reference, and when that expires.
-// Error: *fault.InvalidError.
+// openRequest returns the verification's ID from the proof or the reference, and the instant at
+// which the token expires. Error: *fault.InvalidError.
 func (s *Service) openRequest(app string, r Request) (id string, expires time.Time, err error) {
 	switch {
 	case (r.Proof == "") == (r.Reference == ""):

@@ -19,6 +19,7 @@ type alarm struct {
 	last   time.Time
 }
 
+// alarmInterval is the least time between two log lines of one alarm.
 const alarmInterval = time.Minute
 
 // count counts an event. The names must be few: they come from the configuration.

@@ -10,8 +10,8 @@ import (
 	"sendcode/quota"
 )
 
-// MinResendLife is min(120 s, life/5). A resend of a code with less life left opens a new
-// verification instead, since the code would expire soon after it arrives.
+// MinResendLife of a code is min(maxMinResendLife, life/minResendLifeShare). A resend with less
+// life left opens a new verification instead, since the code would expire soon after it arrives.
 const (
 	maxMinResendLife   = 120 * time.Second
 	minResendLifeShare = 5

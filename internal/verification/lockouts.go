@@ -28,9 +28,9 @@ type lockoutKey struct {
 	class     store.Class
 }
 
-// lockouts caches lockouts that the database reported, until they end. So repeated requests during
-// a lockout are refused before the limiter counts them. Else each would use up the recipient's
-// quota, which other callers need, until the database refuses it. A lockout that was reported
+// lockouts caches lockouts that the database reported, until they end. So the limiter does not
+// count repeated requests during a lockout: each would take a place of the recipient's quota from
+// other callers, until the database refused the request. A lockout that was reported
 // lockoutFreshFor ago is read again before it refuses.
 type lockouts struct {
 	mu    sync.Mutex
@@ -39,7 +39,9 @@ type lockouts struct {
 
 type lockoutEntry struct{ ends, reported time.Time }
 
-// lockoutFreshFor is short, so that an administrator's reset soon takes effect on other replicas.
+// Bounds of the cache. lockoutFreshFor is how long a reported lockout refuses without another read;
+// it is short, so that an administrator's reset soon takes effect on other replicas.
+// maxCachedLockouts is the greatest number of cached lockouts.
 const (
 	lockoutFreshFor   = 5 * time.Second
 	maxCachedLockouts = 10_000

@@ -18,15 +18,15 @@ func (s *Service) AdmissionStates() map[string]admission.Stats {
 	return map[string]admission.Stats{sendsAdmission: s.sends.Stats(), checksAdmission: s.checks.Stats()}
 }
 
-// enterAdmission admits a request of a class. It counts a refusal for the log. Error:
-// *admission.OverloadedError.
+// enterAdmission lets a request of a class enter the admission a, whose name is what. It counts a
+// refusal for the log. Error: *admission.OverloadedError.
 func (s *Service) enterAdmission(a *admission.Admission, what string, class store.Class) (leave func(decided bool), err error) {
 	leave, err = a.Enter(class.IsStranger())
 	return leave, s.countOverload(what, err)
 }
 
-// countOverload counts a refusal by the admission what for the log lines of an overload, unless err
-// is nil. It returns err.
+// countOverload returns err and, unless err is nil, counts a refusal for the log lines about
+// overload. what names the admission that refused.
 func (s *Service) countOverload(what string, err error) error {
 	if err != nil {
 		s.overload.count(what)

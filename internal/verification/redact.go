@@ -21,10 +21,11 @@ import (
 // rounded wait may be longer than the window.
 const MinRoundedWindow = time.Hour
 
+// roundingStep is the unit to which roundedEnd rounds an instant up.
 const roundingStep = gates.HistoryMargin
 
-// roundedEnd returns the instant that a browser is told for the end of a rule's refusal. If the
-// rule's window is an hour or longer, it is ends rounded up to a multiple of 5 minutes in UTC.
+// roundedEnd returns the end of a rule's refusal that a browser is told; ends is the actual end. If
+// the rule's window is an hour or longer, ends is rounded up to a multiple of 5 minutes in UTC.
 func roundedEnd(r quota.Rule, ends time.Time) time.Time {
 	if whole := ends.Truncate(roundingStep); r.Window >= MinRoundedWindow && whole.Before(ends) {
 		return whole.Add(roundingStep)

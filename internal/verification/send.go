@@ -39,8 +39,8 @@ func answerTimeout() time.Duration { return store.CallTimeout * 3 / 2 }
 
 // Send decides a request for a code and, if both gates admit it, starts its delivery before it
 // returns. Errors: *fault.InvalidError, *TooManyChecksError during a lockout, *HeldError before
-// Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound, fault.Unavailable,
-// fault.Uncertain, ErrBusy, ErrKeyReused.
+// Dependencies.HoldUntil, *admission.OverloadedError, ErrCallerCode, fault.NotFound,
+// fault.Unavailable, fault.Uncertain, ErrBusy, ErrKeyReused.
 func (s *Service) Send(ctx context.Context, ask Request) (answer Answer, err error) {
 	if err := s.refuseIfOverloaded(ask); err != nil {
 		return Answer{}, err
@@ -250,9 +250,9 @@ func (s *Service) refreshStates(ctx context.Context, a parsedRequest, old quota.
 	return told.Decision
 }
 
-// tellRefusal corrects a refusal by the limiter with what the database counts; see
-// gates.Gates.TellRefusal. It returns the refusal as it is for a browser that a rule of another
-// scope than recipient, failures or backoff refuses: such a browser is told nothing about the
+// tellRefusal corrects a refusal by the limiter with the database's counts; see
+// gates.Gates.TellRefusal. If a rule of another scope than recipient, failures or backoff refuses a
+// browser, tellRefusal returns the refusal unchanged: such a browser is told nothing about the
 // recipient's rules. Error: fault.Unavailable if the database does not answer, since only the
 // database knows how long to wait.
 func (s *Service) tellRefusal(ctx context.Context, a parsedRequest, d quota.Decision, repeated bool) (gates.Answer, error) {
@@ -292,8 +292,8 @@ func (s *Service) refusalAnswer(ctx context.Context, a parsedRequest, d gates.An
 // checks is exceeded. It makes a guess a hundred times less likely to be right than with 6 digits.
 const LongCodeLength = 8
 
-// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless its class is that
-// of secret keys. So the Take reads the failed checks in the same round trip. The rule only
+// withFailedChecksRule adds a rule on the app's failed checks to a Take, unless the request's class
+// is that of secret keys. So the Take reads the failed checks in the same round trip. The rule only
 // observes.
 func (s *Service) withFailedChecksRule(a parsedRequest, r quota.Request) quota.Request {
 	if a.subject.Class == store.SecretKeyClass {

@@ -195,8 +195,8 @@ type TooManyChecksError struct {
 
 func (e *TooManyChecksError) Error() string { return "verification: too many failed checks" }
 
-// HeldError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing was sent or
-// counted.
+// HeldError refuses a send before Dependencies.HoldUntil. It is a fault.Unavailable: nothing was
+// sent or counted.
 type HeldError struct {
 	Until      time.Time
 	RetryAfter time.Duration // positive

@@ -27,6 +27,7 @@ const (
 	maxBackoff  = 100 * time.Millisecond
 )
 
+// Default ports of the hosts in a URL.
 const (
 	redisPort    = "6379"
 	sentinelPort = "26379"
@@ -181,8 +182,8 @@ func clusterOptions(rawURL string) (*redis.ClusterOptions, error) {
 	return o, nil
 }
 
-// splitHosts returns the host:port list of a URL, and the URL parsed with the placeholder "host" in
-// its place, since net/url does not parse host lists.
+// splitHosts returns the host:port list of a URL, and the parsed URL with the host name "host" in
+// place of the list, since net/url does not parse host lists.
 func splitHosts(rawURL, defaultPort string) ([]string, *url.URL, error) {
 	scheme, rest, _ := strings.Cut(rawURL, "://")
 	end := len(rest)
